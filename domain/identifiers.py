@@ -1,0 +1,73 @@
+"""Names of namespaces, tables, views and warehouses: parsed once at the edge, then trusted."""
+
+import unicodedata
+from dataclasses import dataclass
+
+from domain.errors import BadRequest
+
+NAME_CODE_POINTS_MAX = 255
+NAMESPACE_LEVELS_MAX = 16
+
+_CATEGORIES_REFUSED = {"Cc": "control", "Cf": "format", "Cs": "surrogate", "Co": "private-use"}
+
+
+def parse_name(text: str, what: str) -> str:
+    """`text` itself if it may be a name; `what` ("table name", "namespace level") opens the refusal's message.
+
+    Refused rather than repaired: empty, over NAME_CODE_POINTS_MAX code points, not in Unicode form NFC, or holding
+    control, format, surrogate or private-use characters.
+    """
+    if not text:
+        raise BadRequest(f"Invalid {what}: must not be empty")
+    if len(text) > NAME_CODE_POINTS_MAX:
+        raise BadRequest(f"Invalid {what}: longer than {NAME_CODE_POINTS_MAX} code points")
+    if text.isascii():
+        if not text.isprintable():
+            raise BadRequest(f"Invalid {what}: holds a control character")
+        return text
+    for character in text:
+        refused = _CATEGORIES_REFUSED.get(unicodedata.category(character))
+        if refused:
+            raise BadRequest(f"Invalid {what}: holds a {refused} character (U+{ord(character):04X})")
+    if not unicodedata.is_normalized("NFC", text):
+        raise BadRequest(f"Invalid {what}: not in Unicode normal form NFC")
+    return text
+
+
+def name_key(name: str, *, exact: bool = False) -> str:
+    """The form names are compared and ordered by: NFC, then Unicode case folding unless the warehouse matches exactly."""
+    folded = name if exact else unicodedata.normalize("NFC", name).casefold()
+    return unicodedata.normalize("NFC", folded)
+
+
+@dataclass(frozen=True, slots=True)
+class NamespaceIdentifier:
+    """A namespace by its levels, outermost first; shown joined by dots as the Java reference does."""
+
+    levels: tuple[str, ...]
+
+    @classmethod
+    def parse(cls, levels: list[str] | tuple[str, ...]) -> "NamespaceIdentifier":
+        if not levels:
+            raise BadRequest("Invalid namespace: must have at least one level")
+        if len(levels) > NAMESPACE_LEVELS_MAX:
+            raise BadRequest(f"Invalid namespace: deeper than {NAMESPACE_LEVELS_MAX} levels")
+        return cls(tuple(parse_name(level, "namespace level") for level in levels))
+
+    def __str__(self) -> str:
+        return ".".join(self.levels)
+
+
+@dataclass(frozen=True, slots=True)
+class TabularIdentifier:
+    """A table or a view: its namespace and its name (they share one space of names)."""
+
+    namespace: NamespaceIdentifier
+    name: str
+
+    @classmethod
+    def parse(cls, namespace: NamespaceIdentifier, name: str, what: str = "table name") -> "TabularIdentifier":
+        return cls(namespace, parse_name(name, what))
+
+    def __str__(self) -> str:
+        return f"{self.namespace}.{self.name}"

@@ -1,0 +1,1 @@
+"""The write side: one module per command; the committer; the event store."""

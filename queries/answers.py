@@ -1,0 +1,37 @@
+"""What questions take and give: pages, and the answers the edge turns into bodies."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+Item = TypeVar("Item")
+
+
+@dataclass(frozen=True, slots=True)
+class PageRequest:
+    """One page of a listing: items whose name key is greater than `after`, at most `size` (None: all)."""
+
+    after: str | None = None
+    size: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Page(Generic[Item]):
+    """Items in the order of their name keys; `next_key` is the `after` of the next page, None on the last."""
+
+    items: list[Item]
+    next_key: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class NamespaceAnswer:
+    levels: tuple[str, ...]
+    properties: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class TableAnswer:
+    """A LoadTableResult ready to send; `body` is None where the client's ETag still holds (304)."""
+
+    etag: str
+    body: bytes | None

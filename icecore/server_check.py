@@ -1,0 +1,45 @@
+"""Checks a Postgres before anything is promised on it: its version, and that what it acknowledges survives a crash."""
+
+import psycopg
+import structlog
+
+from migrations.named_sql import named_sql
+
+SERVER_VERSION_MIN = 140000
+"""Postgres 14, as `server_version_num` counts."""
+
+
+class UnfitServerError(Exception):
+    """This Postgres cannot carry the log; the message names the setting and what to do."""
+
+
+async def check_server(dsn: str, *, unsafe_durability: bool = False) -> None:
+    """Raises UnfitServerError unless the server is Postgres 14 or later, writable, and durable for the connections of `dsn`.
+
+    A mutation is answered once its commit is acknowledged, so `fsync` and `full_page_writes` must be on, and `synchronous_commit`
+    anything but off (`local`, `remote_write` and `remote_apply` also wait for this server's own disk).
+
+    unsafe_durability -- warn about settings that can lose acknowledged commits instead of refusing them; for experiments.
+    """
+    async with await psycopg.AsyncConnection.connect(dsn, autocommit=True) as connection:
+        row = await (await connection.execute(named_sql("icecore", "postgres.sql")["server_settings"])).fetchone()
+    if row is None:
+        raise UnfitServerError("The server does not tell its settings")
+    version_number, version, in_recovery, fsync, synchronous_commit, full_page_writes = row
+    if version_number < SERVER_VERSION_MIN:
+        raise UnfitServerError(f"Postgres {version} is too old: Icecore needs Postgres {SERVER_VERSION_MIN // 10000} or later")
+    if in_recovery:
+        raise UnfitServerError("This Postgres is a standby and takes no writes; connect to its primary")
+    weak = [
+        f"{name} is {value}"
+        for name, value in (("fsync", fsync), ("synchronous_commit", synchronous_commit), ("full_page_writes", full_page_writes))
+        if value == "off"
+    ]
+    if not weak:
+        return
+    if not unsafe_durability:
+        raise UnfitServerError(
+            f"This Postgres can lose commits it has acknowledged: {', '.join(weak)}. Turn it on (for this role and database too), "
+            "or set ICECORE_UNSAFE_DURABILITY=true to accept the loss"
+        )
+    structlog.get_logger().warning("acknowledged commits may be lost in a crash", settings=weak)

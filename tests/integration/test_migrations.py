@@ -1,0 +1,150 @@
+"""The migrations runner and the server check, on a real Postgres."""
+
+import asyncio
+import sys
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from icecore.server_check import UnfitServerError, check_server
+from migrations.apply import Migration, MigrationError, apply_migrations, load_migrations, pending_migrations
+
+pytest_plugins = ["tests.fixtures.postgres"]
+
+
+def migration(number: int, text: str, checksum: str = "c") -> Migration:
+    return Migration(number, f"step_{number}", checksum, text)
+
+
+def tables(dsn: str) -> list[str]:
+    with psycopg.connect(dsn) as connection:
+        found = connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'icecore' ORDER BY 1").fetchall()
+    return [name for (name,) in found]
+
+
+def test_migrations_are_numbered_from_one_without_a_gap() -> None:
+    """A gap would be filled later, after databases exist that never had it."""
+    assert list(range(1, len(load_migrations()) + 1)) == [migration.number for migration in load_migrations()]
+
+
+async def test_an_empty_database_gets_every_migration_in_order(empty_database: str) -> None:
+    """What is answered is what was applied, and it is what pending said."""
+    expected = [str(migration) for migration in load_migrations()]
+    assert expected == await pending_migrations(empty_database)
+    assert expected == await apply_migrations(empty_database)
+    assert [] == await pending_migrations(empty_database)
+
+
+async def test_a_second_run_changes_nothing(database: str) -> None:
+    """The runner is idempotent."""
+    assert [] == await apply_migrations(database)
+
+
+async def test_everything_lands_in_the_schema_icecore(database: str) -> None:
+    """Nothing of ours in `public`: the database may be shared."""
+    with psycopg.connect(database) as connection:
+        strays = connection.execute(
+            "SELECT c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = 'public'"
+            " UNION ALL SELECT p.proname FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace WHERE n.nspname = 'public'"
+        ).fetchall()
+    assert [] == strays
+
+
+async def test_names_without_a_schema_land_in_icecore(empty_database: str) -> None:
+    """The search path of a migration is the schema icecore."""
+    await apply_migrations(empty_database, [migration(1, "CREATE TABLE plain (x integer)")])
+    assert ["migrations", "plain"] == tables(empty_database)
+
+
+async def test_a_migration_that_fails_leaves_nothing_and_keeps_what_came_before(empty_database: str) -> None:
+    """Each migration is one transaction."""
+    carried = [migration(1, "CREATE TABLE one (x integer)"), migration(2, "CREATE TABLE two (x integer); SELECT no_such_function()")]
+    with pytest.raises(MigrationError, match=r"0002_step_2 failed.*no_such_function"):
+        await apply_migrations(empty_database, carried)
+    assert ["migrations", "one"] == tables(empty_database)
+    mended = [carried[0], migration(2, "CREATE TABLE two (x integer)")]
+    assert ["0002_step_2"] == await apply_migrations(empty_database, mended)
+
+
+async def test_a_changed_migration_is_refused(empty_database: str) -> None:
+    """A checksum other than the recorded one means that code and database disagree about the past."""
+    await apply_migrations(empty_database, [migration(1, "CREATE TABLE one (x integer)")])
+    with pytest.raises(MigrationError, match="an applied migration was changed"):
+        await apply_migrations(empty_database, [migration(1, "CREATE TABLE one (y integer)", checksum="other")])
+
+
+async def test_a_newer_database_is_refused(empty_database: str) -> None:
+    """An old Icecore must not write into a schema it does not know."""
+    carried = [migration(1, "CREATE TABLE one (x integer)"), migration(2, "CREATE TABLE two (x integer)")]
+    await apply_migrations(empty_database, carried)
+    with pytest.raises(MigrationError, match="database is newer than this Icecore: it has migration 0002_step_2"):
+        await apply_migrations(empty_database, carried[:1])
+
+
+async def test_a_migration_missing_in_between_is_refused(empty_database: str) -> None:
+    """Order is part of the meaning of a migration."""
+    one, two, three = (migration(number, "SELECT 1") for number in (1, 2, 3))
+    await apply_migrations(empty_database, [one, three])
+    with pytest.raises(MigrationError, match="misses migration 0002_step_2"):
+        await apply_migrations(empty_database, [one, two, three])
+
+
+async def test_five_processes_at_once_apply_each_migration_once(empty_database: str) -> None:
+    """Every worker of every machine may start at the same moment."""
+    program = "import asyncio, sys; from migrations.apply import apply_migrations; print(asyncio.run(apply_migrations(sys.argv[1])))"
+    processes = [
+        await asyncio.create_subprocess_exec(
+            sys.executable, "-c", program, empty_database, cwd=Path(__file__).parents[2], stdout=asyncio.subprocess.PIPE
+        )
+        for _ in range(5)
+    ]
+    answers = [(await process.communicate())[0].decode() for process in processes]
+    assert [0] * 5 == [process.returncode for process in processes]
+    for name in map(str, load_migrations()):
+        assert 1 == sum(name in answer for answer in answers), f"{name} was applied by {answers}"
+
+
+async def test_a_durable_server_is_accepted(database: str) -> None:
+    """The servers of these tests run as production's do."""
+    await check_server(database)
+
+
+@pytest.mark.parametrize("value", ["local", "remote_write", "on", "remote_apply"])
+async def test_synchronous_commit_may_be_anything_that_waits_for_the_disk(database: str, value: str) -> None:
+    """Only `off` answers before the log is flushed."""
+    await check_server(psycopg.conninfo.make_conninfo(database, options=f"-c synchronous_commit={value}"))
+
+
+async def test_synchronous_commit_off_is_refused_even_if_only_for_this_role(database: str) -> None:
+    """The setting can come from the role, the database or the DSN: what counts is what our connections see."""
+    weak = psycopg.conninfo.make_conninfo(database, options="-c synchronous_commit=off")
+    with pytest.raises(UnfitServerError, match="can lose commits it has acknowledged: synchronous_commit is off"):
+        await check_server(weak)
+    await check_server(weak, unsafe_durability=True)
+
+
+@pytest.mark.parametrize("setting", ["fsync", "full_page_writes"])
+async def test_a_server_that_does_not_flush_is_refused(admin_dsn: str, setting: str) -> None:
+    """Both settings are the server's own and can change by a reload."""
+    with psycopg.connect(admin_dsn, autocommit=True) as connection:
+        connection.execute(f"ALTER SYSTEM SET {setting} = off")
+        connection.execute("SELECT pg_reload_conf()")
+        try:
+            await until_setting(admin_dsn, setting, "off")
+            with pytest.raises(UnfitServerError, match=f"{setting} is off"):
+                await check_server(admin_dsn)
+        finally:
+            connection.execute(f"ALTER SYSTEM RESET {setting}")
+            connection.execute("SELECT pg_reload_conf()")
+            await until_setting(admin_dsn, setting, "on")
+
+
+async def until_setting(dsn: str, setting: str, value: str) -> None:
+    """Waits for a reload to arrive; pg_reload_conf only asks for one."""
+    for _ in range(200):
+        with psycopg.connect(dsn) as connection:
+            if connection.execute(f"SHOW {setting}").fetchone() == (value,):
+                return
+        await asyncio.sleep(0.05)
+    raise TimeoutError(f"{setting} did not become {value}")

@@ -1,0 +1,1 @@
+"""Authentication, authorization and secrets; stands on `domain` alone."""

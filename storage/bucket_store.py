@@ -1,0 +1,205 @@
+"""S3, GCS and ADLS through obstore: every credential, endpoint and time limit given here, none found by itself."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+import obstore
+import orjson
+from obstore.exceptions import AlreadyExistsError, BaseError, PermissionDeniedError, PreconditionError, UnauthenticatedError
+from obstore.store import AzureStore, GCSStore, S3Store
+
+from domain.errors import BadRequest
+from storage.cloud_profiles import AdlsProfile, GcsProfile, S3Profile
+from storage.credentials import StorageCredential
+from storage.locations import StorageLocation, refuse_location
+from storage.storage_profile import StorageProfile
+from storage.store_errors import METADATA_BYTES_MAX, file_exists, file_not_found, file_too_large, store_away
+
+if TYPE_CHECKING:
+    from obstore.store import ClientConfig, RetryConfig, S3Config, S3Credential
+
+CONNECT_SECONDS_MAX = 3
+REQUEST_SECONDS_MAX = 30
+RETRIES_MAX = 3
+RETRY_SECONDS_MAX = 10
+LIST_PAGE_OBJECTS = 1_000
+DELETE_BATCH_OBJECTS = 1_000
+
+_CREDENTIAL_TYPES = {"s3": "s3", "gcs": "gcs", "adls": "az"}
+"""Profile type to the credential type that opens it."""
+
+_BucketStore = S3Store | GCSStore | AzureStore
+_RETRY: RetryConfig = {
+    "max_retries": RETRIES_MAX,
+    "retry_timeout": timedelta(seconds=RETRY_SECONDS_MAX),
+    "backoff": {"init_backoff": timedelta(milliseconds=100), "max_backoff": timedelta(seconds=2), "base": 2},
+}
+
+
+class BucketStore:
+    """`ObjectStore` over the bucket of a profile, and the buckets its allowed locations name."""
+
+    def __init__(self, profile: StorageProfile, open_bucket: Callable[[str], _BucketStore]) -> None:
+        self._profile = profile
+        self._open_bucket = open_bucket
+        self._buckets: dict[str, _BucketStore] = {}
+
+    async def get(self, location: StorageLocation, *, bytes_max: int = METADATA_BYTES_MAX) -> bytes:
+        async with _errors(location):
+            answer = await obstore.get_async(self._bucket(location), _path(location))
+            if answer.meta["size"] > bytes_max:
+                raise file_too_large(location, bytes_max)
+            return bytes(await answer.bytes_async())
+
+    async def put_new(self, location: StorageLocation, data: bytes) -> None:
+        async with _errors(location):
+            await obstore.put_async(self._bucket(location), _path(location), data, mode="create", use_multipart=False)
+
+    async def exists(self, location: StorageLocation) -> bool:
+        async with _errors(location):
+            try:
+                await obstore.head_async(self._bucket(location), _path(location))
+            except FileNotFoundError:
+                return False
+            return True
+
+    async def delete(self, locations: Sequence[StorageLocation]) -> None:
+        by_bucket: dict[str, list[StorageLocation]] = {}
+        for location in locations:
+            by_bucket.setdefault(location.authority, []).append(location)
+        for group in by_bucket.values():
+            for start in range(0, len(group), DELETE_BATCH_OBJECTS):
+                await self._delete(group[start : start + DELETE_BATCH_OBJECTS])
+
+    async def _delete(self, batch: list[StorageLocation]) -> None:
+        async with _errors(batch[0]):
+            bucket = self._bucket(batch[0])
+            try:
+                await obstore.delete_async(bucket, [_path(location) for location in batch])
+            except FileNotFoundError:
+                # A store without bulk delete stops at the first one missing: the rest one by one.
+                for location in batch:
+                    await _delete_one(bucket, location)
+
+    async def list(self, prefix: StorageLocation) -> AsyncIterator[list[StorageLocation]]:
+        async with _errors(prefix):
+            pages = obstore.list(self._bucket(prefix), "/".join(prefix.segments) or None, chunk_size=LIST_PAGE_OBJECTS)
+            async for page in pages:
+                yield [_listed(prefix, entry["path"]) for entry in page]
+
+    def _bucket(self, location: StorageLocation) -> _BucketStore:
+        """The bucket's client; a place outside the warehouse is refused here as well, whatever was checked before."""
+        if location != self._profile.base and self._profile.root_of(location) is None:
+            raise refuse_location("location", "lies outside the warehouse", location.spelled)
+        bucket = self._buckets.get(location.authority)
+        if bucket is None:
+            self._buckets[location.authority] = bucket = self._open_bucket(location.authority)
+        return bucket
+
+
+def open_bucket_store(profile: StorageProfile, credential: StorageCredential | None) -> BucketStore:
+    """The store of a cloud profile. Without a credential requests are anonymous: the machine's own identity is never used."""
+    if credential is not None and credential.type != _CREDENTIAL_TYPES[profile.type]:
+        raise BadRequest(f"Invalid storage-credential: one of type {credential.type} does not open a {profile.type} profile")
+    if isinstance(profile, S3Profile):
+        return BucketStore(profile, lambda bucket: _open_s3(profile, credential, bucket))
+    if isinstance(profile, GcsProfile):
+        return BucketStore(profile, lambda bucket: _open_gcs(credential, bucket))
+    assert isinstance(profile, AdlsProfile), "every cloud profile has its branch"
+    return BucketStore(profile, lambda authority: _open_adls(profile, credential, authority))
+
+
+def _client(endpoint: str | None = None) -> ClientConfig:
+    return {
+        "connect_timeout": timedelta(seconds=CONNECT_SECONDS_MAX),
+        "timeout": timedelta(seconds=REQUEST_SECONDS_MAX),
+        "allow_http": endpoint is not None and urlsplit(endpoint).scheme == "http",
+    }
+
+
+def _open_s3(profile: S3Profile, credential: StorageCredential | None, bucket: str) -> S3Store:
+    endpoint = profile.fields.get("endpoint")
+    host = endpoint or f"https://s3.{profile.fields['region']}.amazonaws.com"
+    virtual_host = not profile.fields["path-style-access"]
+    if virtual_host:
+        scheme, _, rest = host.partition("://")
+        host = f"{scheme}://{bucket}.{rest}"
+    config: S3Config = {"endpoint": host, "region": profile.fields["region"], "virtual_hosted_style_request": virtual_host}
+    if "aws-kms-key-arn" in profile.fields:
+        config["server_side_encryption"] = "aws:kms"
+        config["sse_kms_key_id"] = profile.fields["aws-kms-key-arn"]
+    client = _client(endpoint)
+    if credential is None:
+        config["skip_signature"] = True
+        return S3Store(bucket, config=config, client_options=client, retry_config=_RETRY)
+    fields = credential.fields
+
+    # A provider, not two settings: obstore adds to settings what the environment holds (a session token, say).
+    def provide() -> S3Credential:
+        return {
+            "access_key_id": fields["aws-access-key-id"],
+            "secret_access_key": fields["aws-secret-access-key"],
+            "token": None,
+            "expires_at": None,
+        }
+
+    return S3Store(bucket, config=config, client_options=client, retry_config=_RETRY, credential_provider=provide)
+
+
+def _open_gcs(credential: StorageCredential | None, bucket: str) -> GCSStore:
+    config: dict[str, Any] = {"skip_signature": True}
+    if credential is not None:
+        config = {"service_account_key": orjson.dumps(credential.fields["key"]).decode()}
+    return GCSStore(bucket, config=config, client_options=_client(), retry_config=_RETRY)  # type: ignore[arg-type]
+
+
+def _open_adls(profile: AdlsProfile, credential: StorageCredential | None, authority: str) -> AzureStore:
+    container, _, host = authority.partition("@")
+    account = host.partition(".")[0]
+    config: dict[str, Any] = {"account_name": account, "endpoint": f"https://{host.replace('.dfs.', '.blob.', 1)}"}
+    if credential is None:
+        config["skip_signature"] = True
+    elif credential.credential_type == "shared-access-key":
+        config["account_key"] = credential.fields["key"]
+    else:
+        names = {"client_id": "client-id", "client_secret": "client-secret", "tenant_id": "tenant-id"}
+        config |= {name: credential.fields[field] for name, field in names.items()}
+        config["authority_host"] = profile.fields["authority-host"]
+    return AzureStore(container, config=config, client_options=_client(), retry_config=_RETRY)  # type: ignore[arg-type]
+
+
+def _path(location: StorageLocation) -> str:
+    if not location.segments:
+        raise refuse_location("location", "names a bucket, not an object", location.spelled)
+    return "/".join(location.segments)
+
+
+def _listed(prefix: StorageLocation, path: str) -> StorageLocation:
+    return prefix.child(*path.split("/")[len(prefix.segments) :])
+
+
+async def _delete_one(bucket: _BucketStore, location: StorageLocation) -> None:
+    try:
+        await obstore.delete_async(bucket, _path(location))
+    except FileNotFoundError:
+        return
+
+
+@asynccontextmanager
+async def _errors(location: StorageLocation) -> AsyncIterator[None]:
+    # `from None`: what obstore says may repeat addresses with signatures.
+    try:
+        yield
+    except FileNotFoundError:
+        raise file_not_found(location) from None
+    except (AlreadyExistsError, PreconditionError):
+        raise file_exists(location) from None
+    except (PermissionDeniedError, UnauthenticatedError):
+        raise store_away(location, "it refuses the warehouse's credential") from None
+    except (BaseError, TimeoutError, OSError):
+        raise store_away(location, "it does not answer as it should") from None

@@ -1,0 +1,95 @@
+"""Metadata files: where they lie, how they are written and read (Iceberg spec, "Table Metadata and Snapshots")."""
+
+import gzip
+import zlib
+from collections.abc import Mapping
+from typing import Any
+from uuid import UUID
+
+import orjson
+
+from domain.errors import BadRequest, IllegalArgument
+from storage.locations import StorageLocation
+from storage.object_store import ObjectStore
+from storage.profiles import StorageProfile
+from storage.store_errors import METADATA_BYTES_MAX, file_too_large
+
+WRITE_METADATA_PATH = "write.metadata.path"
+COMPRESSION_CODEC = "write.metadata.compression-codec"
+GZIP_LEVEL = 1
+"""Metadata is written on every commit and read rarely: most of the gain is at the fastest level."""
+
+_SUFFIXES = {"none": ".metadata.json", "gzip": ".gz.metadata.json"}
+_GZIP_MAGIC = b"\x1f\x8b"
+_UNPACK_PIECE_BYTES = 1024 * 1024
+
+
+def metadata_file_location(
+    profile: StorageProfile,
+    table_location: str,
+    properties: Mapping[str, str],
+    version_number: int,
+    file_id: UUID,
+    *,
+    default_codec: str = "none",
+) -> StorageLocation:
+    """`<location>/metadata/NNNNN-<file_id>.metadata.json`, `.gz.metadata.json` when the property asks for gzip.
+
+    `write.metadata.path` names the folder instead, and passes the location door again: the document it stands in may be
+    older than the warehouse's rules. Views pass their own `default_codec` (Java ViewProperties: gzip).
+    """
+    codec = properties.get(COMPRESSION_CODEC, default_codec).lower()
+    if codec not in _SUFFIXES:
+        raise IllegalArgument(f"Invalid codec name: {codec}")
+    path = properties.get(WRITE_METADATA_PATH)
+    if path is None:
+        folder = profile.permit(table_location, imported=True).child("metadata")
+    else:
+        folder = profile.permit(path, imported=True, field=WRITE_METADATA_PATH)
+    return folder.child(f"{version_number:05d}-{file_id}{_SUFFIXES[codec]}")
+
+
+async def write_metadata(store: ObjectStore, location: StorageLocation, document: bytes) -> None:
+    """Write `document`, packed when the file's name says gzip. The file must be new."""
+    if location.segments[-1].endswith(_SUFFIXES["gzip"]):
+        # mtime 0: equal documents give equal files.
+        document = gzip.compress(document, GZIP_LEVEL, mtime=0)
+    await store.put_new(location, document)
+
+
+async def read_metadata(store: ObjectStore, location: StorageLocation) -> dict[str, Any]:
+    """The document in the file at `location`, packed or not whatever its name says.
+
+    NotFound if missing; PayloadTooLarge over METADATA_BYTES_MAX, stored or unpacked; BadRequest if it is not one JSON object.
+    """
+    data = await store.get(location, bytes_max=METADATA_BYTES_MAX)
+    if data.startswith(_GZIP_MAGIC):
+        data = _unpack(location, data)
+    try:
+        document = orjson.loads(data)
+    except orjson.JSONDecodeError:
+        raise _unreadable(location, "it is not JSON") from None
+    if not isinstance(document, dict):
+        raise _unreadable(location, "it is not a JSON object")
+    return document
+
+
+def _unpack(location: StorageLocation, data: bytes) -> bytes:
+    unpacked = bytearray()
+    unpacker = zlib.decompressobj(wbits=31)
+    try:
+        # A piece at a time, so that a small file which unpacks to gigabytes is given up early.
+        while data and not unpacker.eof:
+            unpacked += unpacker.decompress(data, _UNPACK_PIECE_BYTES)
+            if len(unpacked) > METADATA_BYTES_MAX:
+                raise file_too_large(location, METADATA_BYTES_MAX)
+            data = unpacker.unconsumed_tail
+    except zlib.error:
+        raise _unreadable(location, "it is not gzip, though it begins so") from None
+    if not unpacker.eof or unpacker.unused_data:
+        raise _unreadable(location, "its gzip data is cut or followed by something else")
+    return bytes(unpacked)
+
+
+def _unreadable(location: StorageLocation, reason: str) -> BadRequest:
+    return BadRequest(f"Cannot read the metadata file, {reason}: {location.spelled}")

@@ -1,0 +1,68 @@
+"""The port to object stores, and the cache of those opened."""
+
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Sequence
+from typing import Protocol
+
+from domain.errors import BadRequest
+from storage.bucket_store import open_bucket_store
+from storage.credentials import StorageCredential
+from storage.local_store import LocalStore
+from storage.locations import StorageLocation
+from storage.profiles import LocalProfile, StorageProfile
+from storage.store_errors import METADATA_BYTES_MAX
+
+__all__ = ["METADATA_BYTES_MAX", "STORES_OPEN_MAX", "ObjectStore", "ObjectStores"]
+
+STORES_OPEN_MAX = 1_000
+"""Stores kept open by one process; the one unused the longest is let go."""
+
+
+class ObjectStore(Protocol):
+    """One warehouse's files. Every location must lie in its profile's base or allowed locations: others are a BadRequest.
+
+    A store that is away, hangs or refuses the warehouse's credential is ServiceUnavailable.
+    """
+
+    async def get(self, location: StorageLocation, *, bytes_max: int = METADATA_BYTES_MAX) -> bytes:
+        """The whole file. NotFound if missing; PayloadTooLarge over `bytes_max`, before its bytes are read."""
+
+    async def put_new(self, location: StorageLocation, data: bytes) -> None:
+        """Write a file that nobody sees half; AlreadyExists if there is one. Folders appear as needed."""
+
+    async def exists(self, location: StorageLocation) -> bool:
+        """Whether there is a file (not a folder)."""
+
+    async def delete(self, locations: Sequence[StorageLocation]) -> None:
+        """Remove files; those already gone are no error."""
+
+    def list(self, prefix: StorageLocation) -> AsyncIterator[list[StorageLocation]]:
+        """Every file at or below `prefix` (whole segments), in pages, in no promised order."""
+
+
+class ObjectStores:
+    """Opens stores and keeps them: a store holds its connections, so one warehouse has one store per process."""
+
+    def __init__(self, stores_open_max: int = STORES_OPEN_MAX) -> None:
+        self._opened: OrderedDict[tuple[StorageProfile, StorageCredential | None], ObjectStore] = OrderedDict()
+        self._stores_open_max = stores_open_max
+
+    def open(self, profile: StorageProfile, credential: StorageCredential | None) -> ObjectStore:
+        """The store of `profile`, read and written with `credential` alone: nothing is taken from the machine around."""
+        key = (profile, credential)
+        store = self._opened.get(key)
+        if store is None:
+            self._opened[key] = store = open_store(profile, credential)
+            if len(self._opened) > self._stores_open_max:
+                self._opened.popitem(last=False)
+        self._opened.move_to_end(key)
+        return store
+
+
+def open_store(profile: StorageProfile, credential: StorageCredential | None) -> ObjectStore:
+    """A store of its own, not kept."""
+    if isinstance(profile, LocalProfile):
+        if credential is not None:
+            raise BadRequest("Invalid storage-credential: a local directory takes none")
+        return LocalStore(profile)
+    return open_bucket_store(profile, credential)

@@ -1,0 +1,25 @@
+"""What every object store says when a file is missing, there already, too large, or the store is away."""
+
+from domain.errors import AlreadyExists, NotFound, PayloadTooLarge, ServiceUnavailable
+from storage.locations import StorageLocation
+
+METADATA_BYTES_MAX = 64 * 1024 * 1024
+"""Bytes of a metadata file, stored and unpacked: the largest the server opens."""
+
+
+def file_not_found(location: StorageLocation) -> NotFound:
+    """The sentence of the Java reference (RESTCatalogAdapter over a file that is gone): clients and the kit compare it."""
+    return NotFound(f"Failed to open input stream for file: {location.spelled}")
+
+
+def file_exists(location: StorageLocation) -> AlreadyExists:
+    return AlreadyExists(f"File already exists: {location.spelled}")
+
+
+def file_too_large(location: StorageLocation, bytes_max: int) -> PayloadTooLarge:
+    return PayloadTooLarge(f"File is larger than {bytes_max} bytes: {location.spelled}")
+
+
+def store_away(location: StorageLocation, reason: str) -> ServiceUnavailable:
+    """`reason` is ours: a store's own words may repeat headers and keys."""
+    return ServiceUnavailable(f"The object store could not be used ({reason}): {location.spelled}")

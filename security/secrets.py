@@ -1,0 +1,156 @@
+"""The secret store: credentials encrypted with AES-256-GCM in a table of their own, so that the log holds their ids only."""
+
+import base64
+import binascii
+import hashlib
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+from uuid import UUID
+
+import uuid_utils.compat as uuids
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from psycopg import AsyncConnection
+
+from domain.errors import ServiceUnavailable
+from migrations.named_sql import named_sql
+
+KEY_BYTES = 32
+NONCE_BYTES = 12
+KEY_FILE_BYTES_MAX = 1_024
+
+_SQL = named_sql("security", "secrets.sql")
+_TABLE = b"icecore.secrets"
+
+
+class SecretUnreadable(ServiceUnavailable, status=503, type="ServiceUnavailableException"):
+    """A secret is gone, was written with a key the server does not have, or is not what was written."""
+
+
+class SecretKeyError(ValueError):
+    """A text or file that should hold a key does not: the program must not start with it."""
+
+
+class SecretKey:
+    """A 256-bit key. `id` is a short fingerprint that says which key wrote a row, and nothing about the key."""
+
+    def __init__(self, key: bytes) -> None:
+        if len(key) != KEY_BYTES:
+            raise SecretKeyError(f"the secret key must be {KEY_BYTES} bytes, not {len(key)}")
+        self._cipher = AESGCM(key)
+        self.id = hashlib.sha256(b"icecore secret key id\0" + key).hexdigest()[:16]
+
+    @classmethod
+    def from_base64(cls, text: str) -> "SecretKey":
+        """The key of a setting or a key file: 32 bytes in base64, standard or URL-safe."""
+        try:
+            return cls(base64.b64decode(text.strip().replace("-", "+").replace("_", "/"), validate=True))
+        except binascii.Error:
+            raise SecretKeyError("the secret key is not base64") from None
+
+    @classmethod
+    def from_file(cls, path: Path) -> "SecretKey":
+        """The key in the file at `path`."""
+        with path.open("rb") as file:
+            data = file.read(KEY_FILE_BYTES_MAX + 1)
+        if len(data) > KEY_FILE_BYTES_MAX or not data.isascii():
+            raise SecretKeyError(f"{path} does not hold a key in base64")
+        return cls.from_base64(data.decode("ascii"))
+
+    def __repr__(self) -> str:
+        return f"SecretKey(id={self.id!r})"
+
+    def __reduce__(self) -> Any:
+        raise TypeError("a secret key is not serialised")
+
+    def encrypt(self, data: bytes, bound_to: bytes) -> tuple[bytes, bytes]:
+        """Nonce and ciphertext of `data`; it opens only with the same `bound_to`."""
+        nonce = os.urandom(NONCE_BYTES)
+        return nonce, self._cipher.encrypt(nonce, data, bound_to)
+
+    def decrypt(self, nonce: bytes, ciphertext: bytes, bound_to: bytes) -> bytes:
+        """What `encrypt` was given; InvalidTag if anything differs."""
+        return self._cipher.decrypt(nonce, ciphertext, bound_to)
+
+
+class _Row(NamedTuple):
+    version: int
+    key_id: str
+    nonce: bytes | None
+    ciphertext: bytes | None
+
+
+class SecretStore:
+    """Secrets in `icecore.secrets`, each found only by its id together with its project.
+
+    Writes with `key`; reads rows of `older_keys` too, until `rewrap` has moved them to `key`.
+    """
+
+    def __init__(self, key: SecretKey, older_keys: Sequence[SecretKey] = ()) -> None:
+        self._key = key
+        self._keys = {known.id: known for known in (*older_keys, key)}
+
+    async def put(self, connection: AsyncConnection[Any], project_id: UUID, data: bytes) -> UUID:
+        """Encrypt and insert `data` in the caller's transaction; the id is what events may hold."""
+        secret_id = UUID(bytes=uuids.uuid7().bytes)
+        nonce, ciphertext = self._key.encrypt(data, _bound_to(secret_id, 1, project_id))
+        row = {"id": secret_id, "project_id": project_id, "version": 1, "key_id": self._key.id}
+        await connection.execute(_SQL["insert_secret"], {**row, "nonce": nonce, "ciphertext": ciphertext})
+        return secret_id
+
+    async def get(self, connection: AsyncConnection[Any], project_id: UUID, secret_id: UUID) -> bytes:
+        """The secret in the clear; SecretUnreadable if it is unknown to the project, destroyed, altered, or its key is not here."""
+        cursor = await connection.execute(_SQL["select_secret"], {"id": secret_id, "project_id": project_id})
+        found = await cursor.fetchone()
+        if found is None:
+            raise SecretUnreadable(f"Secret {secret_id} does not exist")
+        return self._open(secret_id, project_id, _Row(*found))
+
+    async def destroy(self, connection: AsyncConnection[Any], project_id: UUID, secret_id: UUID) -> bool:
+        """Blank the secret for good; False if there was nothing left to blank."""
+        cursor = await connection.execute(_SQL["destroy_secret"], {"id": secret_id, "project_id": project_id})
+        return cursor.rowcount == 1
+
+    async def rewrap(self, connection: AsyncConnection[Any]) -> int:
+        """Encrypt anew, with the key that writes, every row another key wrote; answers how many. In the caller's transaction."""
+        cursor = await connection.execute(_SQL["select_for_rewrap"], {"key_id": self._key.id})
+        rows = await cursor.fetchall()
+        for secret_id, project_id, *rest in rows:
+            row = _Row(*rest)
+            data = self._open(secret_id, project_id, row)
+            version = row.version + 1
+            nonce, ciphertext = self._key.encrypt(data, _bound_to(secret_id, version, project_id))
+            changed = {"id": secret_id, "project_id": project_id, "version": version, "key_id": self._key.id}
+            await connection.execute(_SQL["update_secret"], {**changed, "nonce": nonce, "ciphertext": ciphertext})
+        return len(rows)
+
+    def _open(self, secret_id: UUID, project_id: UUID, row: _Row) -> bytes:
+        if row.nonce is None or row.ciphertext is None:
+            raise SecretUnreadable(f"Secret {secret_id} was destroyed")
+        key = self._keys.get(row.key_id)
+        if key is None:
+            raise SecretUnreadable(f"Secret {secret_id} was written with key {row.key_id}, which the server does not have")
+        try:
+            return key.decrypt(row.nonce, row.ciphertext, _bound_to(secret_id, row.version, project_id))
+        except InvalidTag:
+            raise SecretUnreadable(f"Secret {secret_id} is not what was written") from None
+
+
+def generate_key_file(path: Path) -> SecretKey:
+    """Make a new key and the file that holds it, readable for its owner only; FileExistsError rather than replace one."""
+    key = os.urandom(KEY_BYTES)
+    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+    with os.fdopen(file, "wb") as out:
+        # The umask may only have taken rights away, but a file system may have given some.
+        os.fchmod(out.fileno(), 0o600)
+        out.write(base64.b64encode(key) + b"\n")
+        out.flush()
+        os.fsync(out.fileno())
+    return SecretKey(key)
+
+
+def _bound_to(secret_id: UUID, version: int, project_id: UUID) -> bytes:
+    """What a row's ciphertext is bound to: moved to another row, version or project it no longer opens."""
+    return b"|".join((_TABLE, str(secret_id).encode(), str(version).encode(), str(project_id).encode()))

@@ -1,0 +1,25 @@
+-- name: insert_secret --
+insert into icecore.secrets (id, project_id, version, key_id, nonce, ciphertext)
+values (%(id)s, %(project_id)s, %(version)s, %(key_id)s, %(nonce)s, %(ciphertext)s)
+
+-- name: select_secret --
+select version, key_id, nonce, ciphertext
+  from icecore.secrets
+ where id = %(id)s and project_id = %(project_id)s
+
+-- name: destroy_secret --
+update icecore.secrets
+   set nonce = null, ciphertext = null, destroyed_at = now()
+ where id = %(id)s and project_id = %(project_id)s and destroyed_at is null
+
+-- name: select_for_rewrap --
+select id, project_id, version, key_id, nonce, ciphertext
+  from icecore.secrets
+ where key_id <> %(key_id)s and destroyed_at is null
+ order by id
+   for update
+
+-- name: update_secret --
+update icecore.secrets
+   set version = %(version)s, key_id = %(key_id)s, nonce = %(nonce)s, ciphertext = %(ciphertext)s
+ where id = %(id)s and project_id = %(project_id)s

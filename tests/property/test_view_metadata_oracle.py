@@ -1,0 +1,265 @@
+"""View metadata against Iceberg's own Java code: the same document or the same refusal, whatever the updates."""
+
+import copy
+import os
+import re
+from collections.abc import Callable
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import HealthCheck, Phase, assume, given, settings
+
+from domain.errors import BadRequest, CatalogError, CommitFailed, IllegalArgument, ValidationFailed
+from domain.view_metadata import apply_view_updates, builder, check_view_requirements, new_view_metadata, parse_view_metadata
+from tests.fixtures.oracle import JavaOracle
+from tests.property import view_updates
+from tests.property.view_updates import NOW_MS, VIEW_UUID, Json
+
+SEQUENCES = int(os.environ.get("ICECORE_ORACLE_SEQUENCES", "300"))
+
+# Java's exceptions and the refusals that stand for them. Where the reference server would answer 406 or 500 for what a client did wrong,
+# ours is a 400: the REST spec asks that of unknown updates and requirements.
+REFUSALS: dict[str, tuple[type[CatalogError], ...]] = {
+    "IllegalArgumentException": (IllegalArgument, BadRequest),
+    "NumberFormatException": (IllegalArgument,),
+    "ValidationException": (ValidationFailed,),
+    "CommitFailedException": (CommitFailed,),
+    "UnsupportedOperationException": (BadRequest, IllegalArgument),
+    "IllegalStateException": (ValidationFailed, IllegalArgument),
+}
+
+oracle_settings = settings(
+    max_examples=SEQUENCES,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much],
+)
+
+
+def outcome(action: Callable[[], Json]) -> Json | CatalogError:
+    try:
+        return action()
+    except CatalogError as refusal:
+        return refusal
+
+
+def written(document: Json) -> bytes:
+    """The document as Java writes it, comparable byte by byte: True is not 1, and the order of lists counts."""
+    return orjson.dumps({key: value for key, value in document.items() if key != "properties" or value}, option=orjson.OPT_SORT_KEYS)
+
+
+def comparable(message: str) -> str:
+    """The message without what depends on the order of Java's hash sets or on its way of showing objects."""
+    if message.startswith("Multiple entries with same key"):
+        return "Multiple entries with same key"
+    return re.sub(r"\[([^\[\]]*)\]", lambda found: str(sorted(found.group(1).split(", "))), message)
+
+
+def assert_agreement(answer: Json, ours: Json | CatalogError, java_document: Json | None, *, messages: bool = True) -> None:
+    """Both made the same document, or both refused with the same kind of error (and message)."""
+    if "error" in answer:
+        java_type, java_message = answer["error"]["type"], answer["error"]["message"]
+        assert java_type in REFUSALS, f"Java failed rather than refused: {answer}"
+        assert isinstance(ours, REFUSALS[java_type]), f"Java refused with {java_type}: {java_message}; here: {ours!r}"
+        if messages:
+            assert comparable(java_message) == comparable(ours.message)
+    else:
+        assert isinstance(ours, dict), f"Java made a document; here: {ours!r}"
+        assert java_document is not None
+        assert written(java_document) == written(ours)
+
+
+def assert_commit_agrees(oracle: JavaOracle, base: Json | None, updates: list[Json]) -> Json | None:
+    """One commit on both sides; the document after it, None after a refusal."""
+    before = copy.deepcopy((base, updates))
+    ours = outcome(lambda: apply_view_updates(base, updates, now_ms=NOW_MS))
+    assert before == (base, updates), "the inputs have been changed"
+    answer = oracle.ask({"kind": "view", "base": base, "updates": updates, "now-ms": NOW_MS})
+    if isinstance(ours, dict) and "ok" in answer and base is not None:
+        assert answer["ok"]["changed"] is (ours is not base)
+        if ours is base:  # then Java commits nothing, and what its builder made of it is not seen
+            return base
+        for kind in ("schemas", "versions", "version-log"):
+            fresh = [element for element in ours[kind] if not any(element is one for one in base[kind])]
+            assert not [element for element in fresh if element in base[kind] and kind != "version-log"], "copied instead of shared"
+    assert_agreement(answer, ours, answer["ok"]["metadata"] if "ok" in answer else None)
+    return ours if isinstance(ours, dict) else None
+
+
+def create(creation: Json) -> Json:
+    return new_view_metadata(
+        view_uuid=VIEW_UUID,
+        location=creation["location"],
+        schema=creation.get("schema"),
+        view_version=creation.get("view-version"),
+        properties=creation.get("properties", {}),
+        now_ms=NOW_MS,
+    )
+
+
+@oracle_settings
+@given(first=view_updates.creations(), commits=view_updates.commits())
+def test_commits_agree_with_java(java_oracle: JavaOracle, first: Json, commits: list[list[Json]]) -> None:
+    """A created view goes through the same documents and refusals as in Java, commit by commit."""
+    view = outcome(lambda: create(first))
+    assume(isinstance(view, dict))
+    for updates in commits:
+        assert isinstance(view, dict)
+        view = assert_commit_agrees(java_oracle, view, updates) or view
+
+
+@oracle_settings
+@given(document=view_updates.documents(), commits=view_updates.commits())
+def test_commits_on_a_registered_file_agree_with_java(java_oracle: JavaOracle, document: Json, commits: list[list[Json]]) -> None:
+    """A file with many versions is read, and then trimmed and changed, as in Java."""
+    view = outcome(lambda: parse_view_metadata(document))
+    answer = java_oracle.ask({"kind": "parse-view", "document": document})
+    assert_agreement(answer, view, answer.get("ok"))
+    for updates in commits if isinstance(view, dict) else ():
+        assert isinstance(view, dict)
+        view = assert_commit_agrees(java_oracle, view, updates) or view
+
+
+@oracle_settings
+@given(birth=view_updates.births())
+def test_views_built_of_nothing_agree_with_java(java_oracle: JavaOracle, birth: list[Json]) -> None:
+    """Updates without a base make what Java's empty builder makes of them."""
+    assert_commit_agrees(java_oracle, None, birth)
+
+
+@oracle_settings
+@given(creation=view_updates.creations() | view_updates.broken(view_updates.creations()))
+def test_creations_agree_with_java(java_oracle: JavaOracle, creation: Json) -> None:
+    """The first document, or the refusal, is that of Java's catalog; the summary alone is the client's own."""
+    assume(isinstance(creation.get("location"), str))
+    assume(not has_text_like_levels(creation.get("view-version")))
+    answer = java_oracle.ask({"kind": "create-view", "view-uuid": VIEW_UUID, "now-ms": NOW_MS, **creation})
+    assert_agreement(answer, outcome(lambda: create(creation)), answer.get("ok"), messages=False)
+
+
+@oracle_settings
+@given(document=view_updates.broken(view_updates.documents()))
+def test_broken_files_are_refused_as_in_java(java_oracle: JavaOracle, document: Json) -> None:
+    """A file with one wrong member is read or refused as in Java."""
+    assume(not any(has_text_like_levels(version) for version in members(document.get("versions"))))
+    answer = java_oracle.ask({"kind": "parse-view", "document": document})
+    assert_agreement(answer, outcome(lambda: parse_view_metadata(document)), answer.get("ok"), messages=False)
+
+
+@oracle_settings
+@given(first=view_updates.creations(), update=view_updates.broken(view_updates.updates()))
+def test_broken_updates_are_refused_as_in_java(java_oracle: JavaOracle, first: Json, update: Json) -> None:
+    """An update with one wrong member is applied or refused as in Java."""
+    view = outcome(lambda: create(first))
+    assume(isinstance(view, dict) and not has_text_like_levels(update.get("view-version")))
+    assert isinstance(view, dict)
+    ours = outcome(lambda: apply_view_updates(view, [update], now_ms=NOW_MS))
+    answer = java_oracle.ask({"kind": "view", "base": view, "updates": [update], "now-ms": NOW_MS})
+    if ours is not view or "error" in answer:
+        assert_agreement(answer, ours, answer["ok"]["metadata"] if "ok" in answer else None, messages=False)
+
+
+def members(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def has_text_like_levels(version: Any) -> bool:
+    """A default namespace with levels that are no strings: Java makes text of them, here they are refused."""
+    levels = version.get("default-namespace") if isinstance(version, dict) else None
+    return any(not isinstance(level, str) for level in members(levels))
+
+
+REQUIREMENTS: list[Json] = [
+    {"type": "assert-view-uuid", "uuid": VIEW_UUID},
+    {"type": "assert-view-uuid", "uuid": VIEW_UUID.upper()},
+    {"type": "Assert-View-UUID", "uuid": "0191d9a6-0000-7000-8000-00000000000b"},
+    {"type": "assert-create"},
+    {"type": "assert-table-uuid", "uuid": VIEW_UUID},
+    {"type": "assert-ref-snapshot-id", "ref": "main", "snapshot-id": None},
+    {"type": "assert-last-assigned-field-id", "last-assigned-field-id": 1},
+    {"type": "assert-current-schema-id", "current-schema-id": 1},
+    {"type": "assert-last-assigned-partition-id", "last-assigned-partition-id": 1},
+    {"type": "assert-default-spec-id", "default-spec-id": 1},
+    {"type": "assert-default-sort-order-id", "default-sort-order-id": 1},
+    {"type": "assert-fine-weather"},
+    {"type": 7},
+    {"type": None},
+    {"type": "assert-view-uuid"},
+    {"type": "assert-view-uuid", "uuid": None},
+]
+
+A_VIEW = create(
+    {
+        "location": "s3://b/v",
+        "schema": {"type": "struct", "fields": []},
+        "view-version": {
+            "version-id": 1,
+            "timestamp-ms": 1,
+            "schema-id": 0,
+            "summary": {},
+            "default-namespace": ["ns"],
+            "representations": [{"type": "sql", "sql": "select 1", "dialect": "spark"}],
+        },
+        "properties": {},
+    }
+)
+
+
+@pytest.mark.parametrize("requirement", REQUIREMENTS, ids=str)
+def test_requirements_agree_with_java(java_oracle: JavaOracle, requirement: Json) -> None:
+    """A requirement holds or is refused, in the same words, as in Java."""
+    answer = java_oracle.ask({"kind": "view", "base": A_VIEW, "requirements": [requirement], "updates": []})
+
+    def required() -> Json:
+        check_view_requirements(A_VIEW, [requirement])
+        return A_VIEW
+
+    assert_agreement(answer, outcome(required), answer["ok"]["metadata"] if "ok" in answer else None)
+
+
+@settings(max_examples=SEQUENCES * 3, deadline=None)
+@given(value=view_updates.junk())
+def test_junk_is_refused_in_the_words_of_the_catalog(value: Any) -> None:
+    """Whatever JSON arrives in whatever place, the answer is a 4xx of ours, never another exception."""
+    for action in (
+        lambda: parse_view_metadata(value),
+        lambda: apply_view_updates(A_VIEW, [value], now_ms=NOW_MS),
+        lambda: apply_view_updates(None, [value], now_ms=NOW_MS),
+        lambda: apply_view_updates(A_VIEW, [{"action": "add-view-version", "view-version": value}], now_ms=NOW_MS),
+        lambda: check_view_requirements(A_VIEW, [value]) or A_VIEW,
+        lambda: new_view_metadata(
+            view_uuid=VIEW_UUID, location="s3://b/v", schema=value, view_version=value, properties=value, now_ms=NOW_MS
+        ),
+    ):
+        refusal = outcome(action)
+        assert isinstance(refusal, dict) or 400 <= refusal.status < 500
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong"),
+    [
+        ("_same_version", lambda one, other: False),
+        ("same_schema", lambda a, b: False),
+        ("_history_of", lambda versions, history: history),
+        ("_dialects", lambda version: set()),
+        ("_check_one_query_per_dialect", lambda version: None),
+        ("VERSION_HISTORY_SIZE_DEFAULT", 11),
+        ("LAST_ADDED", -2),
+    ],
+)
+def test_a_wrong_rule_is_noticed(java_oracle: JavaOracle, monkeypatch: pytest.MonkeyPatch, name: str, wrong: Any) -> None:
+    """Negative control: with any one of these rules broken, the comparison with Java turns red."""
+    monkeypatch.setattr(builder, name, wrong)
+
+    @settings(
+        max_examples=1000, deadline=None, database=None, derandomize=True, phases=[Phase.generate], suppress_health_check=list(HealthCheck)
+    )
+    @given(document=view_updates.documents(), commits=view_updates.commits())
+    def compare(document: Json, commits: list[list[Json]]) -> None:
+        view = outcome(lambda: parse_view_metadata(document))
+        for updates in commits if isinstance(view, dict) else ():
+            assert isinstance(view, dict)
+            view = assert_commit_agrees(java_oracle, view, updates) or view
+
+    with pytest.raises(AssertionError):
+        compare()

@@ -1,0 +1,224 @@
+"""Every setting: from the command line, the environment (`ICECORE_…`) and a file, in this order; docs/settings.md explains them."""
+
+import difflib
+import ipaddress
+import os
+import tomllib
+from collections.abc import Iterable, Mapping
+from datetime import timedelta
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator, model_validator
+from pydantic_settings import BaseSettings, InitSettingsSource, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
+
+from api.limits import DEFAULT_LIMITS, MEBIBYTE, ApiLimits
+from icecore.postgres_account import STATE_DIRECTORY
+
+PREFIX = "ICECORE_"
+CONFIG_VARIABLE = "ICECORE_CONFIG"
+DATA_DIRECTORY_DEFAULT = Path(".icecore")
+SETTING_FILE_BYTES_MAX = MEBIBYTE
+_NOT_OURS = "ICECORE_TEST_"
+"""The test suite's own variables."""
+
+
+class SettingsError(Exception):
+    """A setting is unknown, malformed or contradicts another; the message names it. Values are never shown: they may be secrets."""
+
+
+class HttpSettings(BaseModel):
+    """Bounds of one request and one answer; api/limits.py says what each bounds and why."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+
+    body_seconds_max: float = Field(default=DEFAULT_LIMITS.body_seconds_max, gt=0)
+    json_depth_max: int = Field(default=DEFAULT_LIMITS.json_depth_max, ge=16, le=512)
+    json_values_max: int = Field(default=DEFAULT_LIMITS.json_values_max, ge=1_000)
+    properties_max: int = Field(default=DEFAULT_LIMITS.properties_max, ge=1)
+    property_key_bytes_max: int = Field(default=DEFAULT_LIMITS.property_key_bytes_max, ge=64)
+    property_value_bytes_max: int = Field(default=DEFAULT_LIMITS.property_value_bytes_max, ge=256)
+    updates_max: int = Field(default=DEFAULT_LIMITS.updates_max, ge=1)
+    requirements_max: int = Field(default=DEFAULT_LIMITS.requirements_max, ge=1)
+    table_changes_max: int = Field(default=DEFAULT_LIMITS.table_changes_max, ge=1)
+    report_bytes_max: int = Field(default=DEFAULT_LIMITS.report_bytes_max, ge=1_024)
+    gzip_bytes_min: int = Field(default=DEFAULT_LIMITS.gzip_bytes_min, ge=0)
+    gzip_inline_bytes_max: int = Field(default=DEFAULT_LIMITS.gzip_inline_bytes_max, ge=0)
+    gzip_cache_bytes_max: int = Field(default=DEFAULT_LIMITS.gzip_cache_bytes_max, ge=0)
+
+
+class Settings(BaseSettings):
+    """The settings of one process. Read them by `load_settings`; a name here is ICECORE_<NAME> there, `__` stands for a dot."""
+
+    model_config = SettingsConfigDict(
+        env_prefix=PREFIX,
+        env_nested_delimiter="__",
+        env_ignore_empty=True,
+        extra="forbid",
+        frozen=True,
+        hide_input_in_errors=True,
+        validate_default=True,
+    )
+
+    # The log
+    database_url: SecretStr | None = None
+    data_dir: Path = DATA_DIRECTORY_DEFAULT
+    embedded_state_dir: Path = STATE_DIRECTORY
+    unsafe_durability: bool = False
+    database_read_connections_max: int = Field(default=16, ge=1, le=1_000)
+    database_write_connections_max: int = Field(default=4, ge=1, le=1_000)
+    commit_deadline_seconds: float = Field(default=30.0, gt=0)
+
+    # The server
+    host: str = "127.0.0.1"
+    port: int = Field(default=8181, ge=0, le=65_535)
+    insecure: bool = False
+    workers: int = Field(default=1, ge=1, le=256)
+    shutdown_grace_seconds: float = Field(default=20.0, ge=0)
+
+    # Requests and answers
+    body_bytes_max: int = Field(default=DEFAULT_LIMITS.body_bytes_max, ge=1_024)
+    request_timeout_seconds: float = Field(default=DEFAULT_LIMITS.read_seconds_max, gt=0)
+    page_size_default: int = Field(default=DEFAULT_LIMITS.page_size_default, ge=1)
+    page_size_max: int = Field(default=DEFAULT_LIMITS.page_size_max, ge=1)
+    idempotency_key_lifetime: timedelta = Field(default=DEFAULT_LIMITS.idempotency_key_lifetime, gt=timedelta(0))
+    metrics_reports_max: int = Field(default=100_000, ge=0)
+    http: HttpSettings = HttpSettings()
+
+    # Secrets of warehouses
+    secret_key: SecretStr | None = None
+    secret_key_file: Path | None = None
+    secret_key_files_older: Annotated[tuple[Path, ...], NoDecode] = ()
+
+    # What the process says of itself
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    log_format: Literal["console", "json"] = "console"
+
+    @field_validator("secret_key_files_older", mode="before")
+    @classmethod
+    def _split_paths(cls, value: Any) -> Any:
+        return [part for part in value.split(os.pathsep) if part] if isinstance(value, str) else value
+
+    @model_validator(mode="after")
+    def _agree(self) -> "Settings":
+        if self.secret_key is not None and self.secret_key_file is not None:
+            raise ValueError("secret_key and secret_key_file are two places for one key: set one of them")
+        if self.page_size_default > self.page_size_max:
+            raise ValueError("page_size_default is larger than page_size_max")
+        return self
+
+    @property
+    def dsn(self) -> str:
+        """Where the log is, in the clear (it may hold a password); only for a process whose database_url is known."""
+        if self.database_url is None:
+            raise SettingsError("database_url is not set")
+        return self.database_url.get_secret_value()
+
+    def api_limits(self) -> ApiLimits:
+        """The bounds of the HTTP edge."""
+        return ApiLimits(
+            body_bytes_max=self.body_bytes_max,
+            read_seconds_max=self.request_timeout_seconds,
+            page_size_default=self.page_size_default,
+            page_size_max=self.page_size_max,
+            idempotency_key_lifetime=self.idempotency_key_lifetime,
+            **self.http.model_dump(),
+        )
+
+
+def load_settings(config: Path | None = None, overrides: Mapping[str, Any] | None = None) -> Settings:
+    """The settings of this process; `overrides` (the command line) go before the environment, which goes before the file.
+
+    config -- a TOML file whose keys are the settings' names; without one, the file ICECORE_CONFIG names, if it does.
+
+    Raises SettingsError for a name nobody knows (with the nearest that somebody does), a value out of bounds, a file that is not there.
+    """
+    _refuse_unknown_variables()
+    named = config or (Path(os.environ[CONFIG_VARIABLE]) if os.environ.get(CONFIG_VARIABLE) else None)
+    from_file = {} if named is None else _read_file(named)
+
+    class Sources(Settings):
+        """The settings with this call's sources."""
+
+        @classmethod
+        def settings_customise_sources(
+            cls,
+            settings_cls: type[BaseSettings],
+            init_settings: PydanticBaseSettingsSource,
+            env_settings: PydanticBaseSettingsSource,
+            dotenv_settings: PydanticBaseSettingsSource,
+            file_secret_settings: PydanticBaseSettingsSource,
+        ) -> tuple[PydanticBaseSettingsSource, ...]:
+            return init_settings, env_settings, InitSettingsSource(settings_cls, init_kwargs=from_file)
+
+    try:
+        loaded = Sources(**{name: value for name, value in (overrides or {}).items() if value is not None})
+    except ValidationError as error:
+        raise SettingsError("; ".join(_complaint(one) for one in error.errors(include_input=False, include_url=False))) from None
+    return Settings.model_construct(**{name: getattr(loaded, name) for name in Settings.model_fields})
+
+
+def check_address(settings: Settings) -> None:
+    """Refuses to open a catalog without authentication to the network, unless `insecure` says that this is meant."""
+    if not settings.insecure and not is_loopback(settings.host):
+        raise SettingsError(
+            f"host {settings.host} is not a loopback address, and there is no authentication: everybody who reaches it could read, "
+            "change and drop every table. Bind to 127.0.0.1, or say --insecure (ICECORE_INSECURE=true) if the network keeps others out"
+        )
+
+
+def is_loopback(host: str) -> bool:
+    """Whether `host` is `localhost` or a loopback address; other names are not resolved, so they are not."""
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def setting_names() -> list[str]:
+    """Every setting as an environment variable, in the order of the class."""
+    return [PREFIX + name.upper().replace(".", "__") for name in _dotted_names()]
+
+
+def _dotted_names() -> list[str]:
+    nested = [f"http.{name}" for name in HttpSettings.model_fields]
+    return [name for name in Settings.model_fields if name != "http"] + nested
+
+
+def _refuse_unknown_variables() -> None:
+    known = {*setting_names(), CONFIG_VARIABLE}
+    for name in sorted(os.environ):
+        if name.upper().startswith(PREFIX) and not name.startswith(_NOT_OURS) and name.upper() not in known:
+            raise SettingsError(f"Unknown setting {name}{_nearest(name.upper(), known)}")
+
+
+def _read_file(path: Path) -> dict[str, Any]:
+    try:
+        with path.open("rb") as file:
+            text = file.read(SETTING_FILE_BYTES_MAX).decode()
+        values = tomllib.loads(text)
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise SettingsError(f"The settings file {path} cannot be read: {error}") from None
+    known = set(_dotted_names())
+    for name in _flat(values):
+        if name not in known:
+            raise SettingsError(f"Unknown setting {name} in {path}{_nearest(name, known)}")
+    return values
+
+
+def _flat(values: Mapping[str, Any], above: str = "") -> Iterable[str]:
+    for name, value in values.items():
+        if isinstance(value, dict):
+            yield from _flat(value, f"{above}{name}.")
+        else:
+            yield above + name
+
+
+def _nearest(name: str, known: Iterable[str]) -> str:
+    near = difflib.get_close_matches(name, known, n=1)
+    return f"; did you mean {near[0]}?" if near else "; docs/settings.md lists them all"
+
+
+def _complaint(error: Any) -> str:
+    name = PREFIX + "__".join(str(part) for part in error["loc"][:2]).upper() + ": " if error["loc"] else ""
+    return name + str(error["msg"]).removeprefix("Value error, ")

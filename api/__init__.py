@@ -1,0 +1,1 @@
+"""HTTP: parse, call, serialise; no rules of the catalog live here."""

@@ -1,0 +1,220 @@
+"""Request bodies: read within bounds, parsed strictly, and taken apart by readers whose refusals name field and rule."""
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any
+
+import orjson
+from aiohttp import web
+
+from api.errors import RequestTimeout, UnsupportedMediaType
+from api.limits import ApiLimits
+from domain.errors import BadRequest, PayloadTooLarge
+from domain.identifiers import NAMESPACE_LEVELS_MAX, NamespaceIdentifier, TabularIdentifier, parse_name
+
+JsonObject = dict[str, Any]
+
+_CHARSETS_ACCEPTED = frozenset({"utf-8", "utf8", "us-ascii"})
+
+
+async def read_body(request: web.Request, limits: ApiLimits) -> bytes:
+    """The bytes of the body.
+
+    Raises PayloadTooLarge, RequestTimeout, UnsupportedMediaType, and BadRequest for a body that breaks off. Compressed bodies are
+    refused: no client sends them, and a small one can hold gigabytes.
+    """
+    headers = request.headers
+    if headers.get("Content-Encoding", "identity").lower() != "identity":
+        raise UnsupportedMediaType("Invalid header 'Content-Encoding': request bodies must be sent uncompressed")
+    length = request.content_length
+    if length is not None and length > limits.body_bytes_max:
+        raise PayloadTooLarge(f"Invalid body: longer than {limits.body_bytes_max} bytes")
+    try:
+        async with asyncio.timeout(limits.body_seconds_max):
+            return await request.read()
+    except TimeoutError:
+        raise RequestTimeout(f"Invalid body: not complete after {limits.body_seconds_max:g} seconds") from None
+    except web.HTTPRequestEntityTooLarge:
+        raise PayloadTooLarge(f"Invalid body: longer than {limits.body_bytes_max} bytes") from None
+    except (web.RequestPayloadError, ConnectionError) as error:
+        raise BadRequest("Invalid body: it broke off") from error
+
+
+def check_content_type(content_type: str | None) -> None:
+    """Refuse what is not JSON in UTF-8; a request without Content-Type is taken for JSON."""
+    if content_type is None or content_type == "application/json":
+        return
+    media_type, _, parameters = content_type.partition(";")
+    media_type = media_type.strip().lower()
+    if media_type != "application/json" and not (media_type.startswith("application/") and media_type.endswith("+json")):
+        raise BadRequest("Invalid header 'Content-Type': must be application/json")
+    for parameter in parameters.split(";"):
+        name, _, value = parameter.partition("=")
+        if name.strip().lower() == "charset" and value.strip().strip('"').lower() not in _CHARSETS_ACCEPTED:
+            raise BadRequest("Invalid header 'Content-Type': the charset must be utf-8")
+
+
+def parse_json_object(body: bytes, limits: ApiLimits) -> JsonObject:
+    """The one JSON object in `body`.
+
+    Refused, because the log or an engine would choke on it later: NaN and infinity, lone surrogates, bytes that are not UTF-8, NUL in
+    any key or value, nesting over `json_depth_max`, more values than `json_values_max`.
+    """
+    if not body:
+        raise BadRequest("Invalid body: must be a JSON object, and is empty")
+    brackets = body.count(b"{") + body.count(b"[")
+    if brackets + body.count(b",") > limits.json_values_max:
+        raise BadRequest(f"Invalid body: holds more than {limits.json_values_max} values")
+    try:
+        document = orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        raise BadRequest(f"Invalid body: not JSON: {error}") from None
+    if not isinstance(document, dict):
+        raise BadRequest("Invalid body: must be a JSON object")
+    # Brackets bound the depth from above, so that ordinary bodies are not walked at all.
+    if brackets > limits.json_depth_max:
+        _check_depth(document, limits.json_depth_max)
+    if b"\\u0000" in body and _holds_nul(document):
+        raise BadRequest("Invalid body: holds a NUL character (U+0000)")
+    return document
+
+
+def _children(nodes: list[Any]) -> list[Any]:
+    inner: list[Any] = []
+    for node in nodes:
+        values = node.values() if isinstance(node, dict) else node
+        inner.extend(value for value in values if isinstance(value, (dict, list)))
+    return inner
+
+
+def _check_depth(document: JsonObject, depth_max: int) -> None:
+    depth, nodes = 0, [document]
+    while nodes:
+        depth += 1
+        if depth > depth_max:
+            raise BadRequest(f"Invalid body: nested deeper than {depth_max} levels")
+        nodes = _children(nodes)
+
+
+def _texts(document: JsonObject) -> Iterator[str]:
+    nodes: list[Any] = [document]
+    while nodes:
+        for node in nodes:
+            yield from (text for text in node if isinstance(text, str))
+            if isinstance(node, dict):
+                yield from (text for text in node.values() if isinstance(text, str))
+        nodes = _children(nodes)
+
+
+def _holds_nul(document: JsonObject) -> bool:
+    return any("\0" in text for text in _texts(document))
+
+
+class Fields:
+    """One JSON object with typed readers; an absent field and an explicit null are the same thing."""
+
+    __slots__ = ("_limits", "_path", "_values")
+
+    def __init__(self, values: JsonObject, limits: ApiLimits, path: str = "") -> None:
+        self._values, self._limits, self._path = values, limits, path
+
+    def invalid(self, name: str, rule: str) -> BadRequest:
+        return BadRequest(f"Invalid field '{self._path}{name}': {rule}")
+
+    def _required(self, name: str) -> Any:
+        value = self._values.get(name)
+        if value is None:
+            raise self.invalid(name, "is required")
+        return value
+
+    def text(self, name: str) -> str:
+        value = self._required(name)
+        if not isinstance(value, str):
+            raise self.invalid(name, "must be a string")
+        return value
+
+    def text_or_none(self, name: str) -> str | None:
+        return None if self._values.get(name) is None else self.text(name)
+
+    def boolean(self, name: str) -> bool:
+        """False where the field is absent."""
+        value = self._values.get(name)
+        if value is not None and not isinstance(value, bool):
+            raise self.invalid(name, "must be true or false")
+        return bool(value)
+
+    def object(self, name: str) -> JsonObject:
+        value = self._required(name)
+        if not isinstance(value, dict):
+            raise self.invalid(name, "must be an object")
+        return value
+
+    def object_or_none(self, name: str) -> JsonObject | None:
+        return None if self._values.get(name) is None else self.object(name)
+
+    def fields(self, name: str) -> "Fields":
+        return Fields(self.object(name), self._limits, f"{self._path}{name}.")
+
+    def _list(self, name: str, items_max: int) -> list[Any]:
+        values = self._values.get(name)
+        if values is None:
+            return []
+        if not isinstance(values, list):
+            raise self.invalid(name, "must be a list")
+        if len(values) > items_max:
+            raise self.invalid(name, f"has more than {items_max} elements")
+        return values
+
+    def objects(self, name: str, items_max: int) -> list[JsonObject]:
+        """A list of objects; empty where the field is absent."""
+        values = self._list(name, items_max)
+        if not all(isinstance(value, dict) for value in values):
+            raise self.invalid(name, "must be a list of objects")
+        return values
+
+    def each(self, name: str, items_max: int) -> "list[Fields]":
+        return [Fields(value, self._limits, f"{self._path}{name}[{index}].") for index, value in enumerate(self.objects(name, items_max))]
+
+    def texts(self, name: str, items_max: int) -> list[str]:
+        """A list of strings; empty where the field is absent."""
+        values = self._list(name, items_max)
+        if not all(isinstance(value, str) for value in values):
+            raise self.invalid(name, "must be a list of strings")
+        return values
+
+    def properties(self, name: str) -> dict[str, str]:
+        """A map of strings within the limits on properties; empty where the field is absent."""
+        values = self._values.get(name)
+        if values is None:
+            return {}
+        limits = self._limits
+        if not isinstance(values, dict) or not all(isinstance(value, str) for value in values.values()):
+            raise self.invalid(name, "must be an object whose values are strings")
+        if len(values) > limits.properties_max:
+            raise self.invalid(name, f"has more than {limits.properties_max} properties")
+        if any(len(key) > limits.property_key_bytes_max or len(key.encode()) > limits.property_key_bytes_max for key in values):
+            raise self.invalid(name, f"has a key longer than {limits.property_key_bytes_max} bytes")
+        if any(len(value.encode()) > limits.property_value_bytes_max for value in values.values()):
+            raise self.invalid(name, f"has a value longer than {limits.property_value_bytes_max} bytes")
+        return values
+
+    def name(self, name: str, what: str) -> str:
+        """A field that names something new, by the rules of domain/identifiers.py."""
+        try:
+            return parse_name(self.text(name), what)
+        except BadRequest as error:
+            raise self.invalid(name, error.message) from None
+
+    def namespace(self, name: str) -> NamespaceIdentifier:
+        """A list of namespace levels, by the rules of domain/identifiers.py."""
+        self._required(name)
+        levels = self.texts(name, NAMESPACE_LEVELS_MAX)
+        try:
+            return NamespaceIdentifier.parse(levels)
+        except BadRequest as error:
+            raise self.invalid(name, error.message) from None
+
+    def identifier(self, name: str, what: str) -> TabularIdentifier:
+        """A TableIdentifier of the spec: `{"namespace": [...], "name": "..."}`."""
+        identifier = self.fields(name)
+        return TabularIdentifier(identifier.namespace("namespace"), identifier.name("name", what))

@@ -1,0 +1,126 @@
+"""One call of one operation: what handlers take, so that each of them only parses, calls and serialises."""
+
+import hashlib
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, TypeVar
+from uuid import UUID
+
+import orjson
+from aiohttp import web
+
+from api.bodies import Fields, check_content_type, parse_json_object, read_body
+from api.catalog import Catalog
+from api.compression import GzipCache, accepts_gzip, compress
+from api.request_ids import REQUEST_ID, sane_or_none
+from api.routing import Operation
+from api.targets import decode_segment, parse_query, warehouse_reference
+from commands.context import Answer, CommandContext
+from commands.write_side import WriteSide
+from domain.errors import BadRequest
+from queries.reads import Warehouse
+from queries.resolve_warehouse import resolve_warehouse
+
+GZIP_CACHE: web.AppKey[GzipCache] = web.AppKey("gzip_cache")
+
+PROJECT_ID_DEFAULT = UUID(int=0)
+ACTOR_ANONYMOUS = "anonymous"
+
+POSITION_HEADER = "Icecore-Position"
+
+_UUID_TEXT_LENGTH = 36
+
+Command = TypeVar("Command")
+Execute = Callable[[WriteSide, CommandContext, Warehouse, Command], Awaitable[Answer]]
+
+
+class Call:
+    """A request that matched an operation.
+
+    segments -- the encoded path segments by placeholder; parse them by api/targets.py.
+    """
+
+    __slots__ = ("_query", "catalog", "operation", "request", "segments")
+
+    def __init__(self, request: web.Request, catalog: Catalog, operation: Operation, segments: Mapping[str, str]) -> None:
+        self.request, self.catalog, self.operation, self.segments = request, catalog, operation, segments
+        self._query: Mapping[str, str] | None = None
+
+    @property
+    def query(self) -> Mapping[str, str]:
+        if self._query is None:
+            self._query = parse_query(self.request.rel_url.raw_query_string)
+        return self._query
+
+    async def fields(self) -> tuple[bytes, Fields]:
+        """The body, as it came and ready to be read field by field."""
+        limits = self.catalog.limits
+        check_content_type(self.request.headers.get("Content-Type"))
+        body = await read_body(self.request, limits)
+        return body, Fields(parse_json_object(body, limits), limits)
+
+    async def warehouse(self) -> Warehouse:
+        """The warehouse `{prefix}` names; without a prefix, the only one."""
+        prefix = self.segments.get("prefix")
+        reference = None if prefix is None else warehouse_reference(decode_segment(prefix, "warehouse"))
+        return await resolve_warehouse(self.catalog.reads, PROJECT_ID_DEFAULT, reference)
+
+    def _idempotency_key(self) -> UUID | None:
+        texts = self.request.headers.getall("Idempotency-Key", ())
+        if not texts:
+            return None
+        if len(texts) == 1 and len(texts[0]) == _UUID_TEXT_LENGTH:
+            try:
+                return UUID(texts[0])
+            except ValueError:
+                pass
+        raise BadRequest("Invalid header 'Idempotency-Key': must be one UUID of 36 characters")
+
+    def _request_hash(self, warehouse: Warehouse, body: bytes, options: tuple[bool, ...]) -> bytes:
+        """sha256 over what the request asks for: spellings of one address (`+` or `%20`, name or id of the warehouse) hash alike."""
+        names = [decode_segment(segment, name) for name, segment in self.segments.items() if name != "prefix"]
+        target = orjson.dumps([self.operation.name, str(warehouse.id), names, options])
+        return hashlib.sha256(len(target).to_bytes(8, "big") + target + body).digest()
+
+    def context(self, warehouse: Warehouse, body: bytes, options: tuple[bool, ...]) -> CommandContext:
+        key = self._idempotency_key()
+        headers = self.request.headers
+        return CommandContext(
+            request_id=self.request[REQUEST_ID],
+            project_id=PROJECT_ID_DEFAULT,
+            actor=ACTOR_ANONYMOUS,
+            operation=self.operation.name,
+            idempotency_key=key,
+            request_hash=b"" if key is None else self._request_hash(warehouse, body, options),
+            correlation_id=sane_or_none(headers.get("X-Correlation-Id")),
+            traceparent=sane_or_none(headers.get("traceparent")),
+        )
+
+    async def execute(
+        self, execute: Execute[Command], command: Command, *, body: bytes = b"", options: tuple[bool, ...] = ()
+    ) -> web.Response:
+        """Run a command and answer with what it answers; `options` are the query parameters that change what it does."""
+        warehouse = await self.warehouse()
+        answer = await execute(self.catalog.write, self.context(warehouse, body, options), warehouse, command)
+        headers = {POSITION_HEADER: str(answer.position)}
+        if answer.etag is not None:
+            headers["ETag"] = answer.etag
+        if answer.body is None:
+            return web.Response(status=answer.status, headers=headers)
+        return await self.json_bytes(answer.body, status=answer.status, headers=headers)
+
+    async def json_bytes(
+        self, body: bytes, *, status: int = 200, headers: dict[str, str] | None = None, keep_compressed: bool = False
+    ) -> web.Response:
+        """`body` as the answer, compressed where the client takes that and it is worth it."""
+        limits = self.catalog.limits
+        headers = headers if headers is not None else {}
+        headers["Content-Type"] = "application/json"
+        if len(body) >= limits.gzip_bytes_min:
+            headers["Vary"] = "Accept-Encoding"
+            if accepts_gzip(self.request.headers.get("Accept-Encoding")):
+                headers["Content-Encoding"] = "gzip"
+                body = await (self.request.app[GZIP_CACHE].compressed(body) if keep_compressed else compress(body, limits))
+        return web.Response(body=body, status=status, headers=headers)
+
+    async def json(self, document: Any) -> web.Response:
+        return await self.json_bytes(orjson.dumps(document))

@@ -1,0 +1,23 @@
+"""Configuration: what a client learns first, and what it then calls (spec: /v1/config)."""
+
+from aiohttp import web
+
+from api.call import PROJECT_ID_DEFAULT, Call
+from api.limits import iso_8601_duration
+from api.routing import ROUTES
+from api.targets import warehouse_reference
+from queries.resolve_warehouse import resolve_warehouse
+
+
+async def get_config(call: Call) -> web.Response:
+    """The prefix of a warehouse, pinned to a position where the client asked for a past; 404 for an unknown warehouse."""
+    text = call.query.get("warehouse")
+    warehouse = await resolve_warehouse(call.catalog.reads, PROJECT_ID_DEFAULT, warehouse_reference(text) if text else None)
+    return await call.json(
+        {
+            "defaults": {},
+            "overrides": {"prefix": warehouse.prefix},
+            "endpoints": call.request.app[ROUTES].endpoints,
+            "idempotency-key-lifetime": iso_8601_duration(call.catalog.limits.idempotency_key_lifetime),
+        }
+    )

@@ -1,0 +1,19 @@
+"""Metrics: scan and commit reports of engines (spec: /v1/{prefix}/namespaces/{namespace}/tables/{table}/metrics)."""
+
+from aiohttp import web
+
+from api.call import Call
+from api.iceberg.tables import table_named
+from commands.report_metrics import ReportMetrics
+from commands.report_metrics import report_metrics as execute_report_metrics
+from domain.errors import PayloadTooLarge
+
+
+async def report_metrics(call: Call) -> web.Response:
+    """Take a report as it comes; only its size and its `report-type` are looked at."""
+    body, fields = await call.fields()
+    limits = call.catalog.limits
+    if len(body) > limits.report_bytes_max:
+        raise PayloadTooLarge(f"Invalid body: a metrics report may have {limits.report_bytes_max} bytes")
+    fields.text("report-type")
+    return await call.execute(execute_report_metrics, ReportMetrics(table=table_named(call), report=body), body=body)

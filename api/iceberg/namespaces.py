@@ -1,0 +1,72 @@
+"""Namespaces: list, create, load, check, drop, change properties (spec: /v1/{prefix}/namespaces)."""
+
+from aiohttp import web
+
+from api.call import Call
+from api.pages import listing_digest, page_token, parse_page
+from api.targets import namespace_named, namespace_sought, parents_sought
+from commands.create_namespace import CreateNamespace
+from commands.create_namespace import create_namespace as execute_create_namespace
+from commands.drop_namespace import DropNamespace
+from commands.drop_namespace import drop_namespace as execute_drop_namespace
+from commands.update_namespace_properties import UpdateNamespaceProperties, update_namespace_properties
+from domain.errors import NoSuchNamespace
+from domain.identifiers import NamespaceIdentifier, name_key
+from queries import list_namespaces as question
+from queries import load_namespace
+from queries.reads import Warehouse
+
+
+async def list_namespaces(call: Call) -> web.Response:
+    """The children of `parent`, or the top level; a parent that was encoded twice is found too."""
+    warehouse = await call.warehouse()
+    text = call.query.get("parent")
+    readings: list[NamespaceIdentifier | None] = [*parents_sought(text)] if text else [None]
+    for parent in readings[:-1]:
+        try:
+            return await _children(call, warehouse, parent)
+        except NoSuchNamespace:
+            continue
+    return await _children(call, warehouse, readings[-1])
+
+
+async def _children(call: Call, warehouse: Warehouse, parent: NamespaceIdentifier | None) -> web.Response:
+    levels = () if parent is None else parent.levels
+    listing = listing_digest("namespaces", warehouse.prefix, *(name_key(level, exact=warehouse.exact_names) for level in levels))
+    page = parse_page(call.query, listing, call.catalog.limits)
+    found = await question.list_namespaces(call.catalog.reads, warehouse, parent, page)
+    token = None if found.next_key is None else page_token(listing, found.next_key)
+    return await call.json({"namespaces": found.items, "next-page-token": token})
+
+
+async def create_namespace(call: Call) -> web.Response:
+    body, fields = await call.fields()
+    command = CreateNamespace(namespace=fields.namespace("namespace"), properties=fields.properties("properties"))
+    return await call.execute(execute_create_namespace, command, body=body)
+
+
+async def load_namespace_metadata(call: Call) -> web.Response:
+    namespace = namespace_sought(call.segments["namespace"])
+    answer = await load_namespace.load_namespace(call.catalog.reads, await call.warehouse(), namespace)
+    return await call.json({"namespace": answer.levels, "properties": dict(answer.properties)})
+
+
+async def namespace_exists(call: Call) -> web.Response:
+    namespace = namespace_sought(call.segments["namespace"])
+    await load_namespace.namespace_exists(call.catalog.reads, await call.warehouse(), namespace)
+    return web.Response(status=204)
+
+
+async def drop_namespace(call: Call) -> web.Response:
+    command = DropNamespace(namespace=namespace_named(call.segments["namespace"]))
+    return await call.execute(execute_drop_namespace, command)
+
+
+async def update_properties(call: Call) -> web.Response:
+    body, fields = await call.fields()
+    command = UpdateNamespaceProperties(
+        namespace=namespace_named(call.segments["namespace"]),
+        removals=fields.texts("removals", call.catalog.limits.properties_max),
+        updates=fields.properties("updates"),
+    )
+    return await call.execute(update_namespace_properties, command, body=body)

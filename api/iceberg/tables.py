@@ -1,0 +1,126 @@
+"""Tables: list, create, register, load, commit, drop, rename (spec: /v1/{prefix}/namespaces/{namespace}/tables)."""
+
+from aiohttp import web
+
+from api.bodies import Fields
+from api.call import Call
+from api.iceberg.listings import list_identifiers
+from api.limits import ApiLimits
+from api.targets import namespace_named, parse_boolean, tabular_named, tabular_sought
+from commands.commit_table import CommitTable, commit_table
+from commands.create_table import CreateTable
+from commands.create_table import create_table as execute_create_table
+from commands.drop_table import DropTable
+from commands.drop_table import drop_table as execute_drop_table
+from commands.register_table import RegisterTable
+from commands.register_table import register_table as execute_register_table
+from commands.rename_table import RenameTable
+from commands.rename_table import rename_table as execute_rename_table
+from commands.unregister_table import UnregisterTable
+from commands.unregister_table import unregister_table as execute_unregister_table
+from domain.errors import BadRequest
+from domain.identifiers import TabularIdentifier
+from queries import list_tabulars
+from queries import load_credentials as credentials_question
+from queries import load_table as question
+
+_SNAPSHOTS_LOADED = ("all", "refs")
+
+
+def table_sought(call: Call) -> TabularIdentifier:
+    """The table of a question."""
+    return tabular_sought(call.segments["namespace"], call.segments["table"], "table name")
+
+
+def table_named(call: Call) -> TabularIdentifier:
+    """The table of a command."""
+    return tabular_named(call.segments["namespace"], call.segments["table"], "table name")
+
+
+async def list_tables(call: Call) -> web.Response:
+    return await list_identifiers(call, list_tabulars.list_tables)
+
+
+async def create_table(call: Call) -> web.Response:
+    body, fields = await call.fields()
+    command = CreateTable(
+        namespace=namespace_named(call.segments["namespace"]),
+        name=fields.name("name", "table name"),
+        location=fields.text_or_none("location"),
+        schema=fields.object("schema"),
+        partition_spec=fields.object_or_none("partition-spec"),
+        write_order=fields.object_or_none("write-order"),
+        properties=fields.properties("properties"),
+        stage_create=fields.boolean("stage-create"),
+    )
+    return await call.execute(execute_create_table, command, body=body)
+
+
+async def register_table(call: Call) -> web.Response:
+    body, fields = await call.fields()
+    command = RegisterTable(
+        namespace=namespace_named(call.segments["namespace"]),
+        name=fields.name("name", "table name"),
+        metadata_location=fields.text("metadata-location"),
+        overwrite=fields.boolean("overwrite"),
+    )
+    return await call.execute(execute_register_table, command, body=body)
+
+
+async def load_table(call: Call) -> web.Response:
+    """A LoadTableResult, or 304 where the client's `If-None-Match` still holds."""
+    table = table_sought(call)
+    snapshots = call.query.get("snapshots") or "all"
+    if snapshots not in _SNAPSHOTS_LOADED:
+        raise BadRequest("Invalid parameter 'snapshots': must be all or refs")
+    if_none_match = call.request.headers.get("If-None-Match")
+    answer = await question.load_table(call.catalog.reads, await call.warehouse(), table, snapshots, if_none_match)
+    headers = {"ETag": answer.etag}
+    if answer.body is None:
+        return web.Response(status=304, headers=headers)
+    return await call.json_bytes(answer.body, headers=headers, keep_compressed=True)
+
+
+async def table_exists(call: Call) -> web.Response:
+    await question.table_exists(call.catalog.reads, await call.warehouse(), table_sought(call))
+    return web.Response(status=204)
+
+
+def commit_of(table: TabularIdentifier, fields: Fields, limits: ApiLimits) -> CommitTable:
+    """A CommitTableRequest of the spec."""
+    return CommitTable(
+        table=table,
+        requirements=fields.objects("requirements", limits.requirements_max),
+        updates=fields.objects("updates", limits.updates_max),
+    )
+
+
+async def update_table(call: Call) -> web.Response:
+    """Commit to a table, or create the one that was staged; the address counts, not the body's `identifier`."""
+    body, fields = await call.fields()
+    command = commit_of(table_named(call), fields, call.catalog.limits)
+    return await call.execute(commit_table, command, body=body)
+
+
+async def drop_table(call: Call) -> web.Response:
+    """Drop; the files go only where `purgeRequested` is true."""
+    purge_requested = parse_boolean(call.query.get("purgeRequested") or "false", "purgeRequested")
+    command = DropTable(table=table_named(call), purge_requested=purge_requested)
+    return await call.execute(execute_drop_table, command, options=(purge_requested,))
+
+
+async def unregister_table(call: Call) -> web.Response:
+    return await call.execute(execute_unregister_table, UnregisterTable(table=table_named(call)))
+
+
+async def rename_table(call: Call) -> web.Response:
+    body, fields = await call.fields()
+    command = RenameTable(source=fields.identifier("source", "table name"), destination=fields.identifier("destination", "table name"))
+    return await call.execute(execute_rename_table, command, body=body)
+
+
+async def load_credentials(call: Call) -> web.Response:
+    body = await credentials_question.load_credentials(call.catalog.reads, await call.warehouse(), table_sought(call))
+    response = await call.json_bytes(body)
+    response.headers["Cache-Control"] = "private, no-store"
+    return response

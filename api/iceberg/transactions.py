@@ -1,0 +1,22 @@
+"""Transactions: commits to several tables, all or none (spec: /v1/{prefix}/transactions/commit)."""
+
+from aiohttp import web
+
+from api.call import Call
+from api.iceberg.tables import commit_of
+from commands.commit_transaction import CommitTransaction
+from commands.commit_transaction import commit_transaction as execute_commit_transaction
+
+
+async def commit_transaction(call: Call) -> web.Response:
+    body, fields = await call.fields()
+    limits = call.catalog.limits
+    changes = tuple(
+        commit_of(change.identifier("identifier", "table name"), change, limits)
+        for change in fields.each("table-changes", limits.table_changes_max)
+    )
+    if not changes:
+        raise fields.invalid("table-changes", "must have at least one element")
+    if sum(len(change.updates) for change in changes) > limits.updates_max:
+        raise fields.invalid("table-changes", f"has more than {limits.updates_max} updates")
+    return await call.execute(execute_commit_transaction, CommitTransaction(changes=changes), body=body)

@@ -1,0 +1,84 @@
+"""Views: list, create, register, load, replace, drop, rename (spec: /v1/{prefix}/namespaces/{namespace}/views)."""
+
+from aiohttp import web
+
+from api.call import Call
+from api.iceberg.listings import list_identifiers
+from api.targets import namespace_named, tabular_named, tabular_sought
+from commands.commit_view import CommitView, commit_view
+from commands.create_view import CreateView
+from commands.create_view import create_view as execute_create_view
+from commands.drop_view import DropView
+from commands.drop_view import drop_view as execute_drop_view
+from commands.register_view import RegisterView
+from commands.register_view import register_view as execute_register_view
+from commands.rename_view import RenameView
+from commands.rename_view import rename_view as execute_rename_view
+from domain.identifiers import TabularIdentifier
+from queries import list_tabulars
+from queries import load_view as question
+
+
+def _view_sought(call: Call) -> TabularIdentifier:
+    return tabular_sought(call.segments["namespace"], call.segments["view"], "view name")
+
+
+def _view_named(call: Call) -> TabularIdentifier:
+    return tabular_named(call.segments["namespace"], call.segments["view"], "view name")
+
+
+async def list_views(call: Call) -> web.Response:
+    return await list_identifiers(call, list_tabulars.list_views)
+
+
+async def create_view(call: Call) -> web.Response:
+    body, fields = await call.fields()
+    command = CreateView(
+        namespace=namespace_named(call.segments["namespace"]),
+        name=fields.name("name", "view name"),
+        location=fields.text_or_none("location"),
+        schema=fields.object("schema"),
+        view_version=fields.object("view-version"),
+        properties=fields.properties("properties"),
+    )
+    return await call.execute(execute_create_view, command, body=body)
+
+
+async def register_view(call: Call) -> web.Response:
+    body, fields = await call.fields()
+    command = RegisterView(
+        namespace=namespace_named(call.segments["namespace"]),
+        name=fields.name("name", "view name"),
+        metadata_location=fields.text("metadata-location"),
+    )
+    return await call.execute(execute_register_view, command, body=body)
+
+
+async def load_view(call: Call) -> web.Response:
+    return await call.json_bytes(await question.load_view(call.catalog.reads, await call.warehouse(), _view_sought(call)))
+
+
+async def view_exists(call: Call) -> web.Response:
+    await question.view_exists(call.catalog.reads, await call.warehouse(), _view_sought(call))
+    return web.Response(status=204)
+
+
+async def replace_view(call: Call) -> web.Response:
+    body, fields = await call.fields()
+    limits = call.catalog.limits
+    command = CommitView(
+        view=_view_named(call),
+        requirements=fields.objects("requirements", limits.requirements_max),
+        updates=fields.objects("updates", limits.updates_max),
+    )
+    return await call.execute(commit_view, command, body=body)
+
+
+async def drop_view(call: Call) -> web.Response:
+    return await call.execute(execute_drop_view, DropView(view=_view_named(call)))
+
+
+async def rename_view(call: Call) -> web.Response:
+    body, fields = await call.fields()
+    command = RenameView(source=fields.identifier("source", "view name"), destination=fields.identifier("destination", "view name"))
+    return await call.execute(execute_rename_view, command, body=body)

@@ -1,0 +1,60 @@
+"""Pages of listings: `pageToken` and `pageSize`, and the opaque keyset tokens between pages."""
+
+import base64
+import binascii
+import hashlib
+from collections.abc import Mapping
+
+import orjson
+
+from api.limits import ApiLimits
+from domain.errors import BadRequest
+from queries.answers import PageRequest
+
+_NAME_KEY_LENGTH_MAX = 4_096
+_LISTING_DIGEST_LENGTH = 16
+
+
+def listing_digest(*what: str) -> str:
+    """A short name for one listing (its kind, warehouse, parent), which binds a token to it."""
+    return hashlib.sha256(orjson.dumps(what)).hexdigest()[:_LISTING_DIGEST_LENGTH]
+
+
+def page_token(listing: str, after: str) -> str:
+    """The token of the page that follows the name key `after` in `listing`."""
+    return base64.urlsafe_b64encode(orjson.dumps([listing, after])).rstrip(b"=").decode()
+
+
+def _after(listing: str, token: str) -> str:
+    try:
+        decoded = orjson.loads(base64.b64decode(token.encode() + b"=" * (-len(token) % 4), altchars=b"-_", validate=True))
+    except (binascii.Error, ValueError):
+        raise BadRequest("Invalid parameter 'pageToken': not a token of this catalog") from None
+    match decoded:
+        case [str(issued_for), str(after)] if after and len(after) <= _NAME_KEY_LENGTH_MAX and "\0" not in after:
+            if issued_for == listing:
+                return after
+            raise BadRequest("Invalid parameter 'pageToken': issued for another listing")
+    raise BadRequest("Invalid parameter 'pageToken': not a token of this catalog")
+
+
+def _size(text: str, limits: ApiLimits) -> int:
+    """The size of a page, at most `page_size_max`."""
+    if not (text.isascii() and text.lstrip("-").isdigit() and len(text) < 20) or int(text) <= 0:
+        raise BadRequest("Invalid parameter 'pageSize': must be a positive whole number")
+    return min(int(text), limits.page_size_max)
+
+
+def parse_page(query: Mapping[str, str], listing: str, limits: ApiLimits) -> PageRequest:
+    """The page a client asks for.
+
+    Whoever sends `pageToken` (empty on the first page, as Java does) or `pageSize` pages; whoever sends neither gets everything at
+    once, because such a client would not know to ask for more (spec, PageToken).
+    """
+    token, size = query.get("pageToken"), query.get("pageSize")
+    if token is None and size is None:
+        return PageRequest()
+    return PageRequest(
+        after=_after(listing, token) if token else None,
+        size=_size(size, limits) if size else limits.page_size_default,
+    )

@@ -1,0 +1,51 @@
+"""Failures below the application, where HTTP itself is broken: answered like every other, and without echoing what was sent."""
+
+from typing import Any
+
+import structlog
+from aiohttp import web
+
+from api.errors import error_response
+from api.request_ids import name_answer, request_id_of
+from domain.errors import BadRequest, CatalogError, InternalError
+
+_log: structlog.stdlib.BoundLogger = structlog.get_logger("icecore.api")
+
+
+class EdgeProtocol(web.RequestHandler):
+    """aiohttp's connection handler, whose own error page and log line would repeat header lines, credentials among them."""
+
+    __slots__ = ()
+
+    def handle_error(
+        self, request: web.BaseRequest, status: int = 500, exc: BaseException | None = None, message: str | None = None
+    ) -> web.StreamResponse:
+        if request.writer.output_size > 0:
+            raise ConnectionError("an answer is on its way already")
+        request_id = request_id_of(None)
+        refusal: CatalogError
+        if status < 500:
+            refusal = BadRequest("The request is not well-formed HTTP, or its line or a header is too long")
+            _log.info("request_malformed", request_id=request_id, error=type(exc).__name__)
+        else:
+            refusal = InternalError("Something broke that should not have; the request id finds it in the logs")
+            _log.error("request_failed", request_id=request_id, exc_info=exc)
+        response = error_response(refusal)
+        name_answer(response, request_id)
+        response.force_close()
+        return response
+
+
+class _EdgeServer(web.Server):
+    def __call__(self) -> web.RequestHandler:
+        return EdgeProtocol(self, loop=self._loop, **self._kwargs)
+
+
+class EdgeRunner(web.AppRunner):
+    """An AppRunner whose connections are EdgeProtocols."""
+
+    __slots__ = ()
+
+    async def _make_server(self) -> web.Server:
+        server: Any = await super()._make_server()
+        return _EdgeServer(server.request_handler, request_factory=server.request_factory, loop=server._loop, **server._kwargs)

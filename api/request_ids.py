@@ -1,0 +1,29 @@
+"""Names of requests that travel with them: the request id, and the trace context of the caller."""
+
+import string
+
+import uuid_utils
+from aiohttp import web
+
+REQUEST_ID: web.RequestKey[str] = web.RequestKey("request_id", str)
+REQUEST_ID_HEADER = "X-Request-Id"
+_SERVER = "icecore"
+
+_LENGTH_MAX = 128
+_CHARACTERS = frozenset(string.ascii_letters + string.digits + "-_.:")
+
+
+def sane_or_none(text: str | None) -> str | None:
+    """`text` if it holds letters, digits and `-_.:` only, so that no log line, header or event can be forged through it."""
+    return text if text and len(text) <= _LENGTH_MAX and _CHARACTERS.issuperset(text) else None
+
+
+def request_id_of(header: str | None) -> str:
+    """The client's own id where it is sane, else a new UUIDv7."""
+    return sane_or_none(header) or str(uuid_utils.uuid7())
+
+
+def name_answer(response: web.StreamResponse, request_id: str) -> None:
+    """The headers every answer carries: its request id, and a Server that tells no versions."""
+    response.headers[REQUEST_ID_HEADER] = request_id
+    response.headers["Server"] = _SERVER

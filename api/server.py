@@ -1,0 +1,98 @@
+"""The web application: Iceberg's operations below `/catalog/v1` and `/v1`, health, and the edge around whatever else is mounted."""
+
+import asyncio
+from collections import Counter
+
+import aiohttp.http_parser
+import orjson
+from aiohttp import HttpVersion11, web
+
+from api.call import GZIP_CACHE, Call
+from api.catalog import CATALOG, Catalog
+from api.compression import GzipCache
+from api.errors import error_response
+from api.iceberg.operations import OPERATIONS
+from api.middlewares import OPERATION, REFUSALS, edge
+from api.protocol import EdgeRunner
+from api.request_ids import REQUEST_ID_HEADER, name_answer, request_id_of
+from api.routing import ROUTES, Routes
+from domain.errors import BadRequest, NotFound
+
+_BASES = ("/catalog/v1/", "/v1/")
+
+_LINE_BYTES_MAX = 64 * 1024
+"""Of a request line: sixteen levels of 255 code points, each percent-encoded, come to 48 KiB."""
+_HEADER_BYTES_MAX = 16 * 1024
+_KEEPALIVE_SECONDS = 75.0
+_LINGERING_SECONDS = 5.0
+
+
+def _address(raw_path: str) -> str:
+    """What follows the `/v1/` of a path; the base itself must not be percent-encoded."""
+    for base in _BASES:
+        if raw_path.startswith(base):
+            return raw_path[len(base) :]
+    raise NotFound("No such address")
+
+
+async def _accept_expectation(request: web.Request) -> web.StreamResponse | None:
+    """`Expect: 100-continue` is met; any other expectation is refused in the form of every refusal."""
+    if request.headers.get("Expect", "").lower() != "100-continue":
+        refusal = error_response(BadRequest("Invalid header 'Expect': must be 100-continue"))
+        name_answer(refusal, request_id_of(request.headers.get(REQUEST_ID_HEADER)))
+        return refusal
+    if request.version >= HttpVersion11:
+        await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        # aiohttp takes a writer that wrote for one whose answer has begun.
+        request.writer.output_size = 0
+    return None
+
+
+async def _serve_iceberg(request: web.Request) -> web.StreamResponse:
+    catalog = request.app[CATALOG]
+    operation, segments = request.app[ROUTES].find(request.method, _address(request.rel_url.raw_path))
+    request[OPERATION] = operation
+    call = Call(request, catalog, operation, segments)
+    if operation.mutates:
+        return await operation.handler(call)
+    async with asyncio.timeout(catalog.limits.read_seconds_max):
+        return await operation.handler(call)
+
+
+async def _health(request: web.Request) -> web.Response:
+    state = await request.app[CATALOG].health()
+    status = 200 if state.get("status") == "ok" else 503
+    return web.Response(status=status, body=orjson.dumps(state), headers={"Content-Type": "application/json", "Cache-Control": "no-store"})
+
+
+def build_app(catalog: Catalog) -> web.Application:
+    """The application over `catalog`; further routes (management, history, UI) may be added to it before it starts."""
+    app = web.Application(middlewares=[edge], client_max_size=catalog.limits.body_bytes_max)
+    app[CATALOG] = catalog
+    app[GZIP_CACHE] = GzipCache(catalog.limits)
+    app[REFUSALS] = Counter()
+    app[ROUTES] = Routes(OPERATIONS)
+    for base in _BASES:
+        app.router.add_route("*", base + "{address:.*}", _serve_iceberg, expect_handler=_accept_expectation)
+    app.router.add_get("/health", _health)
+    return app
+
+
+def check_http_parser() -> None:
+    """Refuse to serve on aiohttp's pure-Python parser: it is slow, and request smuggling went through it (CVE-2026-111750)."""
+    if not aiohttp.http_parser.HttpRequestParser.__module__.endswith("_http_parser"):
+        raise RuntimeError("aiohttp runs without its C extensions: install a wheel that has them, and unset AIOHTTP_NO_EXTENSIONS")
+
+
+def build_runner(app: web.Application) -> EdgeRunner:
+    """`app` with the HTTP settings it is meant to run with: bounded lines, no second access log, bodies left as they were sent."""
+    check_http_parser()
+    return EdgeRunner(
+        app,
+        access_log=None,
+        auto_decompress=False,
+        max_line_size=_LINE_BYTES_MAX,
+        max_field_size=_HEADER_BYTES_MAX,
+        keepalive_timeout=_KEEPALIVE_SECONDS,
+        lingering_time=_LINGERING_SECONDS,
+    )

@@ -1,0 +1,110 @@
+"""What a request's address names: path segments, query parameters and the reference of a warehouse, decoded once and exactly.
+
+aiohttp's own `match_info` is of no use here: it leaves `+` alone, so that the Java client's `a+b` (a space) and `a%2Bb` (a plus) become
+one name. Segments are therefore split while still encoded, and each is decoded by form rules: `+` and `%20` are a space.
+"""
+
+import contextlib
+from collections.abc import Mapping
+from urllib.parse import parse_qsl, unquote_to_bytes
+
+from domain.errors import BadRequest
+from domain.identifiers import NamespaceIdentifier, TabularIdentifier
+
+LEVEL_SEPARATOR = "\x1f"
+"""Joins namespace levels in paths and in `parent`; the `namespace-separator` of the spec, whose default it is."""
+
+_HEXADECIMAL_DIGITS = frozenset("0123456789abcdefABCDEF")
+_TIME_WITHOUT_ZONE_LENGTH = len("2026-01-01 10:00")
+
+
+def decode_segment(segment: str, what: str) -> str:
+    """The text of one encoded path segment; `what` opens the refusal of a broken escape or of bytes that are not UTF-8."""
+    if "%" not in segment and "+" not in segment and segment.isascii():
+        return segment
+    escape = segment.find("%")
+    while escape >= 0:
+        if len(segment) < escape + 3 or not _HEXADECIMAL_DIGITS.issuperset(segment[escape + 1 : escape + 3]):
+            raise BadRequest(f"Invalid {what}: a percent sign must be followed by two hexadecimal digits")
+        escape = segment.find("%", escape + 3)
+    try:
+        return unquote_to_bytes(segment.replace("+", " ")).decode()
+    except UnicodeError:
+        raise BadRequest(f"Invalid {what}: not UTF-8") from None
+
+
+def parse_query(raw_query: str) -> Mapping[str, str]:
+    """Parameters by name; of a repeated parameter the last counts. Raises BadRequest for what is not UTF-8 or has no end of parameters."""
+    if not raw_query:
+        return {}
+    try:
+        return dict(parse_qsl(raw_query, keep_blank_values=True, errors="strict", max_num_fields=100))
+    except ValueError:
+        raise BadRequest("Invalid query: not UTF-8, or too many parameters") from None
+
+
+def _refuse_malformed(text: str, what: str) -> str:
+    """`text`, unless no client could mean it: empty, or holding a control character (NUL among them)."""
+    if not text:
+        raise BadRequest(f"Invalid {what}: must not be empty")
+    for character in text:
+        if character < " " or "\x7f" <= character <= "\x9f":
+            raise BadRequest(f"Invalid {what}: holds a control character")
+    return text
+
+
+def namespace_sought(segment: str) -> NamespaceIdentifier:
+    """The namespace of a question.
+
+    Merely odd names (too long, not NFC) pass: nothing of that name exists, and a question for what does not exist is answered 404.
+    Engines probe: Spark asks for `db.table` as a namespace when it reads `db.table.snapshots`.
+    """
+    levels = decode_segment(segment, "namespace").split(LEVEL_SEPARATOR)
+    return NamespaceIdentifier(tuple(_refuse_malformed(level, "namespace level") for level in levels))
+
+
+def tabular_sought(namespace: str, name: str, what: str) -> TabularIdentifier:
+    """The table or view of a question, as lenient as namespace_sought."""
+    return TabularIdentifier(namespace_sought(namespace), _refuse_malformed(decode_segment(name, what), what))
+
+
+def namespace_named(segment: str) -> NamespaceIdentifier:
+    """The namespace of a command, by the full rules of domain/identifiers.py: what passes may be created."""
+    return NamespaceIdentifier.parse(decode_segment(segment, "namespace").split(LEVEL_SEPARATOR))
+
+
+def tabular_named(namespace: str, name: str, what: str) -> TabularIdentifier:
+    """The table or view of a command, by the full rules: a commit with `assert-create` creates what its address names."""
+    return TabularIdentifier.parse(namespace_named(namespace), decode_segment(name, what), what)
+
+
+def parents_sought(parent: str) -> list[NamespaceIdentifier]:
+    """What a `parent` parameter may mean, the likelier first.
+
+    Java joins plain levels; PyIceberg quotes each level before the whole is quoted again, and Trino once sent `%1F` quoted twice.
+    Text that still holds escapes is therefore a name in its own right first, and only if that does not exist, an encoded one.
+    """
+    readings = [parent]
+    if "%" in parent:
+        with contextlib.suppress(UnicodeError):
+            readings.append(unquote_to_bytes(parent).decode())
+    return [
+        NamespaceIdentifier(tuple(_refuse_malformed(level, "parent") for level in reading.split(LEVEL_SEPARATOR)))
+        for reading in dict.fromkeys(readings)
+    ]
+
+
+def warehouse_reference(text: str) -> str:
+    """`<id or name>[@<position or time>]`, with the `+` of a time zone put back where form decoding made it a space."""
+    name, at, moment = text.partition("@")
+    if at and len(moment) > _TIME_WITHOUT_ZONE_LENGTH and moment[-6] == " " and moment[-3] == ":":
+        moment = f"{moment[:-6]}+{moment[-5:]}"
+    return _refuse_malformed(f"{name}{at}{moment}", "warehouse")
+
+
+def parse_boolean(text: str, what: str) -> bool:
+    """`true` or `false` in any case: PyIceberg sends Python's spelling, `purgeRequested=False`."""
+    lowered = text.lower()
+    if lowered not in ("true", "false"):
+        raise BadRequest(f"Invalid parameter '{what}': must be true or false")
+    return lowered == "true"

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import obstore
@@ -21,7 +22,7 @@ from storage.storage_profile import StorageProfile
 from storage.store_errors import METADATA_BYTES_MAX, file_exists, file_not_found, file_too_large, store_away
 
 if TYPE_CHECKING:
-    from obstore.store import ClientConfig, RetryConfig, S3Config, S3Credential
+    from obstore.store import AzureConfig, AzureCredential, ClientConfig, GCSConfig, RetryConfig, S3Config, S3Credential
 
 CONNECT_SECONDS_MAX = 3
 REQUEST_SECONDS_MAX = 30
@@ -41,6 +42,19 @@ _RETRY: RetryConfig = {
 }
 
 
+_AMBIENT_PREFIXES = ("AWS_", "GOOGLE_", "AZURE_", "MSI_", "IDENTITY_")
+
+
+def forget_ambient_credentials() -> None:
+    """Take the clouds' variables out of this process's environment; for the start of the program, before any thread.
+
+    obstore reads them for whatever a store is not told. What opens a store says everything that can be said (S3: all of it),
+    but for some Azure settings there is no way to say "none".
+    """
+    for name in [name for name in os.environ if name.startswith(_AMBIENT_PREFIXES)]:
+        del os.environ[name]
+
+
 class BucketStore:
     """`ObjectStore` over the bucket of a profile, and the buckets its allowed locations name."""
 
@@ -58,7 +72,10 @@ class BucketStore:
 
     async def put_new(self, location: StorageLocation, data: bytes) -> None:
         async with _errors(location):
-            await obstore.put_async(self._bucket(location), _path(location), data, mode="create", use_multipart=False)
+            try:
+                await obstore.put_async(self._bucket(location), _path(location), data, mode="create", use_multipart=False)
+            except FileNotFoundError:
+                raise store_away(location, "there is no such bucket") from None
 
     async def exists(self, location: StorageLocation) -> bool:
         async with _errors(location):
@@ -103,11 +120,16 @@ class BucketStore:
 
 
 def open_bucket_store(profile: StorageProfile, credential: StorageCredential | None) -> BucketStore:
-    """The store of a cloud profile. Without a credential requests are anonymous: the machine's own identity is never used."""
+    """The store of a cloud profile, opened with `credential` alone: the machine's own identity is never used.
+
+    An S3 profile may have none, and is then asked anonymously; GCS and ADLS need theirs.
+    """
     if credential is not None and credential.type != _CREDENTIAL_TYPES[profile.type]:
         raise BadRequest(f"Invalid storage-credential: one of type {credential.type} does not open a {profile.type} profile")
     if isinstance(profile, S3Profile):
         return BucketStore(profile, lambda bucket: _open_s3(profile, credential, bucket))
+    if credential is None:
+        raise BadRequest(f"Invalid storage-credential: a {profile.type} profile needs one")
     if isinstance(profile, GcsProfile):
         return BucketStore(profile, lambda bucket: _open_gcs(credential, bucket))
     assert isinstance(profile, AdlsProfile), "every cloud profile has its branch"
@@ -129,17 +151,27 @@ def _open_s3(profile: S3Profile, credential: StorageCredential | None, bucket: s
     if virtual_host:
         scheme, _, rest = host.partition("://")
         host = f"{scheme}://{bucket}.{rest}"
-    config: S3Config = {"endpoint": host, "region": profile.fields["region"], "virtual_hosted_style_request": virtual_host}
+    # obstore fills what is left out here from the environment's AWS_ variables: so nothing is left out that changes a request.
+    config: S3Config = {
+        "endpoint": host,
+        "region": profile.fields["region"],
+        "virtual_hosted_style_request": virtual_host,
+        "conditional_put": "etag",
+        "disable_bulk_delete": False,
+        "request_payer": False,
+        "s3_express": False,
+        "skip_signature": credential is None,
+        "unsigned_payload": False,
+    }
     if "aws-kms-key-arn" in profile.fields:
         config["server_side_encryption"] = "aws:kms"
         config["sse_kms_key_id"] = profile.fields["aws-kms-key-arn"]
     client = _client(endpoint)
     if credential is None:
-        config["skip_signature"] = True
         return S3Store(bucket, config=config, client_options=client, retry_config=_RETRY)
     fields = credential.fields
 
-    # A provider, not two settings: obstore adds to settings what the environment holds (a session token, say).
+    # A provider, not two settings: to settings a session token of the environment would be added.
     def provide() -> S3Credential:
         return {
             "access_key_id": fields["aws-access-key-id"],
@@ -151,26 +183,33 @@ def _open_s3(profile: S3Profile, credential: StorageCredential | None, bucket: s
     return S3Store(bucket, config=config, client_options=client, retry_config=_RETRY, credential_provider=provide)
 
 
-def _open_gcs(credential: StorageCredential | None, bucket: str) -> GCSStore:
-    config: dict[str, Any] = {"skip_signature": True}
-    if credential is not None:
-        config = {"service_account_key": orjson.dumps(credential.fields["key"]).decode()}
-    return GCSStore(bucket, config=config, client_options=_client(), retry_config=_RETRY)  # type: ignore[arg-type]
+def _open_gcs(credential: StorageCredential, bucket: str) -> GCSStore:
+    key = credential.fields["key"]
+    config: GCSConfig = {"service_account_key": orjson.dumps(key).decode(), "skip_signature": False}
+    # A key may name another server than Google's (`gcs_base_url`, as emulators have it).
+    return GCSStore(bucket, config=config, client_options=_client(key.get("gcs_base_url")), retry_config=_RETRY)
 
 
-def _open_adls(profile: AdlsProfile, credential: StorageCredential | None, authority: str) -> AzureStore:
+def _open_adls(profile: AdlsProfile, credential: StorageCredential, authority: str) -> AzureStore:
     container, _, host = authority.partition("@")
-    account = host.partition(".")[0]
-    config: dict[str, Any] = {"account_name": account, "endpoint": f"https://{host.replace('.dfs.', '.blob.', 1)}"}
-    if credential is None:
-        config["skip_signature"] = True
-    elif credential.credential_type == "shared-access-key":
-        config["account_key"] = credential.fields["key"]
-    else:
-        names = {"client_id": "client-id", "client_secret": "client-secret", "tenant_id": "tenant-id"}
-        config |= {name: credential.fields[field] for name, field in names.items()}
-        config["authority_host"] = profile.fields["authority-host"]
-    return AzureStore(container, config=config, client_options=_client(), retry_config=_RETRY)  # type: ignore[arg-type]
+    config: AzureConfig = {
+        "account_name": host.partition(".")[0],
+        "endpoint": f"https://{host.replace('.dfs.', '.blob.', 1)}",
+        "skip_signature": False,
+        "use_azure_cli": False,
+        "use_emulator": False,
+        "use_fabric_endpoint": False,
+    }
+    fields, client = credential.fields, _client()
+    if credential.credential_type == "shared-access-key":
+
+        def provide() -> AzureCredential:
+            return {"access_key": fields["key"], "expires_at": None}
+
+        return AzureStore(container, config=config, client_options=client, retry_config=_RETRY, credential_provider=provide)
+    config["client_id"], config["client_secret"] = fields["client-id"], fields["client-secret"]
+    config["tenant_id"], config["authority_host"] = fields["tenant-id"], profile.fields["authority-host"]
+    return AzureStore(container, config=config, client_options=client, retry_config=_RETRY)
 
 
 def _path(location: StorageLocation) -> str:

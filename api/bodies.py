@@ -200,8 +200,9 @@ class Fields:
 
     def name(self, name: str, what: str) -> str:
         """A field that names something new, by the rules of domain/identifiers.py."""
+        text = self.text(name)
         try:
-            return parse_name(self.text(name), what)
+            return parse_name(text, what)
         except BadRequest as error:
             raise self.invalid(name, error.message) from None
 

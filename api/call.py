@@ -17,8 +17,8 @@ from api.targets import decode_segment, parse_query, warehouse_reference
 from commands.context import Answer, CommandContext
 from commands.write_side import WriteSide
 from domain.errors import BadRequest
-from queries.reads import Warehouse
 from queries.resolve_warehouse import resolve_warehouse
+from queries.warehouse import Warehouse
 
 GZIP_CACHE: web.AppKey[GzipCache] = web.AppKey("gzip_cache")
 

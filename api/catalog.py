@@ -6,7 +6,7 @@ from aiohttp import web
 
 from api.limits import ApiLimits
 from commands.write_side import WriteSide
-from queries.reads import ReadSide
+from queries.read_side import ReadSide
 
 
 class Catalog(Protocol):

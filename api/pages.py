@@ -13,6 +13,7 @@ from queries.answers import PageRequest
 
 _NAME_KEY_LENGTH_MAX = 4_096
 _LISTING_DIGEST_LENGTH = 16
+_SIZE_DIGITS_MAX = 19
 
 
 def listing_digest(*what: str) -> str:
@@ -40,7 +41,7 @@ def _after(listing: str, token: str) -> str:
 
 def _size(text: str, limits: ApiLimits) -> int:
     """The size of a page, at most `page_size_max`."""
-    if not (text.isascii() and text.lstrip("-").isdigit() and len(text) < 20) or int(text) <= 0:
+    if not (text.isascii() and text.isdigit() and len(text) <= _SIZE_DIGITS_MAX) or int(text) == 0:
         raise BadRequest("Invalid parameter 'pageSize': must be a positive whole number")
     return min(int(text), limits.page_size_max)
 

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections import Counter
+from collections.abc import Iterable
 
 import aiohttp.http_parser
 import orjson
@@ -15,7 +16,7 @@ from api.iceberg.operations import OPERATIONS
 from api.middlewares import OPERATION, REFUSALS, edge
 from api.protocol import EdgeRunner
 from api.request_ids import REQUEST_ID_HEADER, name_answer, request_id_of
-from api.routing import ROUTES, Routes
+from api.routing import ROUTES, Operation, Routes
 from domain.errors import BadRequest, NotFound
 
 _BASES = ("/catalog/v1/", "/v1/")
@@ -65,13 +66,13 @@ async def _health(request: web.Request) -> web.Response:
     return web.Response(status=status, body=orjson.dumps(state), headers={"Content-Type": "application/json", "Cache-Control": "no-store"})
 
 
-def build_app(catalog: Catalog) -> web.Application:
+def build_app(catalog: Catalog, operations: Iterable[Operation] = OPERATIONS) -> web.Application:
     """The application over `catalog`; further routes (management, history, UI) may be added to it before it starts."""
     app = web.Application(middlewares=[edge], client_max_size=catalog.limits.body_bytes_max)
     app[CATALOG] = catalog
     app[GZIP_CACHE] = GzipCache(catalog.limits)
     app[REFUSALS] = Counter()
-    app[ROUTES] = Routes(OPERATIONS)
+    app[ROUTES] = Routes(operations)
     for base in _BASES:
         app.router.add_route("*", base + "{address:.*}", _serve_iceberg, expect_handler=_accept_expectation)
     app.router.add_get("/health", _health)

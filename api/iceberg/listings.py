@@ -9,7 +9,8 @@ from api.pages import listing_digest, page_token, parse_page
 from api.targets import namespace_sought
 from domain.identifiers import NamespaceIdentifier, name_key
 from queries.answers import Page, PageRequest
-from queries.reads import ReadSide, Warehouse
+from queries.read_side import ReadSide
+from queries.warehouse import Warehouse
 
 Listing = Callable[[ReadSide, Warehouse, NamespaceIdentifier, PageRequest], Awaitable[Page[str]]]
 

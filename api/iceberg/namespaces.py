@@ -14,7 +14,7 @@ from domain.errors import NoSuchNamespace
 from domain.identifiers import NamespaceIdentifier, name_key
 from queries import list_namespaces as question
 from queries import load_namespace
-from queries.reads import Warehouse
+from queries.warehouse import Warehouse
 
 
 async def list_namespaces(call: Call) -> web.Response:

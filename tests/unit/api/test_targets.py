@@ -1,0 +1,176 @@
+"""Addresses: whatever a client library makes of a name, the edge reads the name back."""
+
+from urllib.parse import quote, quote_plus
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from api.targets import (
+    LEVEL_SEPARATOR,
+    decode_segment,
+    namespace_named,
+    namespace_sought,
+    parents_sought,
+    parse_boolean,
+    parse_query,
+    tabular_sought,
+    warehouse_reference,
+)
+from domain.errors import BadRequest
+from domain.identifiers import NAME_CODE_POINTS_MAX, NAMESPACE_LEVELS_MAX, NamespaceIdentifier, parse_name
+
+
+def is_name(text: str) -> bool:
+    try:
+        parse_name(text, "name")
+    except BadRequest:
+        return False
+    return True
+
+
+names = st.text(st.characters(exclude_categories=["Cc", "Cf", "Cs", "Co"]), min_size=1, max_size=20).filter(is_name)
+levels = st.lists(names, min_size=1, max_size=NAMESPACE_LEVELS_MAX)
+
+JAVA_UNESCAPED = "*-._"
+
+
+def java_encoded(text: str) -> str:
+    """java.net.URLEncoder: form encoding, which leaves `*` alone and escapes `~`."""
+    return quote_plus(text, safe=JAVA_UNESCAPED).replace("~", "%7E")
+
+
+@given(levels)
+@example(["a b", "a+b", "a%20b", "a/b", "a.b", "ü", "%1F", "~*"])
+def test_a_namespace_in_a_path_survives_every_clients_encoding(namespace: list[str]) -> None:
+    """Java encodes each level and joins by `%1F`; PyIceberg quotes the joined text."""
+    joined = LEVEL_SEPARATOR.join(namespace)
+    for encoded in (
+        "%1F".join(map(java_encoded, namespace)),
+        quote(joined, safe=""),
+        quote_plus(joined, safe=""),
+        quote(joined, safe="").replace("%1F", "%1f"),
+    ):
+        assert NamespaceIdentifier(tuple(namespace)) == namespace_named(encoded)
+        assert NamespaceIdentifier(tuple(namespace)) == namespace_sought(encoded)
+
+
+@given(levels)
+def test_the_plain_reading_of_a_parent_comes_first(namespace: list[str]) -> None:
+    """Java's form, encoded once, is never mistaken."""
+    query = parse_query("parent=" + java_encoded(LEVEL_SEPARATOR.join(namespace)))
+    assert tuple(namespace) == parents_sought(query["parent"])[0].levels
+
+
+@given(levels)
+def test_a_parent_encoded_twice_is_among_the_readings(namespace: list[str]) -> None:
+    """PyIceberg quotes levels that its HTTP library quotes again; Trino once quoted the separator twice."""
+    pyiceberg = quote_plus(LEVEL_SEPARATOR.join(quote(level, safe="") for level in namespace))
+    trino = quote_plus(quote("\x1f".join(namespace), safe=""))
+    for encoded in (pyiceberg, trino):
+        assert tuple(namespace) in [reading.levels for reading in parents_sought(parse_query("parent=" + encoded)["parent"])]
+
+
+def test_different_spellings_stay_different_names() -> None:
+    """A level separator, a dot, an encoded dot and an encoded slash are four things, of which two are one."""
+    assert ("a", "b") == namespace_sought("a%1Fb").levels
+    assert ("a.b",) == namespace_sought("a.b").levels
+    assert ("a.b",) == namespace_sought("a%2Eb").levels
+    assert ("a/b",) == namespace_sought("a%2Fb").levels
+    assert ("a b",) == namespace_sought("a+b").levels == namespace_sought("a%20b").levels
+    assert ("a+b",) == namespace_sought("a%2Bb").levels
+
+
+@pytest.mark.parametrize(
+    ("segment", "message"),
+    [
+        ("a%", "Invalid name: a percent sign must be followed by two hexadecimal digits"),
+        ("%4", "Invalid name: a percent sign must be followed by two hexadecimal digits"),
+        ("%zz", "Invalid name: a percent sign must be followed by two hexadecimal digits"),
+        ("%+1", "Invalid name: a percent sign must be followed by two hexadecimal digits"),
+        ("a%41%4", "Invalid name: a percent sign must be followed by two hexadecimal digits"),
+        ("%FF", "Invalid name: not UTF-8"),
+        ("%C0%AF", "Invalid name: not UTF-8"),
+        ("%ED%A0%80", "Invalid name: not UTF-8"),
+    ],
+)
+def test_a_broken_escape_is_refused(segment: str, message: str) -> None:
+    """Overlong forms and surrogates are not UTF-8."""
+    with pytest.raises(BadRequest) as refusal:
+        decode_segment(segment, "name")
+    assert message == refusal.value.message
+
+
+@pytest.mark.parametrize("segment", ["%00", "a%0Ab", "a%0D%0Ab", "%7F", "%C2%85", "a%1F%1Fb", "%1F", "a%1F"])
+def test_malformed_names_are_refused_even_in_questions(segment: str) -> None:
+    """NUL and other controls, and levels without a name."""
+    with pytest.raises(BadRequest):
+        namespace_sought(segment)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["x" * (NAME_CODE_POINTS_MAX + 1), "e\u0301", "a\u202eb", "a\u200bb", "\ue000", "*", "..", "s1\u200d", "branch_b1"],
+)
+def test_odd_names_may_be_asked_for(name: str) -> None:
+    """They go to the question, whose answer is that no such thing exists."""
+    assert name == tabular_sought("s1%1Ft", quote(name, safe=""), "table name").name
+
+
+@pytest.mark.parametrize("name", ["x" * (NAME_CODE_POINTS_MAX + 1), "e\u0301", "a\u202eb", "a\u200bb", "\ue000"])
+def test_odd_names_may_not_be_commanded(name: str) -> None:
+    """What a command names may come to exist."""
+    with pytest.raises(BadRequest):
+        namespace_named(quote(name, safe=""))
+
+
+def test_a_namespace_of_a_command_is_bounded_in_depth() -> None:
+    """Seventeen levels are one too many."""
+    with pytest.raises(BadRequest):
+        namespace_named("%1F".join(["x"] * (NAMESPACE_LEVELS_MAX + 1)))
+
+
+@pytest.mark.parametrize(
+    ("text", "reference"),
+    [
+        ("demo", "demo"),
+        ("my warehouse", "my warehouse"),
+        ("demo@17", "demo@17"),
+        ("demo@2026-01-01T10:00:00Z", "demo@2026-01-01T10:00:00Z"),
+        ("demo@2026-01-01T10:00:00+02:00", "demo@2026-01-01T10:00:00+02:00"),
+        ("demo@2026-01-01T10:00:00 02:00", "demo@2026-01-01T10:00:00+02:00"),
+        ("demo@2026-01-01T10:00:00.123456 02:00", "demo@2026-01-01T10:00:00.123456+02:00"),
+        ("demo@2026-01-01 10:00:00 02:00", "demo@2026-01-01 10:00:00+02:00"),
+        ("demo@2026-01-01 10:00", "demo@2026-01-01 10:00"),
+        ("demo@2026-01-01 10:00:00Z", "demo@2026-01-01 10:00:00Z"),
+    ],
+)
+def test_the_plus_of_a_time_zone_is_put_back(text: str, reference: str) -> None:
+    """Form decoding made it a space; the space between date and time stays."""
+    assert reference == warehouse_reference(text)
+
+
+@pytest.mark.parametrize(("raw", "expected"), [("", {}), ("pageToken=", {"pageToken": ""}), ("a=1&a=2&b", {"a": "2", "b": ""})])
+def test_queries_keep_empty_parameters(raw: str, expected: dict[str, str]) -> None:
+    """Java sends `pageToken=` for the first page."""
+    assert expected == parse_query(raw)
+
+
+@pytest.mark.parametrize("raw", ["a=%FF", "&".join("abc" for _ in range(101))])
+def test_queries_that_cannot_be_read_are_refused(raw: str) -> None:
+    """Bytes that are not UTF-8, and no end of parameters."""
+    with pytest.raises(BadRequest):
+        parse_query(raw)
+
+
+@pytest.mark.parametrize(("text", "expected"), [("true", True), ("True", True), ("TRUE", True), ("false", False), ("False", False)])
+def test_booleans_in_any_case(text: str, expected: bool) -> None:
+    """PyIceberg sends Python's spelling."""
+    assert expected is parse_boolean(text, "purgeRequested")
+
+
+@pytest.mark.parametrize("text", ["", "1", "yes", "ja"])
+def test_other_booleans_are_refused(text: str) -> None:
+    """What decides over files is never guessed."""
+    with pytest.raises(BadRequest, match="Invalid parameter 'purgeRequested': must be true or false"):
+        parse_boolean(text, "purgeRequested")

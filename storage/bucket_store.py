@@ -154,6 +154,7 @@ def _open_s3(profile: S3Profile, credential: StorageCredential | None, bucket: s
     # obstore fills what is left out here from the environment's AWS_ variables: so nothing is left out that changes a request.
     config: S3Config = {
         "endpoint": host,
+        "aws_endpoint_url_s3": host,
         "region": profile.fields["region"],
         "virtual_hosted_style_request": virtual_host,
         "conditional_put": "etag",

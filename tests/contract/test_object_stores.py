@@ -1,0 +1,396 @@
+"""One suite over every object store: local files by system calls, S3 by obstore on a real server."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import stat
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+from uuid import uuid4
+
+import orjson
+import pytest
+
+from domain.errors import AlreadyExists, BadRequest, NotFound, PayloadTooLarge, ServiceUnavailable
+from storage.credentials import parse_storage_credential
+from storage.locations import StorageLocation
+from storage.metadata_files import metadata_file_location, read_metadata, write_metadata
+from storage.object_store import METADATA_BYTES_MAX, ObjectStores, open_store
+from storage.profiles import parse_storage_profile
+
+if TYPE_CHECKING:
+    from tests.fixtures.object_stores import OddS3Server, OpenedStore
+
+pytest_plugins = ["tests.fixtures.object_stores"]
+
+AWKWARD_NAMES = ["with space", "a=b+c", "é", "名前", "~tilde", "(1)", "a&b;c,d", "@", "a:b", "!", "|", "^", "[x]", "x ", ".hidden", "..."]
+
+
+async def _listed(opened: OpenedStore, prefix: StorageLocation) -> set[str]:
+    return {str(location) async for page in opened.store.list(prefix) for location in page}
+
+
+async def test_what_was_put_is_got(opened_store: OpenedStore) -> None:
+    """Bytes come back as they went, in folders nobody made before."""
+    location = opened_store.profile.base.child("t", "metadata", "00000-a.metadata.json")
+    data = bytes(range(256)) * 40
+    await opened_store.store.put_new(location, data)
+    assert data == await opened_store.store.get(location)
+
+
+async def test_large_and_empty_files_round_trip(opened_store: OpenedStore) -> None:
+    """Neither size has a special end: zero bytes, and more than is handled on the event loop."""
+    for name, size_bytes in (("empty", 0), ("large", 3_000_001)):
+        location = opened_store.profile.base.child(name)
+        data = os.urandom(size_bytes)
+        await opened_store.store.put_new(location, data)
+        assert data == await opened_store.store.get(location)
+
+
+@pytest.mark.parametrize("name", AWKWARD_NAMES)
+async def test_awkward_names_are_literal(opened_store: OpenedStore, name: str) -> None:
+    """What the location rules let pass arrives in the store as written, and is listed as written."""
+    location = opened_store.profile.permit(f"{opened_store.profile.base}/{name}/{name}")
+    await opened_store.store.put_new(location, name.encode())
+    assert name.encode() == await opened_store.store.get(location)
+    assert {str(location)} == await _listed(opened_store, opened_store.profile.base)
+
+
+async def test_an_imported_percent_sign_is_literal(opened_store: OpenedStore) -> None:
+    """`%20` and a space are two files: nothing is decoded on the way."""
+    encoded = opened_store.profile.permit(f"{opened_store.profile.base}/a%20b", imported=True)
+    plain = opened_store.profile.permit(f"{opened_store.profile.base}/a b")
+    await opened_store.store.put_new(encoded, b"encoded")
+    assert not await opened_store.store.exists(plain)
+    await opened_store.store.put_new(plain, b"plain")
+    assert b"encoded" == await opened_store.store.get(encoded)
+    assert b"plain" == await opened_store.store.get(plain)
+
+
+async def test_a_missing_file_is_the_sentence_java_says(opened_store: OpenedStore) -> None:
+    """Clients and the compatibility kit compare the text."""
+    location = opened_store.profile.base.child("t", "gone")
+    with pytest.raises(NotFound) as refusal:
+        await opened_store.store.get(location)
+    assert f"Failed to open input stream for file: {location}" == refusal.value.message
+
+
+async def test_a_file_is_never_replaced(opened_store: OpenedStore) -> None:
+    """The second put of one location fails and the first bytes stay."""
+    location = opened_store.profile.base.child("t", "once")
+    await opened_store.store.put_new(location, b"first")
+    with pytest.raises(AlreadyExists):
+        await opened_store.store.put_new(location, b"second")
+    assert b"first" == await opened_store.store.get(location)
+
+
+async def test_of_many_writers_one_wins(opened_store: OpenedStore) -> None:
+    """Twenty puts of one location at once: one file, whole, nineteen refusals."""
+    location = opened_store.profile.base.child("t", "race")
+    payloads = [bytes([number]) * 400_000 for number in range(20)]
+    outcomes = await asyncio.gather(*(opened_store.store.put_new(location, data) for data in payloads), return_exceptions=True)
+    assert 1 == outcomes.count(None)
+    assert 19 == sum(isinstance(outcome, AlreadyExists) for outcome in outcomes)
+    assert payloads[outcomes.index(None)] == await opened_store.store.get(location)
+
+
+async def test_a_file_over_the_limit_is_not_read(opened_store: OpenedStore) -> None:
+    """The limit is inclusive, and over it the answer is 413."""
+    location = opened_store.profile.base.child("t", "ten")
+    await opened_store.store.put_new(location, b"0123456789")
+    assert b"0123456789" == await opened_store.store.get(location, bytes_max=10)
+    with pytest.raises(PayloadTooLarge):
+        await opened_store.store.get(location, bytes_max=9)
+
+
+async def test_exists_means_a_file(opened_store: OpenedStore) -> None:
+    """A folder that holds files is none, nor is what lies below a file."""
+    location = opened_store.profile.base.child("t", "metadata", "f")
+    assert not await opened_store.store.exists(location)
+    await opened_store.store.put_new(location, b"")
+    assert await opened_store.store.exists(location)
+    assert not await opened_store.store.exists(opened_store.profile.base.child("t"))
+    assert not await opened_store.store.exists(location.child("below"))
+
+
+async def test_delete_takes_what_is_there(opened_store: OpenedStore) -> None:
+    """Files already gone are no error, and do not keep others from going."""
+    base = opened_store.profile.base
+    there, other = base.child("t", "there"), base.child("t", "other")
+    await opened_store.store.put_new(there, b"")
+    await opened_store.store.put_new(other, b"")
+    await opened_store.store.delete([base.child("t", "gone"), there, base.child("no", "folder")])
+    assert {str(other)} == await _listed(opened_store, base)
+    await opened_store.store.delete([])
+
+
+async def test_list_keeps_to_whole_segments(opened_store: OpenedStore) -> None:
+    """`t1` does not list `t10`; a prefix nobody wrote to is empty."""
+    base = opened_store.profile.base
+    for names in (("t1", "a"), ("t1", "b", "c"), ("t10", "a")):
+        await opened_store.store.put_new(base.child(*names), b"")
+    assert {f"{base}/t1/a", f"{base}/t1/b/c"} == await _listed(opened_store, base.child("t1"))
+    assert set() == await _listed(opened_store, base.child("t2"))
+    assert 3 == len(await _listed(opened_store, base))
+
+
+async def test_list_comes_in_pages(opened_store: OpenedStore) -> None:
+    """More files than a page holds are all listed, once each."""
+    base = opened_store.profile.base
+    wanted = {f"{base}/t/{number:04d}" for number in range(1_003)}
+    for number in range(1_003):
+        await opened_store.store.put_new(base.child("t", f"{number:04d}"), b"")
+    pages = [page async for page in opened_store.store.list(base)]
+    assert len(pages) > 1
+    assert sorted(wanted) == sorted(str(location) for page in pages for location in page)
+    await opened_store.store.delete([location for page in pages for location in page])
+    assert set() == await _listed(opened_store, base)
+
+
+async def test_allowed_locations_are_served(opened_store: OpenedStore) -> None:
+    """An allowed location lies elsewhere (for S3 in another bucket), and is read and written like the base."""
+    (allowed,) = opened_store.profile.allowed
+    location = opened_store.profile.permit(f"{allowed}/t/f")
+    await opened_store.store.put_new(location, b"allowed")
+    assert b"allowed" == await opened_store.store.get(location)
+    assert {str(location)} == await _listed(opened_store, allowed)
+    await opened_store.store.delete([location])
+    assert not await opened_store.store.exists(location)
+
+
+async def test_the_store_itself_refuses_what_lies_outside(opened_store: OpenedStore) -> None:
+    """A location that slipped past every door before is refused here, for each operation."""
+    base = opened_store.profile.base
+    outside = StorageLocation.parse(f"{str(base).rpartition('/')[0]}/elsewhere/f")
+    for operation in (
+        opened_store.store.get(outside),
+        opened_store.store.put_new(outside, b""),
+        opened_store.store.exists(outside),
+        opened_store.store.delete([outside]),
+        _listed(opened_store, outside),
+    ):
+        with pytest.raises(BadRequest, match="outside the warehouse"):
+            await operation
+
+
+@pytest.mark.parametrize(("codec", "magic"), [("none", b"{"), ("gzip", b"\x1f\x8b")])
+async def test_metadata_files_round_trip(opened_store: OpenedStore, codec: str, magic: bytes) -> None:
+    """The document goes and comes, packed exactly when the property says so."""
+    document = {"location": "é 🙂", "format-version": 2}
+    table = str(opened_store.profile.default_table_location(uuid4()))
+    location = metadata_file_location(opened_store.profile, table, {"write.metadata.compression-codec": codec}, 3, uuid4())
+    await write_metadata(opened_store.store, location, orjson.dumps(document))
+    assert (await opened_store.store.get(location)).startswith(magic)
+    assert document == await read_metadata(opened_store.store, location)
+
+
+def _descriptors_open() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+class TestLocalFiles:
+    """What only a file system can get wrong."""
+
+    async def test_links_out_of_the_warehouse_are_refused(self, local_store: OpenedStore, tmp_path: Path) -> None:
+        """A link to a folder, in any place of the path, and a link to a file: neither read, written, deleted nor seen through."""
+        secret = tmp_path / "secret"
+        secret.mkdir()
+        (secret / "f").write_bytes(b"secret")
+        base = local_store.profile.base
+        await local_store.store.put_new(base.child("t", "f"), b"")
+        (tmp_path / "warehouse" / "folder").symlink_to(secret)
+        (tmp_path / "warehouse" / "t" / "deep").symlink_to("../../secret")
+        (tmp_path / "warehouse" / "t" / "file").symlink_to(secret / "f")
+        for names in (("folder", "f"), ("t", "deep", "f")):
+            location = base.child(*names)
+            for operation in (
+                local_store.store.get(location),
+                local_store.store.put_new(base.child(*names[:-1], "new"), b""),
+                local_store.store.put_new(base.child(*names[:-1], "new", "folder", "f"), b""),
+                local_store.store.exists(location),
+                local_store.store.delete([location]),
+            ):
+                with pytest.raises(BadRequest, match="symbolic link"):
+                    await operation
+        with pytest.raises(BadRequest, match="symbolic link"):
+            await local_store.store.get(base.child("t", "file"))
+        assert not await local_store.store.exists(base.child("t", "file"))
+        assert ["f"] == [entry.name for entry in secret.iterdir()]
+        assert f"{base}/folder/f" not in await _listed(local_store, base)
+        with pytest.raises(BadRequest, match="symbolic link"):
+            await _listed(local_store, base.child("folder"))
+
+    async def test_a_link_inside_is_refused_too(self, local_store: OpenedStore, tmp_path: Path) -> None:
+        """One rule, wherever the link points: two paths to one file would make two locations of it."""
+        base = local_store.profile.base
+        await local_store.store.put_new(base.child("t", "f"), b"")
+        (tmp_path / "warehouse" / "again").symlink_to("t")
+        with pytest.raises(BadRequest, match="symbolic link"):
+            await local_store.store.get(base.child("again", "f"))
+
+    async def test_the_directory_itself_may_be_a_link(self, local_store: OpenedStore, tmp_path: Path) -> None:
+        """An operator chose it, so it is followed."""
+        (tmp_path / "elsewhere").mkdir()
+        (tmp_path / "warehouse").symlink_to(tmp_path / "elsewhere")
+        await local_store.store.put_new(local_store.profile.base.child("f"), b"x")
+        assert b"x" == (tmp_path / "elsewhere" / "f").read_bytes()
+
+    async def test_rights_follow_the_umask(self, local_store: OpenedStore, tmp_path: Path) -> None:
+        """Other programs of the machine read the files: 0644 and 0755 under the usual umask, nothing executable."""
+        before = os.umask(0o022)
+        try:
+            await local_store.store.put_new(local_store.profile.base.child("t", "f"), b"")
+        finally:
+            os.umask(before)
+        assert 0o644 == stat.S_IMODE((tmp_path / "warehouse" / "t" / "f").stat().st_mode)
+        assert 0o755 == stat.S_IMODE((tmp_path / "warehouse" / "t").stat().st_mode)
+
+    async def test_nothing_but_the_file_is_left(self, local_store: OpenedStore, tmp_path: Path) -> None:
+        """Neither a put nor a refused put leaves a temporary file or an open descriptor."""
+        location = local_store.profile.base.child("t", "f")
+        await local_store.store.put_new(location, b"x")
+        open_before = _descriptors_open()
+        for _ in range(50):
+            with pytest.raises(AlreadyExists):
+                await local_store.store.put_new(location, b"y")
+            with pytest.raises(NotFound):
+                await local_store.store.get(location.child("below"))
+            await local_store.store.get(location)
+            await local_store.store.exists(location)
+        assert open_before == _descriptors_open()
+        assert ["f"] == [entry.name for entry in (tmp_path / "warehouse" / "t").iterdir()]
+
+    async def test_a_pipe_does_not_hang_the_server(self, local_store: OpenedStore, tmp_path: Path) -> None:
+        """What is no ordinary file is not there: opening a pipe would wait for its writer."""
+        (tmp_path / "warehouse").mkdir()
+        os.mkfifo(tmp_path / "warehouse" / "pipe")
+        async with asyncio.timeout(5):
+            with pytest.raises(NotFound):
+                await local_store.store.get(local_store.profile.base.child("pipe"))
+
+    async def test_a_name_too_long_for_the_file_system_is_a_bad_request(self, local_store: OpenedStore) -> None:
+        """Within the location rules, yet no file system takes it."""
+        with pytest.raises(BadRequest, match="longer than the file system takes"):
+            await local_store.store.put_new(local_store.profile.base.child("x" * 300), b"")
+
+
+class TestStoreAway:
+    """A store that is gone, broken, slow or closed to us: 503 in bounded time, and no word of the credential."""
+
+    @pytest.mark.parametrize("status", [400, 403, 500, 503])
+    async def test_a_server_that_refuses_is_unavailable(self, odd_store: OpenedStore, odd_s3_server: OddS3Server, status: int) -> None:
+        """Whatever the store's reason, nothing was done and the client may come again."""
+        odd_s3_server.status = status
+        location = odd_store.profile.base.child("f")
+        for operation in (odd_store.store.get(location), odd_store.store.put_new(location, b"x"), odd_store.store.exists(location)):
+            with pytest.raises(ServiceUnavailable) as refusal:
+                await operation
+            assert "secret-access-key" not in f"{refusal.value!r} {refusal.value.__cause__!r}"
+        assert odd_s3_server.seen
+
+    async def test_a_server_that_is_gone_is_unavailable(self) -> None:
+        """Nobody listens on the port: the answer comes within the time of the retries."""
+        profile = parse_storage_profile(
+            {"type": "s3", "bucket": "bucket", "region": "r", "endpoint": "http://127.0.0.1:1", "path-style-access": True}
+        )
+        store = open_store(profile, None)
+        async with asyncio.timeout(15):
+            with pytest.raises(ServiceUnavailable):
+                await store.get(profile.base.child("f"))
+
+    async def test_a_server_that_hangs_is_unavailable(
+        self, odd_store: OpenedStore, odd_s3_server: OddS3Server, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A request has an end, and so have its retries."""
+        monkeypatch.setattr("storage.bucket_store.REQUEST_SECONDS_MAX", 1)
+        odd_s3_server.hang()
+        async with asyncio.timeout(25):
+            with pytest.raises(ServiceUnavailable):
+                await odd_store.store.put_new(odd_store.profile.base.child("f"), b"x")
+
+    async def test_a_missing_bucket_is_not_a_missing_file(self, odd_store: OpenedStore) -> None:
+        """A put that meets 404 has nowhere to go: that is no fault of the client's request."""
+        with pytest.raises(ServiceUnavailable, match="no such bucket"):
+            await odd_store.store.put_new(odd_store.profile.base.child("f"), b"x")
+
+    async def test_a_giant_is_refused_by_its_announced_length(self, odd_store: OpenedStore, odd_s3_server: OddS3Server) -> None:
+        """Not one byte of an object over the limit is waited for."""
+        odd_s3_server.status, odd_s3_server.content_length = 200, METADATA_BYTES_MAX + 1
+        with pytest.raises(PayloadTooLarge):
+            await odd_store.store.get(odd_store.profile.base.child("f"))
+
+
+class TestCredentials:
+    """A store is opened with what the warehouse has, and with nothing the machine has."""
+
+    HOSTILE: ClassVar[dict[str, str]] = {
+        "AWS_ACCESS_KEY_ID": "ambient-key",
+        "AWS_SECRET_ACCESS_KEY": "ambient-secret",
+        "AWS_SESSION_TOKEN": "ambient-token",
+        "AWS_ENDPOINT_URL": "http://127.0.0.1:1",
+        "AWS_ENDPOINT_URL_S3": "http://127.0.0.1:1",
+        "AWS_REGION": "ambient-region",
+        "AWS_DEFAULT_REGION": "ambient-region",
+        "AWS_SKIP_SIGNATURE": "true",
+        "AWS_S3_EXPRESS": "true",
+        "AWS_CONDITIONAL_PUT": "disabled",
+        "AWS_UNSIGNED_PAYLOAD": "true",
+        "AWS_REQUEST_PAYER": "true",
+        "AWS_VIRTUAL_HOSTED_STYLE_REQUEST": "true",
+    }
+
+    @pytest.mark.parametrize("anonymous", [False, True])
+    async def test_the_environment_changes_no_request(
+        self, odd_s3_server: OddS3Server, odd_store: OpenedStore, monkeypatch: pytest.MonkeyPatch, anonymous: bool
+    ) -> None:
+        """Keys, tokens, addresses and switches of the environment reach neither a signed nor an anonymous request."""
+        for name, value in self.HOSTILE.items():
+            monkeypatch.setenv(name, value)
+        store = open_store(odd_store.profile, None if anonymous else odd_store.credential)
+        location = odd_store.profile.base.child("t", "f")
+        with pytest.raises(NotFound):
+            await store.get(location)
+        with pytest.raises(ServiceUnavailable):
+            await store.put_new(location, b"x")
+        assert [("GET", "/bucket/t/f"), ("PUT", "/bucket/t/f")] == [(request.method, request.path) for request in odd_s3_server.seen]
+        for request in odd_s3_server.seen:
+            text = repr(request.headers)
+            assert "ambient" not in text
+            assert "x-amz-security-token" not in text
+            assert "x-amz-request-payer" not in text
+            assert anonymous == ("authorization" not in request.headers)
+            if not anonymous:
+                assert "Credential=test-access-key-id/" in request.headers["authorization"]
+                assert "/mars-1/s3/" in request.headers["authorization"]
+                assert "UNSIGNED-PAYLOAD" != request.headers["x-amz-content-sha256"]
+        assert "*" == odd_s3_server.seen[1].headers["if-none-match"]
+
+    async def test_stores_are_kept_by_profile_and_credential(self, odd_store: OpenedStore) -> None:
+        """Equal profile and credential: one store; another credential: another; the unused one goes when there are too many."""
+        stores = ObjectStores(stores_open_max=2)
+        other = parse_storage_credential(
+            {"type": "s3", "credential-type": "access-key", "aws-access-key-id": "other", "aws-secret-access-key": "other"}
+        )
+        first = stores.open(odd_store.profile, odd_store.credential)
+        assert first is stores.open(parse_storage_profile(odd_store.profile.to_json()), odd_store.credential)
+        second = stores.open(odd_store.profile, other)
+        assert first is not second
+        assert first is stores.open(odd_store.profile, odd_store.credential)
+        stores.open(odd_store.profile, None)
+        assert first is stores.open(odd_store.profile, odd_store.credential)
+        assert second is not stores.open(odd_store.profile, other)
+
+    @pytest.mark.parametrize(
+        ("profile", "credential"),
+        [
+            ({"type": "local", "directory": "/tmp/w"}, {"type": "az", "credential-type": "shared-access-key", "key": "a2V5"}),
+            ({"type": "gcs", "bucket": "bucket"}, {"type": "az", "credential-type": "shared-access-key", "key": "a2V5"}),
+            ({"type": "gcs", "bucket": "bucket"}, None),
+            ({"type": "adls", "account-name": "account", "filesystem": "files"}, None),
+        ],
+    )
+    def test_a_credential_of_another_store_is_refused(self, profile: dict[str, str], credential: dict[str, str] | None) -> None:
+        """A profile is opened by its own kind, and Google's and Azure's only with one: else their clients look around."""
+        with pytest.raises(BadRequest, match="storage-credential"):
+            open_store(parse_storage_profile(profile), parse_storage_credential(credential) if credential else None)

@@ -272,3 +272,10 @@ def _fresh_type(type_: TypeJson, next_id: Callable[[], int]) -> TypeJson:
     key_id, value_id = next_id(), next_id()
     key = _fresh_type(type_["key"], next_id)
     return {**type_, "key-id": key_id, "key": key, "value-id": value_id, "value": _fresh_type(type_["value"], next_id)}
+
+
+def describe_schema(schema: Json) -> str:
+    """The schema as Java's messages show it, one column per line."""
+    identifiers = schema.get("identifier-field-ids", ())
+    lines = [f"  {describe_field(field)}{' (id)' if field['id'] in identifiers else ''}" for field in schema["fields"]]
+    return "table {\n" + "\n".join(lines) + "\n}"

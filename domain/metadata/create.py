@@ -1,0 +1,74 @@
+"""The first metadata of a new table: fresh ids, and what the reference adds and leaves out (Java `TableMetadata.newTableMetadata`)."""
+
+from collections.abc import Mapping
+from itertools import count
+
+from domain.errors import IllegalArgument
+from domain.metadata.builder import DEFAULT_FORMAT_VERSION, FORMAT_VERSION_MAX, LAST_ADDED, TableMetadataBuilder
+from domain.metadata.fields import Json
+from domain.metadata.partitioning import bind_spec, parse_spec
+from domain.metadata.properties import (
+    FORMAT_VERSION,
+    PARQUET_COMPRESSION,
+    PARQUET_COMPRESSION_OF_NEW_TABLES,
+    RESERVED,
+    check_new_table_properties,
+    property_as_int,
+)
+from domain.metadata.schemas import INITIAL_SCHEMA_ID, SchemaIndex, assign_fresh_ids, describe_schema, parse_schema
+from domain.metadata.sorting import UNSORTED, bind_sort_order, parse_sort_order
+
+
+def new_table_metadata(
+    *,
+    table_uuid: str,
+    location: str,
+    schema: object,
+    partition_spec: object,
+    write_order: object,
+    properties: Mapping[str, str],
+    now_ms: int,
+) -> Json:
+    """The document of a new table without snapshots.
+
+    schema, partition_spec, write_order -- as the client sent them (`CreateTableRequest`); spec and order may be None. Column ids are
+    given anew from 1, level by level, and spec and order follow by column name.
+    properties -- `format-version` chooses the version (2 if not there); reserved ones are not kept.
+    """
+    sent_schema = parse_schema(schema)
+    sent_index = SchemaIndex(sent_schema)
+    spec = bind_spec(parse_spec(partition_spec) if partition_spec is not None else {"spec-id": 0, "fields": []}, sent_index)
+    order = parse_sort_order(write_order) if write_order is not None else UNSORTED
+    bind_sort_order(order, sent_index)
+    format_version = property_as_int(properties, FORMAT_VERSION, DEFAULT_FORMAT_VERSION)
+    kept = {PARQUET_COMPRESSION: PARQUET_COMPRESSION_OF_NEW_TABLES}
+    kept.update((key, value) for key, value in properties.items() if key not in RESERVED)
+
+    fresh_schema = assign_fresh_ids(sent_schema, INITIAL_SCHEMA_ID, count(1).__next__)
+    fresh_ids = SchemaIndex(fresh_schema).ids
+    spec_fields = [{key: field[key] for key in ("name", "transform")} for field in spec["fields"]]
+    for field, sent in zip(spec_fields, spec["fields"], strict=True):
+        field["source-id"] = _fresh_id(sent["source-id"], sent_index, fresh_ids)
+    order_fields = [{**field, "source-id": _fresh_id(field["source-id"], sent_index, fresh_ids)} for field in order["fields"]]
+
+    check_new_table_properties(kept, sent_index, describe_schema(sent_schema), format_version)
+    if not 1 <= format_version <= FORMAT_VERSION_MAX:
+        raise IllegalArgument(f"Unsupported format version: v{format_version} (supported: v{FORMAT_VERSION_MAX})")
+    builder = TableMetadataBuilder(None, format_version).at(now_ms)
+    builder.assign_uuid(table_uuid)
+    builder.add_schema(fresh_schema)
+    builder.set_current_schema(LAST_ADDED)
+    builder.add_spec({"spec-id": 0, "fields": spec_fields})
+    builder.set_default_spec(LAST_ADDED)
+    builder.add_sort_order({**order, "fields": order_fields})
+    builder.set_default_sort_order(LAST_ADDED)
+    builder.set_location(location)
+    builder.set_properties(kept)
+    return builder.build(None)
+
+
+def _fresh_id(source_id: int, sent_index: SchemaIndex, fresh_ids: Mapping[str, int]) -> int:
+    name = sent_index.names.get(source_id)
+    if name is None:
+        raise IllegalArgument(f"Cannot find source column: {source_id}")
+    return fresh_ids[name]

@@ -1,0 +1,62 @@
+"""The snapshot log and the metadata log of a table: how a commit appends to them, trims them and keeps them in order."""
+
+from collections.abc import Container, Mapping, Sequence
+
+from domain.errors import IllegalArgument, ValidationFailed
+from domain.metadata.fields import Json
+from domain.metadata.properties import METADATA_PREVIOUS_VERSIONS_MAX, METADATA_PREVIOUS_VERSIONS_MAX_DEFAULT, property_as_int
+
+CLOCK_SKEW_MS_MAX = 60_000
+"""How far log entries may lie before their predecessors: commits come from machines whose clocks differ."""
+
+
+def append_metadata_log(log: list[Json], previous_location: str, previous_updated_ms: int, properties: Mapping[str, str]) -> list[Json]:
+    """The log with the previous metadata file at its end and its oldest entries dropped (write.metadata.previous-versions-max)."""
+    entries_max = max(1, property_as_int(properties, METADATA_PREVIOUS_VERSIONS_MAX, METADATA_PREVIOUS_VERSIONS_MAX_DEFAULT))
+    kept = log[len(log) - entries_max + 1 :] if len(log) >= entries_max else log
+    return [*kept, {"timestamp-ms": previous_updated_ms, "metadata-file": previous_location}]
+
+
+def correct_snapshot_log(
+    log: list[Json], snapshots: Container[int], current_id: int | None, intermediate: Container[int], has_removed: bool
+) -> list[Json]:
+    """The log without snapshots that were current only within this commit, and without the history before a removed one.
+
+    A gap would make it look as if an older snapshot had been current for longer, and time travel would read wrong data.
+    """
+    kept: list[Json] = []
+    for entry in log:
+        snapshot_id = entry["snapshot-id"]
+        if snapshot_id in snapshots:
+            if snapshot_id not in intermediate:
+                kept.append(entry)
+        elif has_removed:
+            kept.clear()
+    if current_id is not None and current_id in snapshots and (not kept or kept[-1]["snapshot-id"] != current_id):
+        raise ValidationFailed("Cannot set invalid snapshot log: latest entry is not the current snapshot")
+    return kept
+
+
+def check_snapshot_log(log: Sequence[Json], last_updated_ms: int, start: int = 0) -> None:
+    """Refuse a log out of order, or one that ends after the table's last update; entries before `start` are known to be right."""
+    if not _in_order(log, start):
+        raise IllegalArgument("[BUG] Expected sorted snapshot log entries.")
+    if log and last_updated_ms - log[-1]["timestamp-ms"] < -CLOCK_SKEW_MS_MAX:
+        raise IllegalArgument(f"Invalid update timestamp {last_updated_ms}: before last snapshot log entry at {log[-1]['timestamp-ms']}")
+
+
+def check_metadata_log(log: Sequence[Json], last_updated_ms: int, start: int = 0) -> None:
+    """The same for the metadata log."""
+    if not _in_order(log, start):
+        raise IllegalArgument("[BUG] Expected sorted previous metadata log entries.")
+    if log and last_updated_ms - log[-1]["timestamp-ms"] < -CLOCK_SKEW_MS_MAX:
+        raise IllegalArgument(
+            f"Invalid update timestamp {last_updated_ms}: before the latest metadata log entry timestamp {log[-1]['timestamp-ms']}"
+        )
+
+
+def _in_order(log: Sequence[Json], start: int) -> bool:
+    return all(
+        log[position]["timestamp-ms"] - log[position - 1]["timestamp-ms"] >= -CLOCK_SKEW_MS_MAX
+        for position in range(max(start, 1), len(log))
+    )

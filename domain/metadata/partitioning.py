@@ -1,0 +1,136 @@
+"""Partition specs: read, bound to a schema, compared, and checked against it (table spec, "Partitioning")."""
+
+from domain.errors import BadRequest, IllegalArgument, ValidationFailed
+from domain.metadata.fields import Json, get, get_int, get_string, show
+from domain.metadata.schemas import SchemaIndex
+from domain.metadata.transforms import VOID, bind_transform, can_transform, parse_transform
+from domain.metadata.types import describe_type, is_primitive, type_id
+
+INITIAL_SPEC_ID = 0
+PARTITION_DATA_ID_START = 1_000
+UNPARTITIONED_LAST_ASSIGNED_ID = PARTITION_DATA_ID_START - 1
+
+
+def parse_spec(node: object) -> Json:
+    """A spec as the spec document writes it, with canonical transforms; fields may still lack their `field-id`.
+
+    A missing `spec-id` is 0: the REST spec has it optional, and the catalog chooses the id anyway.
+    """
+    if not isinstance(node, dict):
+        raise BadRequest(f"Cannot parse spec from non-object: {show(node)}")
+    spec_id = get_int(node, "spec-id") if node.get("spec-id") is not None else INITIAL_SPEC_ID
+    return {"spec-id": spec_id, "fields": parse_spec_fields(get(node, "fields"))}
+
+
+def parse_spec_fields(nodes: object) -> list[Json]:
+    """The fields of a spec: all with an id or none."""
+    if not isinstance(nodes, list):
+        raise BadRequest(f"Cannot parse partition spec fields, not an array: {show(nodes)}")
+    fields = [_parse_field(node) for node in nodes]
+    missing = sum("field-id" not in field for field in fields)
+    if missing not in (0, len(fields)):
+        raise BadRequest(f"Cannot parse spec with missing field IDs: {missing} missing of {len(fields)} fields.")
+    return fields
+
+
+def _parse_field(node: object) -> Json:
+    if not isinstance(node, dict):
+        raise BadRequest(f"Cannot parse partition field, not an object: {show(node)}")
+    name, transform, source_id = get_string(node, "name"), get_string(node, "transform"), get_int(node, "source-id")
+    field: Json = {"name": name, "transform": transform, "source-id": source_id}
+    if node.get("field-id") is not None:
+        field["field-id"] = get_int(node, "field-id")
+    field["transform"] = parse_transform(transform)
+    return field
+
+
+def bind_spec(spec: Json, index: SchemaIndex) -> Json:
+    """The spec with every field id given, checked against the schema of `index` (Java `UnboundPartitionSpec.bind`)."""
+    bound = bind_spec_unchecked(spec, index)
+    check_spec(bound, index, index)
+    return bound
+
+
+def bind_spec_unchecked(spec: Json, index: SchemaIndex) -> Json:
+    """The same without the check of the source columns, for historical specs; names are checked all the same."""
+    fields: list[Json] = []
+    names: set[str] = set()
+    last_id = UNPARTITIONED_LAST_ASSIGNED_ID
+    for field in spec["fields"]:
+        source = index.fields.get(field["source-id"])
+        if source is not None:
+            bind_transform(field["transform"], source["type"])
+        field_id = field.get("field-id", last_id + 1)
+        _check_name(field, index, names)
+        last_id = max(last_id, field_id)
+        fields.append(field if "field-id" in field else {**field, "field-id": field_id})
+    return {"spec-id": spec["spec-id"], "fields": fields}
+
+
+def check_names(spec: Json, index: SchemaIndex) -> None:
+    """Refuse a spec whose partition names meet other columns of the schema of `index`."""
+    names: set[str] = set()
+    for field in spec["fields"]:
+        _check_name(field, index, names)
+
+
+def _check_name(field: Json, index: SchemaIndex, names: set[str]) -> None:
+    name, source_id = field["name"], field["source-id"]
+    column = index.find_name(name)
+    # Where the source column is gone the spec may be historical, and its names may meet new columns.
+    if column is not None and column["id"] != source_id and source_id in index.fields:
+        raise IllegalArgument(f"Cannot create identity partition sourced from different field in schema: {name}")
+    if name in names:
+        raise IllegalArgument(f"Cannot use partition name more than once: {name}")
+    names.add(name)
+
+
+def check_spec(spec: Json, index: SchemaIndex, bound_to: SchemaIndex) -> None:
+    """Refuse a spec whose source columns in the schema of `index` are missing or of unfit types; void takes anything.
+
+    bound_to -- the schema the spec was read under.
+    """
+    for field in spec["fields"]:
+        transform = field["transform"]
+        if transform == VOID:
+            continue
+        source = index.fields.get(field["source-id"])
+        if source is None:
+            raise ValidationFailed(f"Cannot find source column for partition field: {_describe_field(field)}")
+        described = describe_type(source["type"])
+        if not is_primitive(source["type"]):
+            raise ValidationFailed(f"Cannot partition by non-primitive source field: {described}")
+        bound = bound_to.fields.get(field["source-id"])
+        if not can_transform(transform, source["type"], bound and bound["type"]):
+            raise ValidationFailed(f"Invalid source type {described} for transform: {transform}")
+        for around in index.ancestors(field["source-id"]):
+            if type_id(around["type"]) != "struct":
+                raise ValidationFailed(f"Invalid partition field parent: {describe_type(around['type'])}")
+
+
+def check_sequential_ids(spec: Json) -> None:
+    """Format version 1 numbers partition fields 1000, 1001, … by position."""
+    if any(field["field-id"] != PARTITION_DATA_ID_START + position for position, field in enumerate(spec["fields"])):
+        raise ValidationFailed(f"Spec does not use sequential IDs that are required in v1: {_describe_spec(spec)}")
+
+
+def compatible_specs(a: Json, b: Json) -> bool:
+    """Equal sources, transforms and names in order; field ids do not matter (Java `PartitionSpec.compatibleWith`)."""
+    return [_key(field) for field in a["fields"]] == [_key(field) for field in b["fields"]]
+
+
+def _key(field: Json) -> tuple[int, str, str]:
+    return field["source-id"], field["transform"], field["name"]
+
+
+def last_assigned_field_id(spec: Json) -> int:
+    """The highest partition field id, 999 for an unpartitioned spec."""
+    return max((field["field-id"] for field in spec["fields"]), default=UNPARTITIONED_LAST_ASSIGNED_ID)
+
+
+def _describe_field(field: Json) -> str:
+    return f"{field['field-id']}: {field['name']}: {field['transform']}({field['source-id']})"
+
+
+def _describe_spec(spec: Json) -> str:
+    return "[" + "".join(f"\n  {_describe_field(field)}" for field in spec["fields"]) + ("\n]" if spec["fields"] else "]")

@@ -1,0 +1,228 @@
+"""Table updates of a commit request: read from JSON, then applied to a document (REST spec, `TableUpdate`)."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from domain.errors import BadRequest
+from domain.metadata.attachments import parse_encryption_key, parse_partition_statistics_file, parse_statistics_file
+from domain.metadata.builder import DEFAULT_FORMAT_VERSION, TableMetadataBuilder
+from domain.metadata.fields import (
+    Json,
+    get,
+    get_int,
+    get_int_set,
+    get_long,
+    get_long_or_none,
+    get_long_set,
+    get_string,
+    get_string_map,
+    get_string_set,
+    show,
+)
+from domain.metadata.partitioning import parse_spec
+from domain.metadata.schemas import parse_schema
+from domain.metadata.snapshots import make_ref, parse_ref_type, parse_retention, parse_snapshot
+from domain.metadata.sorting import parse_sort_order
+
+Change = Callable[[TableMetadataBuilder], None]
+
+
+@dataclass(frozen=True, slots=True)
+class TableUpdate:
+    """One update, read and checked in form.
+
+    format_version -- of an `upgrade-format-version`, else None.
+    """
+
+    action: str
+    change: Change
+    format_version: int | None = None
+
+
+def parse_updates(updates: object) -> tuple[TableUpdate, ...]:
+    """Every update of a request, or BadRequest or IllegalArgument for the first that cannot be read.
+
+    The result may be applied any number of times, to any state of the table.
+    """
+    if not isinstance(updates, list | tuple):
+        raise BadRequest(f"Cannot parse metadata updates from non-array: {show(updates)}")
+    return tuple(update if isinstance(update, TableUpdate) else _parse_update(update) for update in updates)
+
+
+def apply_updates(
+    base: Json | None,
+    updates: Sequence[Json] | Sequence[TableUpdate],
+    *,
+    now_ms: int,
+    previous_metadata_location: str | None,
+    table_uuid: str | None = None,
+) -> Json:
+    """The document after `updates`, or `base` itself when they change nothing.
+
+    base -- the canonical inner form; None builds a new table, from the format version that the updates ask for.
+    updates -- as sent, or as `parse_updates` gave them.
+    now_ms -- the time of the commit; `last-updated-ms` becomes the later of it and the base's own.
+    previous_metadata_location -- the metadata file of `base`, which goes to the metadata log; None: no entry.
+    table_uuid -- for a new table whose updates assign none.
+    """
+    parsed = parse_updates(updates)
+    asked = [update.format_version for update in parsed if update.format_version is not None]
+    builder = TableMetadataBuilder(base, asked[0] if asked else DEFAULT_FORMAT_VERSION).at(now_ms)
+    if base is None and table_uuid is not None:
+        builder.assign_uuid(table_uuid)
+    for update in parsed:
+        update.change(builder)
+    return builder.build(previous_metadata_location)
+
+
+def _parse_update(node: object) -> TableUpdate:
+    if not isinstance(node, dict):
+        raise BadRequest(f"Cannot parse metadata update from non-object value: {show(node)}")
+    if node.get("action") is None:
+        raise BadRequest("Cannot parse metadata update. Missing field: action")
+    action = get_string(node, "action").lower()
+    if action in _VIEW_ACTIONS:
+        raise BadRequest(f"Cannot apply update {_VIEW_ACTIONS[action]} to a table")
+    if action not in _PARSERS:
+        raise BadRequest(f"Cannot convert metadata update action to json: {action}")
+    change = _PARSERS[action](node)
+    return TableUpdate(action, change, node["format-version"] if action == "upgrade-format-version" else None)
+
+
+def _assign_uuid(node: Json) -> Change:
+    return partial(TableMetadataBuilder.assign_uuid, uuid=get_string(node, "uuid"))
+
+
+def _upgrade_format_version(node: Json) -> Change:
+    return partial(TableMetadataBuilder.upgrade_format_version, version=get_int(node, "format-version"))
+
+
+def _add_schema(node: Json) -> Change:
+    return partial(TableMetadataBuilder.add_schema, schema=parse_schema(get(node, "schema")))
+
+
+def _set_current_schema(node: Json) -> Change:
+    return partial(TableMetadataBuilder.set_current_schema, schema_id=get_int(node, "schema-id"))
+
+
+def _remove_schemas(node: Json) -> Change:
+    return partial(TableMetadataBuilder.remove_schemas, schema_ids=get_int_set(node, "schema-ids"))
+
+
+def _add_spec(node: Json) -> Change:
+    return partial(TableMetadataBuilder.add_spec, unbound=parse_spec(get(node, "spec")))
+
+
+def _set_default_spec(node: Json) -> Change:
+    return partial(TableMetadataBuilder.set_default_spec, spec_id=get_int(node, "spec-id"))
+
+
+def _remove_specs(node: Json) -> Change:
+    return partial(TableMetadataBuilder.remove_specs, spec_ids=get_int_set(node, "spec-ids"))
+
+
+def _add_sort_order(node: Json) -> Change:
+    return partial(TableMetadataBuilder.add_sort_order, order=parse_sort_order(get(node, "sort-order")))
+
+
+def _set_default_sort_order(node: Json) -> Change:
+    return partial(TableMetadataBuilder.set_default_sort_order, order_id=get_int(node, "sort-order-id"))
+
+
+def _add_snapshot(node: Json) -> Change:
+    sent = get(node, "snapshot")
+    snapshot = parse_snapshot(sent)
+    return partial(TableMetadataBuilder.add_snapshot, snapshot=snapshot, sequence=get_long_or_none(sent, "sequence-number") or 0)
+
+
+def _set_snapshot_ref(node: Json) -> Change:
+    name, snapshot_id = get_string(node, "ref-name"), get_long(node, "snapshot-id")
+    kind, retention = parse_ref_type(get_string(node, "type")), parse_retention(node)
+    # The retention's rules are the ref's own and wait for their turn among the updates.
+    return lambda builder: builder.set_ref(name, make_ref(snapshot_id, kind, *retention))
+
+
+def _remove_snapshot_ref(node: Json) -> Change:
+    return partial(TableMetadataBuilder.remove_ref, name=get_string(node, "ref-name"))
+
+
+def _remove_snapshots(node: Json) -> Change:
+    if node.get("snapshot-ids") is None:
+        raise BadRequest("Invalid set of snapshot ids to remove: must be non-null")
+    return partial(TableMetadataBuilder.remove_snapshots, snapshot_ids=get_long_set(node, "snapshot-ids"))
+
+
+def _set_properties(node: Json) -> Change:
+    # Clients before Iceberg 0.14 write `updated` and `removed`.
+    field = "updated" if "updated" in node and "updates" not in node else "updates"
+    return partial(TableMetadataBuilder.set_properties, updates=get_string_map(node, field))
+
+
+def _remove_properties(node: Json) -> Change:
+    field = "removed" if "removed" in node and "removals" not in node else "removals"
+    return partial(TableMetadataBuilder.remove_properties, removals=get_string_set(node, field))
+
+
+def _set_location(node: Json) -> Change:
+    return partial(TableMetadataBuilder.set_location, location=get_string(node, "location"))
+
+
+def _set_statistics(node: Json) -> Change:
+    return partial(TableMetadataBuilder.set_statistics, file=parse_statistics_file(get(node, "statistics")))
+
+
+def _remove_statistics(node: Json) -> Change:
+    return partial(TableMetadataBuilder.remove_statistics, snapshot_id=get_long(node, "snapshot-id"))
+
+
+def _set_partition_statistics(node: Json) -> Change:
+    file = parse_partition_statistics_file(get(node, "partition-statistics"))
+    return partial(TableMetadataBuilder.set_partition_statistics, file=file)
+
+
+def _remove_partition_statistics(node: Json) -> Change:
+    return partial(TableMetadataBuilder.remove_partition_statistics, snapshot_id=get_long(node, "snapshot-id"))
+
+
+def _add_encryption_key(node: Json) -> Change:
+    key = node.get("encryption-key")
+    if not isinstance(key, dict):
+        raise BadRequest(f"Invalid encryption key, must be non-null object: {show(key)}")
+    return partial(TableMetadataBuilder.add_encryption_key, key=parse_encryption_key(key))
+
+
+def _remove_encryption_key(node: Json) -> Change:
+    return partial(TableMetadataBuilder.remove_encryption_key, key_id=get_string(node, "key-id"))
+
+
+_VIEW_ACTIONS = {"add-view-version": "AddViewVersion", "set-current-view-version": "SetCurrentViewVersion"}
+
+_PARSERS: dict[str, Callable[[Json], Change]] = {
+    "assign-uuid": _assign_uuid,
+    "upgrade-format-version": _upgrade_format_version,
+    "add-schema": _add_schema,
+    "set-current-schema": _set_current_schema,
+    "remove-schemas": _remove_schemas,
+    "add-spec": _add_spec,
+    "set-default-spec": _set_default_spec,
+    "remove-partition-specs": _remove_specs,
+    "add-sort-order": _add_sort_order,
+    "set-default-sort-order": _set_default_sort_order,
+    "add-snapshot": _add_snapshot,
+    "set-snapshot-ref": _set_snapshot_ref,
+    "remove-snapshot-ref": _remove_snapshot_ref,
+    "remove-snapshots": _remove_snapshots,
+    "set-properties": _set_properties,
+    "remove-properties": _remove_properties,
+    "set-location": _set_location,
+    "set-statistics": _set_statistics,
+    "remove-statistics": _remove_statistics,
+    "set-partition-statistics": _set_partition_statistics,
+    "remove-partition-statistics": _remove_partition_statistics,
+    "add-encryption-key": _add_encryption_key,
+    "remove-encryption-key": _remove_encryption_key,
+}
+
+TABLE_ACTIONS = frozenset(_PARSERS)
+"""Every action of the REST spec that a table takes."""

@@ -1,0 +1,59 @@
+"""Refusals: their HTTP status, their Iceberg name, and whether they may be recorded and replayed."""
+
+import pytest
+
+from domain import errors
+from domain.errors import CatalogError
+
+# Java: RESTCatalogAdapter.EXCEPTION_ERROR_CODES and the types ErrorHandlers looks for; the rest are the spec's own response examples.
+STATUSES = {
+    "BadRequestException": 400,
+    "IllegalArgumentException": 400,
+    "ValidationException": 400,
+    "NotAuthorizedException": 401,
+    "ForbiddenException": 403,
+    "NoSuchWarehouseException": 404,
+    "NoSuchNamespaceException": 404,
+    "NoSuchTableException": 404,
+    "NoSuchViewException": 404,
+    "NotFoundException": 404,
+    "MethodNotAllowedException": 405,
+    "UnsupportedOperationException": 406,
+    "AlreadyExistsException": 409,
+    "NamespaceNotEmptyException": 409,
+    "CommitFailedException": 409,
+    "PayloadTooLargeException": 413,
+    "UnprocessableEntityException": 422,
+    "TooManyRequestsException": 429,
+    "InternalServerError": 500,
+    "CommitStateUnknownException": 500,
+    "ServiceUnavailableException": 503,
+}
+
+REFUSALS = [one for one in vars(errors).values() if isinstance(one, type) and issubclass(one, CatalogError) and one is not CatalogError]
+
+
+def test_every_refusal_has_the_status_of_the_reference() -> None:
+    """The table of types and statuses is exactly this one, each type once."""
+    assert len(REFUSALS) == len({refusal.type for refusal in REFUSALS})
+    assert STATUSES == {refusal.type: refusal.status for refusal in REFUSALS}
+
+
+@pytest.mark.parametrize("refusal", REFUSALS, ids=lambda refusal: refusal.__name__)
+def test_only_what_would_be_refused_again_is_deterministic(refusal: type[CatalogError]) -> None:
+    """A missing right to speak, a full queue and whatever broke on our side are not kept under an Idempotency-Key."""
+    assert refusal.deterministic is (refusal.status not in (401, 429, 500, 503))
+
+
+@pytest.mark.parametrize("refusal", REFUSALS, ids=lambda refusal: refusal.__name__)
+def test_a_refusal_says_its_message(refusal: type[CatalogError]) -> None:
+    """The message is the one given, else what the class says of itself; never empty."""
+    assert "Table does not exist: ns.t" == refusal("Table does not exist: ns.t").message
+    if refusal is not errors.ServiceUnavailable:
+        assert refusal.__doc__ == refusal().message
+
+
+def test_unavailable_says_when_to_come_back() -> None:
+    """Retry-After is known only where the one who refuses gives it."""
+    assert errors.ServiceUnavailable("the log is away").retry_after_seconds is None
+    assert 5 == errors.ServiceUnavailable("the log is away", retry_after_seconds=5).retry_after_seconds

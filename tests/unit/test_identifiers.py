@@ -1,0 +1,177 @@
+"""Names and identifiers: what may be a name, and when two names are one."""
+
+import unicodedata
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from domain.errors import BadRequest
+from domain.identifiers import (
+    NAME_CODE_POINTS_MAX,
+    NAMESPACE_LEVELS_MAX,
+    NamespaceIdentifier,
+    TabularIdentifier,
+    name_key,
+    parse_name,
+)
+
+COMPOSED, DECOMPOSED = "é", "e\u0301"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "orders",
+        "Orders 2024",
+        "a.b",
+        "a/b",
+        "a%2Fb",
+        "snapshots",
+        "..",
+        COMPOSED,
+        "Straße",
+        "İstanbul",
+        "ıspanak",
+        "日本語",
+        "مرحبا",
+        "שלום",
+        "👍",
+        "👩🏽",
+        "x" * NAME_CODE_POINTS_MAX,
+        "ß" * NAME_CODE_POINTS_MAX,
+        "😀" * NAME_CODE_POINTS_MAX,
+    ],
+)
+def test_a_name_is_taken_as_it_is(name: str) -> None:
+    """Any script, spaces, dots and slashes may be in a name, up to the limit in code points, and nothing is changed."""
+    assert name == parse_name(name, "table name")
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("", "must not be empty"),
+        ("x" * (NAME_CODE_POINTS_MAX + 1), "longer than 255 code points"),
+        ("😀" * (NAME_CODE_POINTS_MAX + 1), "longer than 255 code points"),
+        ("a\0b", "holds a control character"),
+        ("ä\0b", "holds a control character (U+0000)"),
+        ("a\x1fb", "holds a control character"),
+        ("line\nbreak", "holds a control character"),
+        ("\x7f", "holds a control character"),
+        ("\x85", "holds a control character (U+0085)"),
+        ("👩\u200d💻", "holds a format character (U+200D)"),
+        ("zero\u200bwidth", "holds a format character (U+200B)"),
+        ("\ufefforders", "holds a format character (U+FEFF)"),
+        ("exe.\u202etxt", "holds a format character (U+202E)"),
+        ("\u2067מ\u2069", "holds a format character (U+2067)"),
+        ("soft\u00adhyphen", "holds a format character (U+00AD)"),
+        ("\ud800", "holds a surrogate character (U+D800)"),
+        ("a\udfff", "holds a surrogate character (U+DFFF)"),
+        ("\ue000", "holds a private-use character (U+E000)"),
+        ("\U0010fffd", "holds a private-use character (U+10FFFD)"),
+        (DECOMPOSED, "not in Unicode normal form NFC"),
+        ("\u212b", "not in Unicode normal form NFC"),  # the Ångström sign, which is the letter Å
+        ("\u1100\u1161", "not in Unicode normal form NFC"),  # Hangul in its parts
+    ],
+)
+def test_a_name_that_could_mislead_is_refused(name: str, message: str) -> None:
+    """Empty, overlong, invisible, direction-changing and not composed names are refused, never repaired."""
+    with pytest.raises(BadRequest) as refusal:
+        parse_name(name, "table name")
+    assert f"Invalid table name: {message}" == refusal.value.message
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("Orders", "orders", True),
+        (COMPOSED, "É", True),
+        (COMPOSED, DECOMPOSED, True),
+        ("Straße", "STRASSE", True),
+        ("ẞ", "ss", True),
+        ("ΣΊΣΥΦΟΣ", "σίσυφος", True),
+        ("ﬁle", "FILE", True),
+        ("I", "i", True),
+        ("I", "ı", False),
+        ("İ", "i", False),
+        ("İ", "i\u0307", True),
+        ("ä", "a", False),
+        ("Å", "\u212b", True),
+        ("１", "1", False),
+    ],
+)
+def test_names_are_one_by_unicode_case_folding(one: str, other: str, same: bool) -> None:
+    """Full case folding without a language: ß is ss, the dotless i is no i, and compatibility forms stay apart."""
+    assert same is (name_key(one) == name_key(other))
+
+
+def test_an_exact_warehouse_tells_letter_case_apart() -> None:
+    """With exact names only the normal form is evened out."""
+    assert name_key("Orders", exact=True) != name_key("orders", exact=True)
+    assert name_key(COMPOSED, exact=True) == name_key(DECOMPOSED, exact=True)
+
+
+@given(text=st.text(max_size=300))
+@example(text="\u0345\u0301")
+@example(text="ᾳ\u0300")
+@example(text="ǰ\u0323")
+def test_the_key_of_a_key_is_that_key(text: str) -> None:
+    """A key is stable, whatever the text, so that a stored key can be compared with a fresh one."""
+    for exact in (False, True):
+        assert name_key(text, exact=exact) == name_key(name_key(text, exact=exact), exact=exact)
+
+
+@given(text=st.text(max_size=40))
+@example(text="Ω\u0345")
+def test_a_key_does_not_depend_on_the_normal_form(text: str) -> None:
+    """Composed and decomposed spellings of a text have one key."""
+    assert name_key(unicodedata.normalize("NFC", text)) == name_key(unicodedata.normalize("NFD", text))
+
+
+@given(text=st.text(alphabet=st.characters(), max_size=300))
+def test_any_text_is_a_name_or_a_bad_request(text: str) -> None:
+    """What is let in is in normal form, visible and short enough; nothing else than BadRequest comes out."""
+    try:
+        name = parse_name(text, "table name")
+    except BadRequest:
+        return
+    assert name is text
+    assert 0 < len(name) <= NAME_CODE_POINTS_MAX
+    assert unicodedata.is_normalized("NFC", name)
+    assert not {unicodedata.category(character) for character in name} & {"Cc", "Cf", "Cs", "Co"}
+    name.encode()  # no surrogates
+
+
+def test_a_namespace_has_levels() -> None:
+    """One to sixteen levels, each a name; shown joined by dots, and equal by its levels alone."""
+    nested = NamespaceIdentifier.parse(["sales", "a.b"])
+    assert ("sales", "a.b") == nested.levels
+    assert "sales.a.b" == str(nested)
+    assert nested == NamespaceIdentifier.parse(("sales", "a.b"))
+    assert nested != NamespaceIdentifier.parse(["sales", "a", "b"])
+    assert NAMESPACE_LEVELS_MAX == len(NamespaceIdentifier.parse(["x"] * NAMESPACE_LEVELS_MAX).levels)
+
+
+@pytest.mark.parametrize(
+    ("levels", "message"),
+    [
+        ([], "Invalid namespace: must have at least one level"),
+        (["x"] * (NAMESPACE_LEVELS_MAX + 1), "Invalid namespace: deeper than 16 levels"),
+        (["sales", ""], "Invalid namespace level: must not be empty"),
+        (["sales", "a\x1fb"], "Invalid namespace level: holds a control character"),
+    ],
+)
+def test_a_namespace_that_cannot_be_is_refused(levels: list[str], message: str) -> None:
+    """No level, too many, and a level that is no name are refused."""
+    with pytest.raises(BadRequest) as refusal:
+        NamespaceIdentifier.parse(levels)
+    assert message == refusal.value.message
+
+
+def test_a_tabular_is_a_name_in_a_namespace() -> None:
+    """Tables and views are shown as Java shows them, and a wrong name says which kind it was for."""
+    namespace = NamespaceIdentifier.parse(["ns"])
+    assert "ns.orders" == str(TabularIdentifier.parse(namespace, "orders"))
+    with pytest.raises(BadRequest, match="Invalid view name: must not be empty"):
+        TabularIdentifier.parse(namespace, "", "view name")

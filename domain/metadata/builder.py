@@ -73,8 +73,9 @@ class TableMetadataBuilder:
         self._orders: dict[int, Json] = {order["order-id"]: order for order in document["sort-orders"]}
         self._indexes: dict[int, SchemaIndex] = {}
         # Under which schema a spec or order was read; orders of the base other than the default are read without one.
-        self._spec_schemas: dict[int, int] = dict.fromkeys(self._specs, document["current-schema-id"])
-        self._order_schemas: dict[int, int] = {document["default-sort-order-id"]: document["current-schema-id"]}
+        current_schema_id: int = document["current-schema-id"]
+        self._spec_schemas = dict.fromkeys(self._specs, current_schema_id)
+        self._order_schemas: dict[int, int] = {document["default-sort-order-id"]: current_schema_id}
         self._snapshots_by_id: dict[int, Json] | None = None
         self._files_by_snapshot: dict[str, dict[int, list[Json]]] = {}
         self._last_added_schema: int | None = None

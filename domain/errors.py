@@ -4,6 +4,7 @@ The names are those of the Java reference (RESTCatalogAdapter.EXCEPTION_ERROR_CO
 choose their exception by them.
 """
 
+import builtins
 from typing import ClassVar
 
 
@@ -20,9 +21,17 @@ class CatalogError(Exception):
     type: ClassVar[str] = "InternalServerError"
     deterministic: ClassVar[bool] = False
 
+    _by_answer: ClassVar[dict[tuple[int, str], "builtins.type[CatalogError]"]] = {}
+
     def __init_subclass__(cls, *, status: int, type: str) -> None:  # noqa: A002 - the spec's own word
         super().__init_subclass__()
         cls.status, cls.type, cls.deterministic = status, type, 400 <= status < 500 and status not in (401, 419, 429)
+        CatalogError._by_answer.setdefault((status, type), cls)
+
+    @classmethod
+    def remembered(cls, status: int, type: str, message: str) -> "CatalogError":  # noqa: A002 - the spec's own word
+        """The refusal that was answered with this status, type and message."""
+        return cls._by_answer[status, type](message)
 
     @property
     def message(self) -> str:

@@ -1,0 +1,169 @@
+"""CommitTable: requirements checked, updates applied, the new document written, and the delta appended."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from uuid_utils.compat import uuid7
+
+from commands.context import Answer, CommandContext
+from commands.create_table import Created, add_table
+from commands.submission import IdempotencyRecord, Submission
+from commands.table_files import free_name, loaded_table, location_key, next_file_number, write_file, written_table
+from commands.write_side import Decision, WriteSide
+from domain.documents import Json, difference, fold
+from domain.errors import AlreadyExists, CommitFailed, NoSuchTable
+from domain.events import TableCommitted
+from domain.identifiers import TabularIdentifier
+from domain.metadata.requirements import check_requirements
+from domain.metadata.updates import apply_updates
+from domain.table import TableState, decide_commit
+from projections import names, results, tables
+from projections.connections import Connection
+from queries.warehouse import Warehouse
+from security.property_rules import refuse_credential_properties
+from storage.location_door import check_document_locations
+from storage.locations import StorageLocation
+
+_TRIM_OLD_FILES = "write.metadata.delete-after-commit.enabled"
+
+
+@dataclass(frozen=True, slots=True)
+class CommitTable:
+    """Requirements and updates as the spec's JSON objects, in the order they came."""
+
+    table: TabularIdentifier
+    requirements: Sequence[Json]
+    updates: Sequence[Json]
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What a commit makes of a table, before it is appended."""
+
+    state: TableState
+    event: TableCommitted
+    written: bytes
+    file: StorageLocation
+    trimmed: tuple[str, ...]
+
+
+async def commit_table(write: WriteSide, context: CommandContext, warehouse: Warehouse, command: CommitTable) -> Answer:
+    """200 with a CommitTableResponse; CommitFailed where a requirement does not hold."""
+    if creates(command):
+        return await _create(write, context, warehouse, command)
+    trimmed: list[str] = []
+
+    async def decide() -> Decision:
+        async with write.connection() as connection:
+            state, generation = await read_table(connection, warehouse, command.table)
+        change = await prepare(write, warehouse, state, command)
+        submission = Submission(context)
+        if change is None:
+            return _unchanged(submission, state)
+        after = submission.add(state.id, warehouse.id, state, [change.event], generation)
+        assert isinstance(after, TableState)
+        trimmed[:] = change.trimmed
+        body = results.commit_table_response(loaded_table(after, change.written))
+        etag = results.table_etag(after.id, after.version)
+        record = IdempotencyRecord(200, after.id, after.version)
+        return Decision(submission, record, lambda position: Answer(200, body, position, etag), [change.file])
+
+    answer = await write.execute(context, warehouse, decide)
+    trim(write, warehouse, trimmed)
+    return answer
+
+
+def creates(command: CommitTable) -> bool:
+    """Whether this commit ends a staged create."""
+    return any(requirement.get("type") == "assert-create" for requirement in command.requirements)
+
+
+async def read_table(connection: Connection, warehouse: Warehouse, table: TabularIdentifier) -> tuple[TableState, int]:
+    """The table as it is now, and the generation it was read from; NoSuchTable."""
+    table_id = await names.find_table(connection, warehouse.scope, table)
+    found = await tables.read_state(connection, table_id)
+    if found is None or found[0].status != "live":
+        raise NoSuchTable(f"Table does not exist: {table}")
+    return found
+
+
+async def prepare(write: WriteSide, warehouse: Warehouse, state: TableState, command: CommitTable) -> Change | None:
+    """Decides, checks what must be checked before anything is written, and writes the file; None where nothing changes."""
+    before = state.document
+    metadata = decide_commit(state, command.requirements, command.updates, write.now_ms())
+    if metadata is before.value:
+        return None
+    delta = difference(before, metadata)
+    refuse_credential_properties(delta.properties_set, "properties")
+    check_document_locations(warehouse.profile, before.value, metadata)
+    document = fold(before, delta)
+    written = written_table(document)
+    number = next_file_number(state.metadata_location)
+    file = await write_file(write, warehouse, written, metadata["location"], metadata["properties"], number)
+    moved = metadata["location"] != before.value["location"]
+    actions = [update["action"] for update in command.updates]
+    event = TableCommitted(file.spelled, location_key(warehouse, metadata) if moved else None, delta.to_json(), actions)
+    return Change(state, event, written, file, _trimmed(state, metadata))
+
+
+def trim(write: WriteSide, warehouse: Warehouse, files: Sequence[str]) -> None:
+    """Deletes old metadata files in the background, where the table's own property asks for that."""
+    if files:
+        places = [StorageLocation.parse_structure(file, what="metadata-file") for file in files]
+        task = asyncio.create_task(write.discard(warehouse, places))
+        _trimming.add(task)
+        task.add_done_callback(_trimming.discard)
+
+
+_trimming: set[asyncio.Task[None]] = set()
+
+
+def _trimmed(state: TableState, metadata: Json) -> tuple[str, ...]:
+    """Metadata files that fell out of the metadata log and lie in the table's own folder."""
+    if metadata["properties"].get(_TRIM_OLD_FILES, "").lower() != "true":
+        return ()
+    kept = {entry["metadata-file"] for entry in metadata["metadata-log"]}
+    own = f"{metadata['location']}/"
+    return tuple(
+        file for entry in state.document.value["metadata-log"] if (file := entry["metadata-file"]) not in kept and file.startswith(own)
+    )
+
+
+def _unchanged(submission: Submission, state: TableState) -> Decision:
+    body = results.commit_table_response(loaded_table(state, written_table(state.document)))
+    etag = results.table_etag(state.id, state.version)
+    return Decision(submission, IdempotencyRecord(200, state.id, state.version), lambda position: Answer(200, body, position, etag))
+
+
+async def _create(write: WriteSide, context: CommandContext, warehouse: Warehouse, command: CommitTable) -> Answer:
+    """The commit that ends a staged create: the first to come gets the name."""
+
+    async def decide() -> Decision:
+        submission = Submission(context)
+        created = await add_created(write, warehouse, submission, command)
+        body = results.commit_table_response(created.loaded)
+        etag = results.table_etag(created.loaded.table_id, created.loaded.version)
+        record = IdempotencyRecord(200, created.loaded.table_id, created.loaded.version)
+        return Decision(submission, record, lambda position: Answer(200, body, position, etag), [created.file])
+
+    return await write.execute(context, warehouse, decide)
+
+
+async def add_created(write: WriteSide, warehouse: Warehouse, submission: Submission, command: CommitTable) -> Created:
+    """Adds the table that the updates build from nothing."""
+    check_requirements(None, command.requirements)
+    async with write.connection() as connection:
+        try:
+            namespace_id = await free_name(connection, warehouse, command.table, "table")
+        except AlreadyExists as taken:
+            if taken.message.startswith("Table"):
+                raise CommitFailed(f"Requirement failed: table already exists: {command.table}") from None
+            raise
+    metadata = apply_updates(None, command.updates, now_ms=write.now_ms(), previous_metadata_location=None)
+    refuse_credential_properties(metadata["properties"], "properties")
+    table_id = uuid7()
+    if not metadata.get("location"):
+        metadata = {**metadata, "location": str(warehouse.profile.default_table_location(table_id))}
+    check_document_locations(warehouse.profile, None, metadata)
+    return await add_table(write, warehouse, submission, namespace_id, table_id, command.table.name, metadata, staged=True)

@@ -1,0 +1,176 @@
+"""The committer: commands that wait at the same moment go to Postgres as one call of `icecore.append`, the one commit point."""
+
+import asyncio
+import time
+from collections import deque
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+import psycopg
+import structlog
+
+from commands.submission import AppendResult, IdempotencyRecord, Submission
+from domain.errors import CommitStateUnknown, InternalError, ServiceUnavailable, TooManyRequests
+from migrations.named_sql import named_sql
+from projections.connections import CONNECT_SECONDS_MAX, Connection
+
+_SQL = named_sql("commands", "committer.sql")
+_log = structlog.get_logger("icecore.committer")
+
+# Postgres keeps up to 64 subtransactions of a transaction in shared memory (PGPROC_MAX_CACHED_SUBXIDS).
+BATCH_COMMANDS_MAX = 64
+QUEUE_COMMANDS_MAX = 4096
+LOCK_TIMEOUT_SECONDS = 5
+STATEMENT_TIMEOUT_SECONDS = 30
+# How long a lost answer is asked for again before the client is told that nobody knows.
+DOUBT_SECONDS_MAX = 10
+_PAUSE_SECONDS = 0.1
+# Outcomes that no earlier copy of the command can change.
+_FINAL = frozenset({"appended", "recorded", "replayed", "key_reused"})
+
+
+@dataclass(slots=True)
+class _Waiting:
+    submission: Submission
+    answer: "asyncio.Future[AppendResult]"
+    in_doubt: bool = False
+
+
+class Committer:
+    """`connections` batches may be on their way at once: while one holds the append lock, the next is made ready.
+
+    A command's outcome is one of `AppendResult.outcome`. Raises ServiceUnavailable where it surely was not appended,
+    CommitStateUnknown where Postgres stayed away too long to tell, TooManyRequests where the queue is full.
+    """
+
+    def __init__(self, dsn: str, connections: int = 2) -> None:
+        self._dsn = dsn
+        self._connections = connections
+        self._waiting: deque[_Waiting] = deque()
+        self._wake = asyncio.Event()
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def start(self) -> None:
+        self._tasks = [asyncio.create_task(self._work(), name=f"committer-{n}") for n in range(self._connections)]
+
+    async def close(self) -> None:
+        """Ends the workers; what still waits hears that the service is going away."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        while self._waiting:
+            _refuse([self._waiting.popleft()], ServiceUnavailable("The catalog is shutting down", retry_after_seconds=1))
+
+    async def submit(self, submission: Submission) -> AppendResult:
+        if len(self._waiting) >= QUEUE_COMMANDS_MAX:
+            raise TooManyRequests(f"{QUEUE_COMMANDS_MAX} commands are waiting already")
+        waiting = _Waiting(submission, asyncio.get_running_loop().create_future())
+        self._waiting.append(waiting)
+        self._wake.set()
+        # A client that goes away does not undo its command: others may share its batch.
+        return await asyncio.shield(waiting.answer)
+
+    async def _work(self) -> None:
+        connection: Connection | None = None
+        try:
+            while True:
+                if not self._waiting:
+                    self._wake.clear()
+                    await self._wake.wait()
+                    continue
+                batch = [self._waiting.popleft() for _ in range(min(len(self._waiting), BATCH_COMMANDS_MAX))]
+                connection = await self._settle(connection, batch)
+        finally:
+            if connection is not None:
+                await connection.close()
+
+    async def _settle(self, connection: Connection | None, batch: list[_Waiting]) -> Connection | None:
+        """Sends a batch until its outcome is known or cannot be."""
+        sent = False
+        deadline = time.monotonic() + DOUBT_SECONDS_MAX
+        try:
+            while True:
+                try:
+                    if connection is None or connection.closed:
+                        connection = await self._connect()
+                    sent = True
+                    await self._append(connection, batch)
+                    return connection
+                except (psycopg.OperationalError, TimeoutError) as error:
+                    lost = connection is None or connection.closed or connection.broken
+                    if not lost:
+                        # Postgres answered: it gave the batch up and kept nothing of it.
+                        _refuse(batch, ServiceUnavailable("The log is busy", retry_after_seconds=1))
+                        return connection
+                    _log.warning("append_in_doubt", sent=sent, error=str(error), commands=len(batch))
+                    connection = None
+                    for waiting in batch:
+                        waiting.in_doubt = sent
+                    if not sent:
+                        _refuse(batch, ServiceUnavailable("The log cannot be reached", retry_after_seconds=1))
+                        return None
+                    if time.monotonic() > deadline:
+                        _refuse(batch, CommitStateUnknown("The log went away before it answered"))
+                        return None
+                    await asyncio.sleep(_PAUSE_SECONDS)
+        except asyncio.CancelledError:
+            if sent:
+                _refuse(batch, CommitStateUnknown("The catalog stopped before the log answered"))
+            else:
+                _refuse(batch, ServiceUnavailable("The catalog is shutting down", retry_after_seconds=1))
+            raise
+        except Exception as error:
+            # What a whole batch cannot say of itself its commands say one by one.
+            _log.warning("append_batch_failed", error=repr(error), commands=len(batch))
+            if len(batch) == 1:
+                _refuse(batch, InternalError("The log refused the command"))
+                return connection
+            for waiting in batch:
+                connection = await self._settle(connection, [waiting])
+            return connection
+
+    async def _connect(self) -> Connection:
+        async with asyncio.timeout(CONNECT_SECONDS_MAX):
+            return await psycopg.AsyncConnection.connect(
+                self._dsn,
+                autocommit=True,
+                prepare_threshold=0,
+                application_name="icecore-committer",
+                options=f"-c lock_timeout={LOCK_TIMEOUT_SECONDS}s -c statement_timeout={STATEMENT_TIMEOUT_SECONDS}s",
+            )
+
+    async def _append(self, connection: Connection, batch: list[_Waiting]) -> None:
+        results = await _send(connection, [waiting.submission for waiting in batch])
+        for waiting, result in zip(batch, results, strict=True):
+            if waiting.in_doubt and result.outcome not in _FINAL:
+                # The copy that was lost may still be on its way: a row without events under its id bars it for good.
+                (barred,) = await _send(connection, [Submission(waiting.submission.context, waiting.submission.command_id)])
+                result = barred if barred.outcome == "appended" else result
+            if not waiting.answer.done():
+                waiting.answer.set_result(result)
+
+
+async def _send(connection: Connection, submissions: list[Submission]) -> list[AppendResult]:
+    blobs: list[bytes] = []
+    commands = orjson.dumps([submission.to_json(blobs) for submission in submissions]).decode()
+    cursor = await connection.execute(_SQL["append"], {"batch": commands, "blobs": blobs}, binary=True)
+    rows = await cursor.fetchall()
+    assert len(rows) == len(submissions), "append answers every command"
+    return [_result(row) for row in rows]
+
+
+def _result(row: tuple[Any, ...]) -> AppendResult:
+    _, outcome, position, detail, status, object_id, version, body = row
+    record = None if status is None else IdempotencyRecord(status, object_id, version, body)
+    if outcome == "error":
+        _log.error("append_failed", detail=detail)
+    return AppendResult(outcome, position, detail, record)
+
+
+def _refuse(batch: list[_Waiting], error: Exception) -> None:
+    for waiting in batch:
+        if not waiting.answer.done():
+            waiting.answer.set_exception(error)
+            # A client that went away leaves nobody to hear it.
+            waiting.answer.exception()

@@ -1,0 +1,99 @@
+"""CreateTable: a first document, its file, and the event; or, staged, the document alone."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from uuid import UUID
+
+from uuid_utils.compat import uuid7
+
+from commands.context import Answer, CommandContext
+from commands.submission import IdempotencyRecord, Submission
+from commands.table_files import free_name, loaded_table, location_key, location_of, write_file, written_table
+from commands.write_side import Decision, WriteSide
+from domain.documents import TABLE_KINDS, Json, split
+from domain.events import TableCreated
+from domain.identifiers import NamespaceIdentifier, TabularIdentifier
+from domain.metadata.create import new_table_metadata
+from domain.table import TableState
+from projections import results
+from projections.tables import LoadedTable
+from queries.warehouse import Warehouse
+from security.property_rules import refuse_credential_properties
+from storage.location_door import check_document_locations
+from storage.locations import StorageLocation
+
+
+@dataclass(frozen=True, slots=True)
+class CreateTable:
+    """Fields as in the spec's CreateTableRequest; None where the client sent none."""
+
+    namespace: NamespaceIdentifier
+    name: str
+    location: str | None
+    schema: Json
+    partition_spec: Json | None
+    write_order: Json | None
+    properties: Mapping[str, str]
+    stage_create: bool
+
+
+async def create_table(write: WriteSide, context: CommandContext, warehouse: Warehouse, command: CreateTable) -> Answer:
+    """200 with a LoadTableResult; a staged create writes nothing, claims nothing and has no metadata location."""
+    refuse_credential_properties(command.properties, "properties")
+    identifier = TabularIdentifier(command.namespace, command.name)
+    config = warehouse.profile.client_config()
+
+    async def decide() -> Decision:
+        async with write.connection() as connection:
+            namespace_id = await free_name(connection, warehouse, identifier, "table")
+        table_id = uuid7()
+        metadata = new_table_metadata(
+            table_uuid=str(table_id),
+            location=location_of(warehouse, command.location, table_id),
+            schema=command.schema,
+            partition_spec=command.partition_spec,
+            write_order=command.write_order,
+            properties=dict(command.properties),
+            now_ms=write.now_ms(),
+        )
+        check_document_locations(warehouse.profile, None, metadata)
+        if command.stage_create:
+            body = results.staged_table_result(written_table(split(metadata, TABLE_KINDS)), config)
+            return Decision(Submission(context), IdempotencyRecord(200, body=body), lambda position: Answer(200, body, position))
+        submission = Submission(context)
+        created = await add_table(write, warehouse, submission, namespace_id, table_id, command.name, metadata, staged=False)
+        body = results.load_table_result(created.loaded, config)
+        etag = results.table_etag(table_id, created.loaded.version)
+        record = IdempotencyRecord(200, table_id, created.loaded.version)
+        return Decision(submission, record, lambda position: Answer(200, body, position, etag), [created.file])
+
+    return await write.execute(context, warehouse, decide)
+
+
+@dataclass(frozen=True, slots=True)
+class Created:
+    """A table on its way into the log: what a load will find, and its first metadata file."""
+
+    loaded: LoadedTable
+    file: StorageLocation
+
+
+async def add_table(
+    write: WriteSide,
+    warehouse: Warehouse,
+    submission: Submission,
+    namespace_id: UUID,
+    table_id: UUID,
+    name: str,
+    metadata: Json,
+    *,
+    staged: bool,
+) -> Created:
+    """Writes the first metadata file of `metadata` and adds the event to the submission."""
+    written = written_table(split(metadata, TABLE_KINDS))
+    file = await write_file(write, warehouse, written, metadata["location"], metadata["properties"], 0)
+    event = TableCreated(namespace_id, name, warehouse.scope.key(name), location_key(warehouse, metadata), file.spelled, metadata, staged)
+    submission.alive.append(namespace_id)
+    state = submission.add(table_id, warehouse.id, None, [event])
+    assert isinstance(state, TableState)
+    return Created(loaded_table(state, written), file)

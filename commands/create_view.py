@@ -1,0 +1,72 @@
+"""CreateView: a first version, its metadata file, and the event."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import orjson
+from uuid_utils.compat import uuid7
+
+from commands.context import Answer, CommandContext
+from commands.submission import IdempotencyRecord, Submission
+from commands.table_files import free_name, location_key, location_of, write_file
+from commands.write_side import Decision, WriteSide
+from domain.documents import Json
+from domain.events import ViewCreated
+from domain.identifiers import NamespaceIdentifier, TabularIdentifier
+from domain.view import ViewState
+from domain.view_metadata.builder import new_view_metadata
+from projections import results
+from projections.views import LoadedView
+from queries.warehouse import Warehouse
+from security.property_rules import refuse_credential_properties
+from storage.location_door import check_document_locations
+
+
+@dataclass(frozen=True, slots=True)
+class CreateView:
+    """Fields as in the spec's CreateViewRequest."""
+
+    namespace: NamespaceIdentifier
+    name: str
+    location: str | None
+    schema: Json
+    view_version: Json
+    properties: Mapping[str, str]
+
+
+async def create_view(write: WriteSide, context: CommandContext, warehouse: Warehouse, command: CreateView) -> Answer:
+    """200 with a LoadViewResult; the name must be free of tables and views."""
+    refuse_credential_properties(command.properties, "properties")
+    identifier = TabularIdentifier(command.namespace, command.name)
+
+    async def decide() -> Decision:
+        async with write.connection() as connection:
+            namespace_id = await free_name(connection, warehouse, identifier, "view")
+        view_id = uuid7()
+        metadata = new_view_metadata(
+            view_uuid=str(view_id),
+            location=location_of(warehouse, command.location, view_id),
+            schema=command.schema,
+            view_version=command.view_version,
+            properties=dict(command.properties),
+            now_ms=write.now_ms(),
+        )
+        check_document_locations(warehouse.profile, None, metadata)
+        written = orjson.dumps(metadata)
+        file = await write_file(write, warehouse, written, metadata["location"], metadata["properties"], 0)
+        key = location_key(warehouse, metadata)
+        created = ViewCreated(namespace_id, command.name, warehouse.scope.key(command.name), key, file.spelled, metadata)
+        submission = Submission(context, alive=[namespace_id])
+        state = submission.add(view_id, warehouse.id, None, [created])
+        assert isinstance(state, ViewState)
+        body = view_body(warehouse, state, written)
+        record = IdempotencyRecord(200, state.id, state.version)
+        return Decision(submission, record, lambda position: Answer(200, body, position), [file])
+
+    return await write.execute(context, warehouse, decide)
+
+
+def view_body(warehouse: Warehouse, state: ViewState, metadata: bytes) -> bytes:
+    """The LoadViewResult of a view as it will be found."""
+    loaded = LoadedView(state.id, state.version, state.metadata_location, metadata)
+    return results.load_view_result(loaded, warehouse.profile.client_config())

@@ -1,0 +1,68 @@
+"""Idempotency-Key: what a key was used for before, and the same answer again (REST spec, "Idempotency-Key")."""
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+from commands.context import Answer, CommandContext
+from commands.submission import IdempotencyRecord
+from domain.errors import UnprocessableEntity
+from migrations.named_sql import named_sql
+from projections import results, tables, views
+from projections.connections import Connection
+from queries.warehouse import Warehouse
+
+_SQL = named_sql("commands", "committer.sql")
+
+
+@dataclass(frozen=True, slots=True)
+class Remembered:
+    """A request that used the key first."""
+
+    record: IdempotencyRecord
+    position: int
+    operation: str
+
+
+async def find(connection: Connection, context: CommandContext) -> Remembered | None:
+    """What the context's key was used for, if it was; UnprocessableEntity where that was another request."""
+    cursor = await connection.execute(
+        _SQL["find_key"], {"project_id": context.project_id, "actor": context.actor, "key": context.idempotency_key}, binary=True
+    )
+    row = await cursor.fetchone()
+    if row is None:
+        return None
+    status, object_id, version, body, position, operation, request_hash = row
+    if request_hash != context.request_hash:
+        raise key_reused()
+    return Remembered(IdempotencyRecord(status, object_id, version, body), position, operation)
+
+
+def key_reused() -> UnprocessableEntity:
+    return UnprocessableEntity("Idempotency-Key was used before with another request")
+
+
+async def answer_again(connection: Connection, warehouse: Warehouse, remembered: Remembered) -> Answer:
+    """The first answer, byte for byte: from the row it was about, as of the version it was about."""
+    record = remembered.record
+    if record.object_id is None or record.version is None or record.body is not None:
+        return Answer(record.status, record.body, remembered.position)
+    if "View" in remembered.operation:
+        view = await views.load_version(connection, record.object_id, record.version)
+        assert view is not None, "rows outlive keys"
+        return Answer(record.status, results.load_view_result(view, warehouse.profile.client_config()), remembered.position)
+    table = await tables.load_version(connection, record.object_id, record.version)
+    assert table is not None, "rows outlive keys"
+    if remembered.operation in _WITH_CONFIG:
+        body = results.load_table_result(table, warehouse.profile.client_config())
+    else:
+        body = results.commit_table_response(table)
+    return Answer(record.status, body, remembered.position, results.table_etag(table.table_id, table.version))
+
+
+_WITH_CONFIG = frozenset({"createTable", "registerTable"})
+
+
+async def forget(connection: Connection, lifetime: timedelta) -> int:
+    """Deletes the keys that are older than `lifetime`; how many."""
+    cursor = await connection.execute(_SQL["forget_keys"], {"lifetime": lifetime})
+    return cursor.rowcount

@@ -1,0 +1,82 @@
+"""Metrics reports on their way to their table: written behind the requests that brought them, bounded, never in their way."""
+
+import asyncio
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from uuid import UUID
+
+import structlog
+from uuid_utils.compat import uuid7
+
+from domain.errors import CatalogError
+from migrations.named_sql import named_sql
+from queries.read_side import ReadSide
+
+_SQL = named_sql("commands", "metrics_reports.sql")
+_log = structlog.get_logger("icecore.metrics")
+
+QUEUE_REPORTS_MAX = 1_000
+_BATCH_REPORTS_MAX = 100
+_FORGET_EVERY_BATCHES = 100
+
+
+@dataclass(frozen=True, slots=True)
+class _Report:
+    table_id: UUID
+    received_at: datetime
+    report: bytes
+
+
+class MetricsReports:
+    """Writes reports behind the requests that brought them; keeps the newest `reports_max`, and drops new ones while its queue is full."""
+
+    def __init__(self, reads: ReadSide, reports_max: int) -> None:
+        self._reads = reads
+        self._reports_max = reports_max
+        self._queue: asyncio.Queue[_Report] = asyncio.Queue(QUEUE_REPORTS_MAX)
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        self._task = asyncio.create_task(self._write(), name="metrics-reports")
+
+    async def close(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        while not self._queue.empty():
+            await self._keep(self._batch([]))
+
+    def offer(self, table_id: UUID, report: bytes) -> None:
+        try:
+            self._queue.put_nowait(_Report(table_id, datetime.now(UTC), report))
+        except asyncio.QueueFull:
+            _log.warning("metrics_report_dropped", queue_reports_max=QUEUE_REPORTS_MAX)
+
+    async def _write(self) -> None:
+        batches = 0
+        while True:
+            batch = self._batch([await self._queue.get()])
+            await self._keep(batch, forget=batches % _FORGET_EVERY_BATCHES == 0)
+            batches += 1
+
+    def _batch(self, batch: list[_Report]) -> list[_Report]:
+        while len(batch) < _BATCH_REPORTS_MAX and not self._queue.empty():
+            batch.append(self._queue.get_nowait())
+        return batch
+
+    async def _keep(self, batch: list[_Report], *, forget: bool = False) -> None:
+        try:
+            async with self._reads.connection() as connection:
+                await connection.execute(
+                    _SQL["keep"],
+                    {
+                        "report_ids": [uuid7() for _ in batch],
+                        "table_ids": [report.table_id for report in batch],
+                        "received_at": [report.received_at for report in batch],
+                        "reports": [report.report for report in batch],
+                    },
+                )
+                if forget:
+                    await connection.execute(_SQL["forget"], {"reports_max": self._reports_max})
+        except CatalogError as error:
+            _log.warning("metrics_reports_lost", reports=len(batch), error=error.message)

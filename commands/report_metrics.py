@@ -1,0 +1,25 @@
+"""ReportMetrics: scan and commit reports of engines, kept as they came."""
+
+from dataclasses import dataclass
+
+from commands.context import Answer, CommandContext
+from commands.write_side import WriteSide
+from domain.identifiers import TabularIdentifier
+from projections import names
+from queries.warehouse import Warehouse
+
+
+@dataclass(frozen=True, slots=True)
+class ReportMetrics:
+    """`report` is the request's body, a ReportMetricsRequest."""
+
+    table: TabularIdentifier
+    report: bytes
+
+
+async def report_metrics(write: WriteSide, context: CommandContext, warehouse: Warehouse, command: ReportMetrics) -> Answer:
+    """204; NoSuchTable where there is no such table. Not an event: nothing in the catalog changes."""
+    async with write.connection() as connection:
+        table_id = await names.find_table(connection, warehouse.scope, command.table)
+    write.metrics_reports.offer(table_id, command.report)
+    return Answer(204, None, 0)

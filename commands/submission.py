@@ -1,0 +1,125 @@
+"""What a command hands to the committer: its events, what they rest on, what they claim, and the rows they fold to."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+from uuid import UUID
+
+from uuid_utils.compat import uuid7
+
+from commands.context import CommandContext
+from domain.claims import Claim, NameClaim
+from domain.documents import Json
+from domain.events import Event
+from projections.rows import Rows
+from projections.streams import State, StreamFold, claims_of
+
+Outcome = Literal["appended", "recorded", "replayed", "key_reused", "head", "parent", "not_empty", "claim", "location", "generation", "error"]
+
+
+@dataclass(frozen=True, slots=True)
+class IdempotencyRecord:
+    """What an Idempotency-Key is remembered by: the row that gives the answer's body, or a small body where none does."""
+
+    status: int
+    object_id: UUID | None = None
+    version: int | None = None
+    body: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AppendResult:
+    """What became of one command. `position`: of its last event; `record` and `operation`: of the request that used its key first."""
+
+    outcome: Outcome
+    position: int
+    detail: str | None = None
+    record: IdempotencyRecord | None = None
+
+
+@dataclass(slots=True)
+class Submission:
+    """One command on its way to `icecore.append`, under an id of its own: sent again, it is found and not done twice."""
+
+    context: CommandContext
+    command_id: UUID = field(default_factory=uuid7)
+    generation: int | None = None
+    record: IdempotencyRecord | None = None
+    alive: list[UUID] = field(default_factory=list)
+    empty: list[UUID] = field(default_factory=list)
+    rows: Rows = field(default_factory=Rows)
+    _heads: list[tuple[UUID, UUID | None]] = field(default_factory=list)
+    _events: list[tuple[UUID, int, str, bytes, UUID, UUID]] = field(default_factory=list)
+    _taken: list[Claim] = field(default_factory=list)
+    _released: list[Claim] = field(default_factory=list)
+
+    def add(self, stream_id: UUID, warehouse_id: UUID, before: State | None, events: Sequence[Event], generation: int | None = None) -> State:
+        """Events that follow `before` (None: a new stream) in their stream; the state they lead to."""
+        assert events, "a stream is named for its events"
+        if generation is not None:
+            assert self.generation in (None, generation)
+            self.generation = generation
+        self._heads.append((stream_id, before.event_id if before is not None else None))
+        fold = StreamFold(stream_id, self.context.project_id, warehouse_id, before)
+        version = before.version if before is not None else 0
+        state: State | None = before
+        for event in events:
+            version += 1
+            event_id, data = uuid7(), event.encode()
+            self._events.append((stream_id, version, event.TOPIC, data, event_id, warehouse_id))
+            state = fold.apply(self.rows, len(self._events), version, event_id, event.TOPIC, data)
+        assert state is not None
+        held, holds = claims_of(before), claims_of(state)
+        self._released += held - holds
+        self._taken += holds - held
+        return state
+
+    @property
+    def has_events(self) -> bool:
+        return bool(self._events)
+
+    def to_json(self, blobs: list[bytes]) -> Json:
+        """The command as migrations/0001_log.sql::append takes it; bytes go to `blobs` and leave their index, from 1."""
+        context = self.context
+        command: Json = {
+            "id": self.command_id,
+            "actor": context.actor,
+            "project": context.project_id,
+            "request": context.request_id,
+            "correlation": context.correlation_id,
+            "traceparent": context.traceparent,
+            "heads": self._heads,
+            "alive": self.alive,
+            "empty": self.empty,
+            "release": [_name_claim(c) for c in self._released if isinstance(c, NameClaim)],
+            "take": [_name_claim(c) for c in self._taken if isinstance(c, NameClaim)],
+            "release_locations": [(c.key, c.owner) for c in self._released if not isinstance(c, NameClaim)],
+            "take_locations": [(c.key, c.owner) for c in self._taken if not isinstance(c, NameClaim)],
+            "events": [
+                (stream_id, version, topic, _blob(blobs, data), event_id, warehouse_id)
+                for stream_id, version, topic, data, event_id, warehouse_id in self._events
+            ],
+            "rows": self.rows.to_json(blobs),
+        }
+        if self.generation is not None:
+            command["generation"] = self.generation
+        if context.idempotency_key is not None and self.record is not None:
+            command["idempotency"] = {
+                "key": context.idempotency_key,
+                "hash": context.request_hash.hex(),
+                "operation": context.operation,
+                "status": self.record.status,
+                "object": self.record.object_id,
+                "version": self.record.version,
+                "body": None if self.record.body is None else _blob(blobs, self.record.body),
+            }
+        return command
+
+
+def _name_claim(claim: NameClaim) -> tuple[Any, ...]:
+    return (claim.kind, claim.scope, claim.key, claim.owner)
+
+
+def _blob(blobs: list[bytes], data: bytes) -> int:
+    blobs.append(data)
+    return len(blobs)

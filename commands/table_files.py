@@ -1,0 +1,70 @@
+"""A table's or view's next metadata file: its document as bytes, where it goes, and who may place it there."""
+
+import re
+from collections.abc import Mapping
+from uuid import UUID
+
+from uuid_utils.compat import uuid7
+
+from commands.write_side import WriteSide
+from domain.documents import TABLE_KINDS, Document, Json, join, joined_bodies, table_head
+from domain.errors import AlreadyExists, NoSuchNamespace
+from domain.identifiers import TabularIdentifier
+from domain.table import TableState
+from projections import names
+from projections.connections import Connection
+from projections.tables import LoadedTable
+from queries.warehouse import Warehouse
+from storage.locations import StorageLocation
+from storage.metadata_files import metadata_file_location, write_metadata
+
+_FILE_NUMBER = re.compile(r"^(\d{1,9})-")
+
+
+def written_table(document: Document) -> bytes:
+    """The metadata document as it is written and sent."""
+    return join(table_head(document), joined_bodies(document), TABLE_KINDS)
+
+
+def loaded_table(state: TableState, metadata: bytes) -> LoadedTable:
+    """The table as a load will find it once its events are in the log."""
+    return LoadedTable(state.id, state.version, state.metadata_location, metadata)
+
+
+async def write_file(
+    write: WriteSide, warehouse: Warehouse, metadata: bytes, location: str, properties: Mapping[str, str], number: int
+) -> StorageLocation:
+    """Writes a metadata file under a name nobody had, and says where."""
+    file = metadata_file_location(warehouse.profile, location, properties, number, uuid7())
+    await write_metadata(await write.store(warehouse), file, metadata)
+    return file
+
+
+def next_file_number(metadata_location: str) -> int:
+    """One more than the number the current file's name begins with; 0 where it has none (a registered file of another kind)."""
+    match = _FILE_NUMBER.match(metadata_location.rpartition("/")[2])
+    return int(match[1]) + 1 if match else 0
+
+
+def location_of(warehouse: Warehouse, asked: str | None, object_id: UUID) -> str:
+    """Where a new table or view lies: where the client asked, through the door; else by its id."""
+    if asked is None:
+        return str(warehouse.profile.default_table_location(object_id))
+    return warehouse.profile.permit(asked).spelled
+
+
+def location_key(warehouse: Warehouse, metadata: Json) -> str:
+    """The form the document's location is claimed in."""
+    location = StorageLocation.parse_structure(metadata["location"], what="location")
+    return location.claim_key(warehouse.profile.storage_identity)
+
+
+async def free_name(connection: Connection, warehouse: Warehouse, identifier: TabularIdentifier, kind: str) -> UUID:
+    """The id of the namespace the name is free in; NoSuchNamespace or AlreadyExists in the Java reference's words."""
+    found = await names.find(connection, warehouse.scope, identifier.namespace, identifier.name)
+    if found is None:
+        raise NoSuchNamespace(f"Namespace does not exist: {identifier.namespace}")
+    if found.object_id is not None:
+        held_by = str(found.kind).capitalize()
+        raise AlreadyExists(f"{held_by}{'' if found.kind == kind else ' with same name'} already exists: {identifier}")
+    return found.namespace_id

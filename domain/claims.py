@@ -1,0 +1,26 @@
+"""What an object holds so that no other can have it: its name in its parent, its places in storage."""
+
+from dataclasses import dataclass
+from typing import Literal
+from uuid import UUID
+
+
+@dataclass(frozen=True, slots=True)
+class NameClaim:
+    """A name in a scope: a warehouse's in its project, a namespace's in its parent, a table's or view's in its namespace."""
+
+    kind: Literal["warehouse", "namespace", "tabular"]
+    scope: UUID
+    key: str
+    owner: UUID
+
+
+@dataclass(frozen=True, slots=True)
+class LocationClaim:
+    """A place in storage, as a key that ends in a slash: it may not equal, contain or lie inside another owner's."""
+
+    key: str
+    owner: UUID
+
+
+Claim = NameClaim | LocationClaim

@@ -1,0 +1,294 @@
+"""Metadata documents as a head and parts: split, compared by identity, folded by deltas, and joined from bytes without parsing.
+
+A document is a plain JSON object whose list members (and the members of `refs`) are its parts. Two documents that share a
+part share it by identity, so the delta between them costs no comparison of contents.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from operator import is_
+from typing import Any
+
+import orjson
+
+Json = dict[str, Any]
+
+TABLE_KINDS: tuple[str, ...] = (
+    "schemas",
+    "partition-specs",
+    "sort-orders",
+    "snapshots",
+    "refs",
+    "statistics",
+    "partition-statistics",
+    "snapshot-log",
+    "metadata-log",
+    "encryption-keys",
+)
+VIEW_KINDS: tuple[str, ...] = ("schemas", "versions", "version-log")
+
+# The order heads are written in, so that equal heads are equal bytes whatever their history; unknown members follow, sorted.
+_HEAD_MEMBERS: tuple[str, ...] = (
+    "format-version",
+    "table-uuid",
+    "location",
+    "last-sequence-number",
+    "last-updated-ms",
+    "last-column-id",
+    "schema",
+    "current-schema-id",
+    "partition-spec",
+    "default-spec-id",
+    "last-partition-id",
+    "default-sort-order-id",
+    "properties",
+    "current-snapshot-id",
+    "next-row-id",
+)
+
+# Members of a JSON object rather than of a list; everything else is a list.
+_KEYED_KINDS = frozenset({"refs"})
+# Written only where there is one (TableMetadataParser.toJson).
+_WRITTEN_IF_ANY = frozenset({"encryption-keys"})
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One element of a document.
+
+    ordinal -- its place in the order of its kind; never used again in the same stream.
+    key -- the member's name for a kind that is a JSON object (`refs`), else None.
+    """
+
+    ordinal: int
+    value: Any
+    key: str | None = None
+
+    @property
+    def body(self) -> bytes:
+        """The element as it stands in the joined document: JSON, with the member's name before it where it has one."""
+        if self.key is None:
+            return orjson.dumps(self.value)
+        return orjson.dumps(self.key) + b":" + orjson.dumps(self.value)
+
+    @property
+    def snapshot_id(self) -> int | None:
+        """The snapshot it is or points at, for the questions that ask for referenced snapshots only."""
+        return self.value.get("snapshot-id") if isinstance(self.value, dict) else None
+
+
+def part_from_body(kind: str, ordinal: int, body: bytes) -> Part:
+    """The part a read-model row holds."""
+    if kind in _KEYED_KINDS:
+        ((key, value),) = orjson.loads(b"{" + body + b"}").items()
+        return Part(ordinal, value, key)
+    return Part(ordinal, orjson.loads(body))
+
+
+@dataclass(frozen=True, slots=True)
+class KindDelta:
+    """Parts added and the ordinals of parts removed, of one kind."""
+
+    added: tuple[Part, ...] = ()
+    removed: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Delta:
+    """What turns one document into the next: head members and properties set or removed, parts added or removed."""
+
+    head_set: Json = field(default_factory=dict)
+    head_removed: tuple[str, ...] = ()
+    properties_set: Mapping[str, str] = field(default_factory=dict)
+    properties_removed: tuple[str, ...] = ()
+    parts: Mapping[str, KindDelta] = field(default_factory=dict)
+
+    def to_json(self) -> Json:
+        return {
+            "head": {"set": self.head_set, "removed": list(self.head_removed)},
+            "properties": {"set": dict(self.properties_set), "removed": list(self.properties_removed)},
+            "parts": {
+                kind: {
+                    "added": [[p.ordinal, p.value] if p.key is None else [p.ordinal, p.value, p.key] for p in change.added],
+                    "removed": list(change.removed),
+                }
+                for kind, change in self.parts.items()
+            },
+        }
+
+    @classmethod
+    def from_json(cls, data: Json) -> "Delta":
+        return cls(
+            head_set=data["head"]["set"],
+            head_removed=tuple(data["head"]["removed"]),
+            properties_set=data["properties"]["set"],
+            properties_removed=tuple(data["properties"]["removed"]),
+            parts={
+                kind: KindDelta(tuple(Part(*added) for added in change["added"]), tuple(change["removed"]))
+                for kind, change in data["parts"].items()
+            },
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A document and its parts; `value` is the whole as plain JSON, sharing the parts' values."""
+
+    value: Json
+    parts: Mapping[str, tuple[Part, ...]]
+    next_ordinal: int
+
+
+def split(value: Json, kinds: Sequence[str]) -> Document:
+    """A first document: every element becomes a part, numbered from 0 in the order of `kinds`."""
+    ordinal = 0
+    parts: dict[str, tuple[Part, ...]] = {}
+    for kind in kinds:
+        elements = _elements(kind, value.get(kind))
+        parts[kind] = tuple(Part(ordinal + i, element, key) for i, (key, element) in enumerate(elements))
+        ordinal += len(parts[kind])
+    return Document(value, parts, ordinal)
+
+
+def assemble(head: Json, parts: Mapping[str, tuple[Part, ...]], next_ordinal: int) -> Document:
+    """The document a head and its parts make."""
+    value = dict(head)
+    for kind, members in parts.items():
+        value[kind] = _collected(kind, members)
+    return Document(value, parts, next_ordinal)
+
+
+def difference(before: Document, after: Json) -> Delta:
+    """The delta from `before` to `after`; elements of `after` that are not elements of `before` by identity are new."""
+    head_set: Json = {}
+    for key, member in after.items():
+        if key not in before.parts and key != "properties" and (key not in before.value or before.value[key] != member):
+            head_set[key] = member
+    head_removed = tuple(key for key in before.value if key not in after and key not in before.parts)
+    old, new = before.value["properties"], after["properties"]
+    parts: dict[str, KindDelta] = {}
+    ordinal = before.next_ordinal
+    for kind, members in before.parts.items():
+        if after[kind] is before.value[kind]:
+            continue
+        change = _kind_difference(members, _elements(kind, after[kind]), ordinal)
+        if change.added or change.removed:
+            parts[kind] = change
+            ordinal += len(change.added)
+    return Delta(
+        head_set,
+        head_removed,
+        {k: v for k, v in new.items() if old.get(k) != v} if new is not old else {},
+        tuple(k for k in old if k not in new) if new is not old else (),
+        parts,
+    )
+
+
+def fold(before: Document, delta: Delta) -> Document:
+    """The document after `delta`."""
+    value = {**before.value, **delta.head_set}
+    for key in delta.head_removed:
+        del value[key]
+    if delta.properties_set or delta.properties_removed:
+        properties = {**before.value["properties"], **delta.properties_set}
+        for key in delta.properties_removed:
+            del properties[key]
+        value["properties"] = properties
+    parts = dict(before.parts)
+    next_ordinal = before.next_ordinal
+    for kind, change in delta.parts.items():
+        removed = set(change.removed)
+        kept = tuple(p for p in parts[kind] if p.ordinal not in removed) if removed else parts[kind]
+        parts[kind] = kept + change.added
+        value[kind] = _collected(kind, parts[kind])
+        next_ordinal = max([next_ordinal, *(p.ordinal + 1 for p in change.added)])
+    return Document(value, parts, next_ordinal)
+
+
+def table_head(document: Document) -> bytes:
+    """The members of table metadata that are not parts, as JSON, in the form its format version is written in.
+
+    v1 repeats the current schema and the default spec's fields; -1 stands for "no snapshot" below v3, null from v3 on;
+    sequence numbers come with v2, row ids with v3 (TableMetadataParser.toJson).
+    """
+    value = document.value
+    version = value["format-version"]
+    head = {key: member for key, member in value.items() if key not in document.parts}
+    if head["current-snapshot-id"] is None and version < 3:
+        head["current-snapshot-id"] = -1
+    if version < 2:
+        del head["last-sequence-number"]
+        head["schema"] = _by_id(value["schemas"], "schema-id", value["current-schema-id"])
+        head["partition-spec"] = _by_id(value["partition-specs"], "spec-id", value["default-spec-id"])["fields"]
+    if version < 3:
+        del head["next-row-id"]
+    order = [*(key for key in _HEAD_MEMBERS if key in head), *sorted(head.keys() - _HEAD_MEMBERS)]
+    return orjson.dumps({key: head[key] for key in order})
+
+
+def table_head_value(head: bytes) -> Json:
+    """The inverse of `table_head`: the canonical inner members."""
+    value: Json = orjson.loads(head)
+    if value["current-snapshot-id"] == -1:
+        value["current-snapshot-id"] = None
+    if value["format-version"] < 2:
+        value.setdefault("last-sequence-number", 0)
+        del value["schema"], value["partition-spec"]
+    if value["format-version"] < 3:
+        value["next-row-id"] = 0
+    return value
+
+
+def join(head: bytes, joined_parts: Mapping[str, bytes], kinds: Sequence[str]) -> bytes:
+    """The written document: the head's members, then each kind with its parts' bodies already joined by commas."""
+    pieces = [head[:-1]]
+    for kind in kinds:
+        body = joined_parts.get(kind, b"")
+        if body or kind not in _WRITTEN_IF_ANY:
+            opening, closing = (b"{", b"}") if kind in _KEYED_KINDS else (b"[", b"]")
+            pieces += [b',"', kind.encode(), b'":', opening, body, closing]
+    pieces.append(b"}")
+    return b"".join(pieces)
+
+
+def joined_bodies(document: Document) -> dict[str, bytes]:
+    """Each kind's bodies joined by commas, as `join` takes them."""
+    return {kind: b",".join([part.body for part in members]) for kind, members in document.parts.items()}
+
+
+def _elements(kind: str, members: Any) -> list[tuple[str | None, Any]]:
+    if not members:
+        return []
+    if kind in _KEYED_KINDS:
+        return list(members.items())
+    return [(None, member) for member in members]
+
+
+def _collected(kind: str, members: Iterable[Part]) -> Any:
+    if kind in _KEYED_KINDS:
+        return {part.key: part.value for part in members}
+    return [part.value for part in members]
+
+
+def _kind_difference(before: tuple[Part, ...], after: list[tuple[str | None, Any]], ordinal: int) -> KindDelta:
+    # Almost every change appends: then the common prefix is everything that was there.
+    if len(after) >= len(before) and all(map(is_, (p.value for p in before), (value for _, value in after))):
+        fresh = after[len(before) :]
+        return KindDelta(tuple(Part(ordinal + i, value, key) for i, (key, value) in enumerate(fresh)))
+    known = {(id(p.value), p.key): p for p in before}
+    kept: set[int] = set()
+    added: list[Part] = []
+    last = -1
+    for key, value in after:
+        part = known.get((id(value), key))
+        # In a list an element behind a new one is taken out and added anew: ordinals are the order.
+        if part is not None and (key is not None or (part.ordinal > last and not added)):
+            kept.add(part.ordinal)
+            last = part.ordinal
+        else:
+            added.append(Part(ordinal + len(added), value, key))
+    return KindDelta(tuple(added), tuple(p.ordinal for p in before if p.ordinal not in kept))
+
+
+def _by_id(members: list[Json], id_key: str, wanted: int) -> Json:
+    return next(member for member in members if member[id_key] == wanted)

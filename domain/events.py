@@ -1,0 +1,228 @@
+"""The facts of the log: one class each, with its stable, versioned topic, and how they become bytes and come back.
+
+An event says all that its stream's rows and claims need, so that one stream is folded without looking at another: `name_key`
+is the form the name is matched by, `location_key` the form the location is claimed in (None: the location did not change).
+
+A stored state is never rewritten. When an event's shape changes, its topic gets the next version, the class follows it, and an
+upcaster from the version before is registered here; a golden file per version (tests/unit/golden_events) keeps the old ones readable.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, dataclass_transform
+from uuid import UUID
+
+import orjson
+
+from domain.documents import Json
+
+
+class Event:
+    """A fact about one stream. TOPIC names its type and version for ever, whatever the class is called or where it lives."""
+
+    TOPIC: ClassVar[str]
+
+    def encode(self) -> bytes:
+        """The stored state: one JSON object, member names in kebab case as the Iceberg specs spell theirs."""
+        # The classes' own fields, not dataclasses.asdict: documents inside must not be copied.
+        return orjson.dumps({_member(f.name): getattr(self, f.name) for f in fields(self)})  # type: ignore[arg-type]
+
+
+_EVENTS: dict[str, type[Event]] = {}
+_UPCASTERS: dict[str, tuple[str, Callable[[Json], Json]]] = {}
+
+
+@dataclass_transform(frozen_default=True)
+def _event(topic: str) -> Callable[[type[Event]], type[Event]]:
+    def declare(cls: type[Event]) -> type[Event]:
+        assert topic not in _EVENTS, f"two events share the topic {topic}"
+        cls.TOPIC = topic
+        declared = dataclass(frozen=True, slots=False)(cls)
+        _EVENTS[topic] = declared
+        return declared
+
+    return declare
+
+
+def upcaster(old_topic: str, new_topic: str) -> Callable[[Callable[[Json], Json]], Callable[[Json], Json]]:
+    """Registers the function that turns a state of `old_topic` into one of `new_topic`."""
+
+    def register(function: Callable[[Json], Json]) -> Callable[[Json], Json]:
+        assert old_topic not in _UPCASTERS and old_topic not in _EVENTS, f"{old_topic} is read already"
+        _UPCASTERS[old_topic] = (new_topic, function)
+        return function
+
+    return register
+
+
+def topics() -> tuple[str, ...]:
+    """Every topic that can stand in a log: the current ones and those that are upcast."""
+    return (*_EVENTS, *_UPCASTERS)
+
+
+def decode(topic: str, state: bytes) -> Event:
+    """The event a row of the log holds, brought up to its newest version.
+
+    Raises LookupError for a topic this program does not know: a newer program wrote it.
+    """
+    data: Json = orjson.loads(state)
+    while topic in _UPCASTERS:
+        topic, upcast = _UPCASTERS[topic]
+        data = upcast(data)
+    try:
+        cls = _EVENTS[topic]
+    except KeyError:
+        raise LookupError(f"unknown event topic {topic!r}: written by a newer version?") from None
+    return cls(**{f.name: _value(f.type, data[_member(f.name)]) for f in fields(cls)})  # type: ignore[arg-type]
+
+
+def _member(name: str) -> str:
+    return name.replace("_", "-")
+
+
+def _value(annotation: Any, value: Any) -> Any:
+    return UUID(value) if value is not None and annotation in (UUID, UUID | None) else value
+
+
+@_event("warehouse.created.v1")
+class WarehouseCreated(Event):
+    """A warehouse: where its files live (`storage_profile`, without secrets) and how names match."""
+
+    name: str
+    name_key: str
+    storage_profile: Json
+    secret_ref: UUID | None
+    exact_names: bool
+
+
+@_event("namespace.created.v1")
+class NamespaceCreated(Event):
+    """`parent_id` is the namespace above, or the warehouse at the top; `name` is the last level."""
+
+    parent_id: UUID
+    name: str
+    name_key: str
+    properties: dict[str, str]
+
+
+@_event("namespace.properties-changed.v1")
+class NamespacePropertiesChanged(Event):
+    """`removals` were there; `updates` set or replace."""
+
+    updates: dict[str, str]
+    removals: list[str]
+
+
+@_event("namespace.dropped.v1")
+class NamespaceDropped(Event):
+    """It held nothing."""
+
+
+@_event("table.created.v1")
+class TableCreated(Event):
+    """`metadata` is the first document; `staged`: it was created by the commit that ended a staged create."""
+
+    namespace_id: UUID
+    name: str
+    name_key: str
+    location_key: str
+    metadata_location: str
+    metadata: Json
+    staged: bool
+
+
+@_event("table.registered.v1")
+class TableRegistered(Event):
+    """`metadata` is what the registered file held."""
+
+    namespace_id: UUID
+    name: str
+    name_key: str
+    location_key: str
+    metadata_location: str
+    metadata: Json
+
+
+@_event("table.overwritten.v1")
+class TableOverwritten(Event):
+    """A registration over a table that was there: it now is what the registered file held."""
+
+    location_key: str
+    metadata_location: str
+    metadata: Json
+
+
+@_event("table.committed.v1")
+class TableCommitted(Event):
+    """The change from the version before (`delta`, domain/documents.py) and the update actions that asked for it."""
+
+    metadata_location: str
+    location_key: str | None
+    delta: Json
+    actions: list[str]
+
+
+@_event("table.renamed.v1")
+class TableRenamed(Event):
+    namespace_id: UUID
+    name: str
+    name_key: str
+
+
+@_event("table.dropped.v1")
+class TableDropped(Event):
+    """`purge_requested`: the client asked for the files to go; they go after this event, by a job that ends in TablePurged."""
+
+    purge_requested: bool
+
+
+@_event("table.unregistered.v1")
+class TableUnregistered(Event):
+    """The catalog forgets the table; its files stay, and its location is free."""
+
+
+@_event("table.purged.v1")
+class TablePurged(Event):
+    """The files are gone and the location is free."""
+
+    files_deleted: int
+
+
+@_event("view.created.v1")
+class ViewCreated(Event):
+    namespace_id: UUID
+    name: str
+    name_key: str
+    location_key: str
+    metadata_location: str
+    metadata: Json
+
+
+@_event("view.registered.v1")
+class ViewRegistered(Event):
+    namespace_id: UUID
+    name: str
+    name_key: str
+    location_key: str
+    metadata_location: str
+    metadata: Json
+
+
+@_event("view.committed.v1")
+class ViewCommitted(Event):
+    metadata_location: str
+    location_key: str | None
+    delta: Json
+    actions: list[str]
+
+
+@_event("view.renamed.v1")
+class ViewRenamed(Event):
+    namespace_id: UUID
+    name: str
+    name_key: str
+
+
+@_event("view.dropped.v1")
+class ViewDropped(Event):
+    """The catalog forgets the view; its location is free."""

@@ -1,0 +1,125 @@
+"""Table: what a commit decides, and the fold of a table's events."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+from uuid import UUID
+
+from domain.claims import Claim, LocationClaim, NameClaim
+from domain.documents import TABLE_KINDS, Delta, Document, Json, fold, split
+from domain.events import (
+    Event,
+    TableCommitted,
+    TableCreated,
+    TableDropped,
+    TableOverwritten,
+    TablePurged,
+    TableRegistered,
+    TableRenamed,
+    TableUnregistered,
+)
+from domain.metadata.requirements import check_requirements
+from domain.metadata.updates import apply_updates
+
+Status = Literal["live", "dropped", "purging", "purged"]
+
+
+@dataclass(frozen=True, slots=True)
+class TableState:
+    """A table at one version of its stream.
+
+    location_keys -- every place it ever lay at: a table that moved keeps the claims of both until its drop is final.
+    """
+
+    id: UUID
+    version: int
+    event_id: UUID
+    warehouse_id: UUID
+    namespace_id: UUID
+    name: str
+    name_key: str
+    status: Status
+    metadata_location: str
+    location_keys: tuple[str, ...]
+    document: Document
+
+
+def decide_commit(table: TableState, requirements: Sequence[Json], updates: Sequence[Json], now_ms: int) -> Json:
+    """The metadata after the updates; the table's own, by identity, where they change nothing.
+
+    Raises CommitFailed where a requirement does not hold; what the updates break as Java names it.
+    """
+    base = table.document.value
+    check_requirements(base, requirements)
+    return apply_updates(
+        base,
+        updates,
+        # A clock behind the one that wrote the version before must not turn time back.
+        now_ms=max(now_ms, base["last-updated-ms"]),
+        previous_metadata_location=table.metadata_location,
+    )
+
+
+def evolve(state: TableState | None, stream_id: UUID, version: int, event_id: UUID, warehouse_id: UUID, event: Event) -> TableState:
+    match event:
+        case TableCreated() | TableRegistered():
+            return TableState(
+                stream_id,
+                version,
+                event_id,
+                warehouse_id,
+                event.namespace_id,
+                event.name,
+                event.name_key,
+                "live",
+                event.metadata_location,
+                (event.location_key,),
+                split(event.metadata, TABLE_KINDS),
+            )
+    assert state is not None
+    state = replace(state, version=version, event_id=event_id)
+    match event:
+        case TableCommitted():
+            return replace(
+                state,
+                metadata_location=event.metadata_location,
+                location_keys=_with_key(state.location_keys, event.location_key),
+                document=fold(state.document, Delta.from_json(event.delta)),
+            )
+        case TableOverwritten():
+            return replace(
+                state,
+                metadata_location=event.metadata_location,
+                location_keys=_with_key(state.location_keys, event.location_key),
+                document=_renumbered(event.metadata, state.document.next_ordinal),
+            )
+        case TableRenamed():
+            return replace(state, namespace_id=event.namespace_id, name=event.name, name_key=event.name_key)
+        case TableDropped():
+            return replace(state, status="purging" if event.purge_requested else "dropped")
+        case TableUnregistered():
+            return replace(state, status="dropped")
+        case TablePurged():
+            return replace(state, status="purged")
+    raise AssertionError(f"{type(event).__name__} is no event of a table")
+
+
+def claims(state: TableState) -> frozenset[Claim]:
+    """Its name while it lives; its places until the drop is final."""
+    held: set[Claim] = set()
+    if state.status == "live":
+        held.add(NameClaim("tabular", state.namespace_id, state.name_key, state.id))
+    if state.status in ("live", "purging"):
+        held |= {LocationClaim(key, state.id) for key in state.location_keys}
+    return frozenset(held)
+
+
+def _with_key(keys: tuple[str, ...], key: str | None) -> tuple[str, ...]:
+    return keys if key is None or key in keys else (*keys, key)
+
+
+def _renumbered(metadata: Json, next_ordinal: int) -> Document:
+    # Ordinals are never used twice in a stream: the parts of the document before keep theirs, closed.
+    document = split(metadata, TABLE_KINDS)
+    parts = {kind: tuple(replace(p, ordinal=p.ordinal + next_ordinal) for p in members) for kind, members in document.parts.items()}
+    return Document(metadata, parts, document.next_ordinal + next_ordinal)

@@ -1,0 +1,66 @@
+"""View: the fold of a view's events."""
+
+from dataclasses import dataclass, replace
+from typing import Literal
+from uuid import UUID
+
+from domain.claims import Claim, LocationClaim, NameClaim
+from domain.documents import VIEW_KINDS, Delta, Json, fold, split
+from domain.events import Event, ViewCommitted, ViewCreated, ViewDropped, ViewRegistered, ViewRenamed
+
+
+@dataclass(frozen=True, slots=True)
+class ViewState:
+    """A view at one version of its stream; `metadata` is its whole document."""
+
+    id: UUID
+    version: int
+    event_id: UUID
+    warehouse_id: UUID
+    namespace_id: UUID
+    name: str
+    name_key: str
+    status: Literal["live", "dropped"]
+    metadata_location: str
+    location_keys: tuple[str, ...]
+    metadata: Json
+
+
+def evolve(state: ViewState | None, stream_id: UUID, version: int, event_id: UUID, warehouse_id: UUID, event: Event) -> ViewState:
+    match event:
+        case ViewCreated() | ViewRegistered():
+            return ViewState(
+                stream_id,
+                version,
+                event_id,
+                warehouse_id,
+                event.namespace_id,
+                event.name,
+                event.name_key,
+                "live",
+                event.metadata_location,
+                (event.location_key,),
+                event.metadata,
+            )
+    assert state is not None
+    state = replace(state, version=version, event_id=event_id)
+    match event:
+        case ViewCommitted():
+            keys = state.location_keys
+            if event.location_key is not None and event.location_key not in keys:
+                keys = (*keys, event.location_key)
+            # A view's document is small and kept whole: its parts are numbered by their places in the one before.
+            metadata = fold(split(state.metadata, VIEW_KINDS), Delta.from_json(event.delta)).value
+            return replace(state, metadata_location=event.metadata_location, location_keys=keys, metadata=metadata)
+        case ViewRenamed():
+            return replace(state, namespace_id=event.namespace_id, name=event.name, name_key=event.name_key)
+        case ViewDropped():
+            return replace(state, status="dropped")
+    raise AssertionError(f"{type(event).__name__} is no event of a view")
+
+
+def claims(state: ViewState) -> frozenset[Claim]:
+    if state.status == "dropped":
+        return frozenset()
+    held: set[Claim] = {NameClaim("tabular", state.namespace_id, state.name_key, state.id)}
+    return frozenset(held | {LocationClaim(key, state.id) for key in state.location_keys})

@@ -1,0 +1,55 @@
+"""Warehouse: a named place for files and the namespaces kept in it."""
+
+from dataclasses import dataclass
+from uuid import UUID
+
+from domain.claims import Claim, NameClaim
+from domain.documents import Json
+from domain.errors import BadRequest
+from domain.events import Event, WarehouseCreated
+from domain.identifiers import name_key, parse_name
+
+_NAME_CHARACTERS_REFUSED = "@/"  # '@' opens a point in time, '/' a path
+
+
+@dataclass(frozen=True, slots=True)
+class WarehouseState:
+    id: UUID
+    version: int
+    event_id: UUID
+    project_id: UUID
+    name: str
+    name_key: str
+    storage_profile: Json
+    secret_ref: UUID | None
+    exact_names: bool
+
+
+def create(name: str, storage_profile: Json, secret_ref: UUID | None, *, exact_names: bool) -> WarehouseCreated:
+    """A new warehouse; its name may not hold `@` or `/`."""
+    parse_name(name, "warehouse name")
+    for character in _NAME_CHARACTERS_REFUSED:
+        if character in name:
+            raise BadRequest(f"Invalid warehouse name: must not hold '{character}'")
+    return WarehouseCreated(name, name_key(name), storage_profile, secret_ref, exact_names)
+
+
+def evolve(stream_id: UUID, version: int, event_id: UUID, project_id: UUID, event: Event) -> WarehouseState:
+    match event:
+        case WarehouseCreated():
+            return WarehouseState(
+                stream_id,
+                version,
+                event_id,
+                project_id,
+                event.name,
+                event.name_key,
+                event.storage_profile,
+                event.secret_ref,
+                event.exact_names,
+            )
+    raise AssertionError(f"{type(event).__name__} is no event of a warehouse")
+
+
+def claims(state: WarehouseState) -> frozenset[Claim]:
+    return frozenset({NameClaim("warehouse", state.project_id, state.name_key, state.id)})

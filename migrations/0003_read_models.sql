@@ -1,0 +1,164 @@
+-- The read models: temporal, so that now and then are one query in two forms. Every row belongs to a generation.
+-- Rows of one version are never changed; what ends is closed by the position (names) or the stream version (parts) it ends at.
+
+-- What an object was called and where, from one position to another.
+create table icecore.names (
+  generation integer not null,
+  object_id uuid not null,
+  from_position bigint not null,
+  to_position bigint,                  -- null: still so
+  parent_id uuid not null,
+  kind text not null check (kind in ('warehouse', 'namespace', 'table', 'view')),
+  name text not null,
+  name_key text collate "C" not null,
+  primary key (generation, object_id, from_position)
+);
+create unique index names_now_idx on icecore.names (generation, parent_id, kind, name_key) where to_position is null;
+create index names_then_idx on icecore.names (generation, parent_id, kind, name_key, from_position);
+
+create table icecore.warehouses (
+  generation integer not null,
+  warehouse_id uuid not null,
+  version bigint not null,
+  position bigint not null,
+  event_id uuid not null,
+  project_id uuid not null,
+  name text not null,
+  name_key text not null,
+  storage_profile bytea not null,
+  secret_ref uuid,
+  exact_names boolean not null,
+  primary key (generation, warehouse_id, version)
+);
+
+create table icecore.namespaces (
+  generation integer not null,
+  namespace_id uuid not null,
+  version bigint not null,
+  position bigint not null,
+  event_id uuid not null,
+  warehouse_id uuid not null,
+  parent_id uuid not null,
+  name text not null,
+  name_key text not null,
+  status text not null check (status in ('live', 'dropped')),
+  properties bytea not null,
+  primary key (generation, namespace_id, version)
+);
+create index namespaces_position_idx on icecore.namespaces (generation, namespace_id, position);
+
+-- A table's head at each version; its parts stand beside it.
+create table icecore.tables (
+  generation integer not null,
+  table_id uuid not null,
+  version bigint not null,
+  position bigint not null,
+  event_id uuid not null,
+  warehouse_id uuid not null,
+  namespace_id uuid not null,
+  name text not null,
+  name_key text not null,
+  status text not null check (status in ('live', 'dropped', 'purging', 'purged')),
+  metadata_location text not null,
+  locations text[] not null,           -- the location claims it holds
+  next_ordinal bigint not null,
+  head bytea not null,
+  primary key (generation, table_id, version)
+);
+alter table icecore.tables alter column head set storage external;
+create index tables_position_idx on icecore.tables (generation, table_id, position);
+create index tables_purging_idx on icecore.tables (generation, table_id, version) where status = 'purging';
+
+create table icecore.table_parts (
+  generation integer not null,
+  table_id uuid not null,
+  kind smallint not null,              -- 1 + the index in domain/documents.py::TABLE_KINDS
+  ordinal bigint not null,
+  valid_from bigint not null,          -- stream version
+  valid_to bigint,                     -- stream version it no longer holds at; null: still holds
+  snapshot_id bigint,
+  body bytea not null,
+  primary key (generation, table_id, kind, ordinal)
+);
+alter table icecore.table_parts alter column body set storage external;
+create index table_parts_now_idx on icecore.table_parts (generation, table_id, kind, ordinal) where valid_to is null;
+
+create table icecore.views (
+  generation integer not null,
+  view_id uuid not null,
+  version bigint not null,
+  position bigint not null,
+  event_id uuid not null,
+  warehouse_id uuid not null,
+  namespace_id uuid not null,
+  name text not null,
+  name_key text not null,
+  status text not null check (status in ('live', 'dropped')),
+  metadata_location text not null,
+  locations text[] not null,
+  document bytea not null,
+  primary key (generation, view_id, version)
+);
+alter table icecore.views alter column document set storage external;
+create index views_position_idx on icecore.views (generation, view_id, position);
+
+-- Metrics reports as clients sent them: bounded, outside the log, never in the way.
+create table icecore.metrics_reports (
+  report_id uuid primary key,
+  table_id uuid not null,
+  received_at timestamptz not null,
+  report bytea not null
+);
+create index metrics_reports_received_at_idx on icecore.metrics_reports (received_at);
+
+-- Writes the rows a command's events fold to (projections/rows.py says their columns). Rows name their event by its number in
+-- the command, from 1; p_before is the position before the first; bytes are in blobs, by index from 1.
+create function icecore.write_rows(rows jsonb, blobs bytea[], p_generation integer, p_before bigint) returns void language plpgsql as $$
+begin
+  if rows ? 'names_closed' then
+    update icecore.names n set to_position = p_before + (r->>0)::integer
+      from jsonb_array_elements(rows->'names_closed') r
+      where n.generation = p_generation and n.object_id = (r->>1)::uuid and n.to_position is null;
+  end if;
+  if rows ? 'names' then
+    insert into icecore.names
+      select p_generation, (r->>1)::uuid, p_before + (r->>0)::integer, null, (r->>2)::uuid, r->>3, r->>4, r->>5
+      from jsonb_array_elements(rows->'names') r;
+  end if;
+  if rows ? 'tables' then
+    insert into icecore.tables
+      select p_generation, (r->>1)::uuid, (r->>2)::bigint, p_before + (r->>0)::integer, (r->>3)::uuid, (r->>4)::uuid, (r->>5)::uuid,
+             r->>6, r->>7, r->>8, r->>9, array(select jsonb_array_elements_text(r->10)), (r->>11)::bigint, blobs[(r->>12)::integer]
+      from jsonb_array_elements(rows->'tables') r;
+  end if;
+  if rows ? 'parts_closed' then
+    update icecore.table_parts p set valid_to = (r->>2)::bigint
+      from jsonb_array_elements(rows->'parts_closed') r, jsonb_array_elements(r->3) o
+      where p.generation = p_generation and p.table_id = (r->>0)::uuid and p.kind = (r->>1)::smallint
+        and p.ordinal = (o#>>'{}')::bigint;
+  end if;
+  if rows ? 'parts' then
+    insert into icecore.table_parts
+      select p_generation, (r->>0)::uuid, (r->>1)::smallint, (r->>2)::bigint, (r->>3)::bigint, null, (r->>4)::bigint,
+             blobs[(r->>5)::integer]
+      from jsonb_array_elements(rows->'parts') r;
+  end if;
+  if rows ? 'views' then
+    insert into icecore.views
+      select p_generation, (r->>1)::uuid, (r->>2)::bigint, p_before + (r->>0)::integer, (r->>3)::uuid, (r->>4)::uuid, (r->>5)::uuid,
+             r->>6, r->>7, r->>8, r->>9, array(select jsonb_array_elements_text(r->10)), blobs[(r->>11)::integer]
+      from jsonb_array_elements(rows->'views') r;
+  end if;
+  if rows ? 'namespaces' then
+    insert into icecore.namespaces
+      select p_generation, (r->>1)::uuid, (r->>2)::bigint, p_before + (r->>0)::integer, (r->>3)::uuid, (r->>4)::uuid, (r->>5)::uuid,
+             r->>6, r->>7, r->>8, blobs[(r->>9)::integer]
+      from jsonb_array_elements(rows->'namespaces') r;
+  end if;
+  if rows ? 'warehouses' then
+    insert into icecore.warehouses
+      select p_generation, (r->>1)::uuid, (r->>2)::bigint, p_before + (r->>0)::integer, (r->>3)::uuid, (r->>4)::uuid,
+             r->>5, r->>6, blobs[(r->>7)::integer], (r->>8)::uuid, (r->>9)::boolean
+      from jsonb_array_elements(rows->'warehouses') r;
+  end if;
+end $$;

@@ -1,0 +1,100 @@
+"""Names: what objects were called and where, from one position of the log to another; finding by name, and listing."""
+
+from dataclasses import dataclass
+from uuid import UUID
+
+from domain.errors import NoSuchNamespace, NoSuchTable, NoSuchView
+from domain.identifiers import NamespaceIdentifier, TabularIdentifier, name_key
+from migrations.named_sql import named_sql
+from projections.connections import Connection
+
+_SQL = named_sql("projections", "names.sql")
+# No name key is empty: every one lies after this.
+_BEFORE_ALL = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The namespace at a path, and the table or view a name in it stands for, if any."""
+
+    namespace_id: UUID
+    object_id: UUID | None
+    kind: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Where names are looked up: a warehouse, how it matches, and as of which position (None: now)."""
+
+    warehouse_id: UUID
+    exact_names: bool
+    as_of: int | None
+
+    def key(self, name: str) -> str:
+        """The form a name is matched by."""
+        return name_key(name, exact=self.exact_names)
+
+
+async def find_namespace(connection: Connection, scope: Scope, namespace: NamespaceIdentifier) -> UUID:
+    """The namespace's id, or NoSuchNamespace."""
+    found = await find(connection, scope, namespace, None)
+    if found is None:
+        raise NoSuchNamespace(f"Namespace does not exist: {namespace}")
+    return found.namespace_id
+
+
+async def find_table(connection: Connection, scope: Scope, table: TabularIdentifier) -> UUID:
+    """The table's id, or NoSuchTable."""
+    found = await find(connection, scope, table.namespace, table.name)
+    if found is None or found.object_id is None or found.kind != "table":
+        raise NoSuchTable(f"Table does not exist: {table}")
+    return found.object_id
+
+
+async def find_view(connection: Connection, scope: Scope, view: TabularIdentifier) -> UUID:
+    """The view's id, or NoSuchView."""
+    found = await find(connection, scope, view.namespace, view.name)
+    if found is None or found.object_id is None or found.kind != "view":
+        raise NoSuchView(f"View does not exist: {view}")
+    return found.object_id
+
+
+async def find(connection: Connection, scope: Scope, namespace: NamespaceIdentifier, name: str | None) -> Found | None:
+    """None where there is no such namespace."""
+    cursor = await connection.execute(
+        _SQL["find_now" if scope.as_of is None else "find_then"],
+        {
+            "warehouse_id": scope.warehouse_id,
+            "keys": [scope.key(level) for level in namespace.levels],
+            "name_key": None if name is None else scope.key(name),
+            "as_of": scope.as_of,
+        },
+    )
+    row = await cursor.fetchone()
+    return None if row is None else Found(*row)
+
+
+async def list_names(
+    connection: Connection, scope: Scope, parent_id: UUID, kind: str, after: str | None, size: int | None
+) -> list[tuple[str, str]]:
+    """(name, name key) of the `kind` below `parent_id`, in the order of the keys, after `after`, at most `size`."""
+    cursor = await connection.execute(
+        _SQL["list_now" if scope.as_of is None else "list_then"],
+        {"parent_id": parent_id, "kind": kind, "after": _BEFORE_ALL if after is None else after, "size": size, "as_of": scope.as_of},
+    )
+    return [(name, key) for name, key in await cursor.fetchall()]
+
+
+@dataclass(frozen=True, slots=True)
+class ListedNames:
+    """One page: names in the order of their keys, and the key after which the next page begins (None on the last)."""
+
+    names: list[str]
+    next_key: str | None
+
+
+async def list_page(connection: Connection, scope: Scope, parent_id: UUID, kind: str, after: str | None, size: int | None) -> ListedNames:
+    """At most `size` names after the key `after`; one more is read to see whether there is a next page."""
+    rows = await list_names(connection, scope, parent_id, kind, after, None if size is None else size + 1)
+    page = rows if size is None else rows[:size]
+    return ListedNames([name for name, _ in page], page[-1][1] if len(page) < len(rows) else None)

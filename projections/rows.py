@@ -1,0 +1,65 @@
+"""The rows events fold to, before they know their positions: the shape `icecore.write_rows` takes and rebuild stamps.
+
+Each row opens with the number of its event: in its command (from 1) when it is written inline, of its stream's events when a
+rebuild or a verification stamps it. Columns stand in the order of the tables in migrations/0003_read_models.sql.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID
+
+from domain.documents import Json
+
+Row = tuple[Any, ...]
+
+
+@dataclass(slots=True)
+class Rows:
+    """What one command, or one stream, adds to the read models.
+
+    names_closed -- (event, object id)
+    names        -- (event, object id, parent id, kind, name, name key)
+    tables       -- (event, table id, version, event id, warehouse id, namespace id, name, name key, status, metadata location,
+                    location keys, next ordinal, head)
+    parts_closed -- (table id, kind, valid to, ordinals)
+    parts        -- (table id, kind, ordinal, valid from, snapshot id, body)
+    views        -- (event, view id, version, event id, warehouse id, namespace id, name, name key, status, metadata location,
+                    location keys, document)
+    namespaces   -- (event, namespace id, version, event id, warehouse id, parent id, name, name key, status, properties)
+    warehouses   -- (event, warehouse id, version, event id, project id, name, name key, storage profile, secret ref, exact names)
+    """
+
+    names_closed: list[Row] = field(default_factory=list)
+    names: list[Row] = field(default_factory=list)
+    tables: list[Row] = field(default_factory=list)
+    parts_closed: list[Row] = field(default_factory=list)
+    parts: list[Row] = field(default_factory=list)
+    views: list[Row] = field(default_factory=list)
+    namespaces: list[Row] = field(default_factory=list)
+    warehouses: list[Row] = field(default_factory=list)
+
+    def to_json(self, blobs: list[bytes]) -> Json:
+        """The rows for `append`: bytes go to `blobs` and leave their index, from 1."""
+        return {name: [_without_bytes(row, blobs) for row in rows] for name in _TABLES if (rows := getattr(self, name))}
+
+
+_TABLES = ("names_closed", "names", "tables", "parts_closed", "parts", "views", "namespaces", "warehouses")
+
+
+def _without_bytes(row: Row, blobs: list[bytes]) -> list[Any]:
+    plain: list[Any] = []
+    for column in row:
+        if isinstance(column, bytes):
+            blobs.append(column)
+            plain.append(len(blobs))
+        else:
+            plain.append(column)
+    return plain
+
+
+def close_name(rows: Rows, number: int, object_id: UUID) -> None:
+    rows.names_closed.append((number, object_id))
+
+
+def open_name(rows: Rows, number: int, object_id: UUID, parent_id: UUID, kind: str, name: str, name_key: str) -> None:
+    rows.names.append((number, object_id, parent_id, kind, name, name_key))

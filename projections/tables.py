@@ -1,0 +1,141 @@
+"""Tables: a small head per version and parts valid from one version to another; their rows, and what is asked of them."""
+
+from dataclasses import dataclass
+from uuid import UUID
+
+from domain.documents import TABLE_KINDS, Document, KindDelta, Part, assemble, join, part_from_body, table_head, table_head_value
+from domain.events import Event, TableCommitted, TableCreated, TableOverwritten, TableRegistered, TableRenamed
+from domain.table import TableState
+from migrations.named_sql import named_sql
+from projections.connections import Connection
+from projections.rows import Rows, close_name, open_name
+
+_SQL = named_sql("projections", "tables.sql")
+_KIND_NUMBERS = {kind: number for number, kind in enumerate(TABLE_KINDS, start=1)}
+# Kinds whose rows carry a snapshot id, for the question that wants referenced snapshots only.
+_WITH_SNAPSHOT_ID = frozenset({"snapshots", "refs"})
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedTable:
+    """A table's metadata document as it is sent, and where its file is."""
+
+    table_id: UUID
+    version: int
+    metadata_location: str
+    metadata: bytes
+
+
+def project(rows: Rows, number: int, before: TableState | None, event: Event, after: TableState) -> None:
+    """The rows that event `number` adds: a head; the parts it opens and closes; its name where that changed."""
+    rows.tables.append(
+        (
+            number,
+            after.id,
+            after.version,
+            after.event_id,
+            after.warehouse_id,
+            after.namespace_id,
+            after.name,
+            after.name_key,
+            after.status,
+            after.metadata_location,
+            list(after.location_keys),
+            after.document.next_ordinal,
+            table_head(after.document),
+        )
+    )
+    match event:
+        case TableCreated() | TableRegistered():
+            open_name(rows, number, after.id, after.namespace_id, "table", after.name, after.name_key)
+        case TableRenamed():
+            close_name(rows, number, after.id)
+            open_name(rows, number, after.id, after.namespace_id, "table", after.name, after.name_key)
+        case TableCommitted() | TableOverwritten():
+            pass
+        case _:
+            if before is not None and before.status == "live" and after.status != "live":
+                close_name(rows, number, after.id)
+    for kind, change in _changes(before, after).items():
+        if change.removed:
+            rows.parts_closed.append((after.id, _KIND_NUMBERS[kind], after.version, list(change.removed)))
+        with_snapshot_id = kind in _WITH_SNAPSHOT_ID
+        rows.parts += [
+            (after.id, _KIND_NUMBERS[kind], part.ordinal, after.version, part.snapshot_id if with_snapshot_id else None, part.body)
+            for part in change.added
+        ]
+
+
+def _changes(before: TableState | None, after: TableState) -> dict[str, KindDelta]:
+    """What became of the parts, by ordinals: they ascend, and what one version adds is above all before."""
+    changes: dict[str, KindDelta] = {}
+    for kind, parts in after.document.parts.items():
+        old = before.document.parts[kind] if before is not None else ()
+        if parts is old:
+            continue
+        first_new = before.document.next_ordinal if before is not None else 0
+        kept = {part.ordinal for part in parts if part.ordinal < first_new} if len(parts) < len(old) or _differ(old, parts) else None
+        removed = () if kept is None else tuple(part.ordinal for part in old if part.ordinal not in kept)
+        changes[kind] = KindDelta(_since(parts, first_new), removed)
+    return changes
+
+
+def _differ(old: tuple[Part, ...], parts: tuple[Part, ...]) -> bool:
+    return any(a is not b for a, b in zip(old, parts, strict=False))
+
+
+def _since(parts: tuple[Part, ...], first_new: int) -> tuple[Part, ...]:
+    start = len(parts)
+    while start > 0 and parts[start - 1].ordinal >= first_new:
+        start -= 1
+    return parts[start:]
+
+
+async def load(connection: Connection, table_id: UUID, as_of: int | None = None, *, referenced_only: bool = False) -> LoadedTable | None:
+    """The table's document now, or as of a position; `referenced_only`: only snapshots that a branch or tag names."""
+    block = "load_now" if as_of is None else "load_then"
+    return await _loaded(connection, block, {"table_id": table_id, "as_of": as_of, "version": None, "referenced_only": referenced_only})
+
+
+async def load_version(connection: Connection, table_id: UUID, version: int) -> LoadedTable | None:
+    """The table's document at a version of its stream."""
+    return await _loaded(connection, "load_then", {"table_id": table_id, "as_of": None, "version": version, "referenced_only": False})
+
+
+async def _loaded(connection: Connection, block: str, parameters: dict[str, object]) -> LoadedTable | None:
+    cursor = await connection.execute(_SQL[block], parameters, binary=True)
+    row = await cursor.fetchone()
+    if row is None:
+        return None
+    table_id, version, metadata_location, head, kinds, bodies, _ = row
+    joined = {TABLE_KINDS[kind - 1]: body for kind, body in zip(kinds or (), bodies or (), strict=True)}
+    return LoadedTable(table_id, version, metadata_location, join(head, joined, TABLE_KINDS))
+
+
+async def read_state(connection: Connection, table_id: UUID) -> tuple[TableState, int] | None:
+    """The newest state and the read models' generation it was read from."""
+    cursor = await connection.execute(_SQL["state"], {"table_id": table_id}, binary=True)
+    row = await cursor.fetchone()
+    if row is None:
+        return None
+    stream_id, version, event_id, warehouse_id, namespace_id, name, key, status, location, keys = row[:10]
+    next_ordinal, head, kinds, ordinals, bodies, generation = row[10:]
+    parts: dict[str, list[Part]] = {kind: [] for kind in TABLE_KINDS}
+    for kind_number, ordinal, body in zip(kinds or (), ordinals or (), bodies or (), strict=True):
+        kind = TABLE_KINDS[kind_number - 1]
+        parts[kind].append(part_from_body(kind, ordinal, body))
+    document: Document = assemble(table_head_value(head), {kind: tuple(members) for kind, members in parts.items()}, next_ordinal)
+    state = TableState(stream_id, version, event_id, warehouse_id, namespace_id, name, key, status, location, tuple(keys), document)
+    return state, generation
+
+
+async def read_metadata_location(connection: Connection, table_id: UUID) -> str | None:
+    cursor = await connection.execute(_SQL["metadata_location"], {"table_id": table_id})
+    row = await cursor.fetchone()
+    return None if row is None else row[0]
+
+
+async def purging(connection: Connection, limit: int) -> list[tuple[UUID, int, UUID]]:
+    """(table id, version, warehouse id) of tables that wait for their files to be deleted, oldest drop first."""
+    cursor = await connection.execute(_SQL["purging"], {"limit": limit})
+    return [(table_id, version, warehouse_id) for table_id, version, warehouse_id in await cursor.fetchall()]

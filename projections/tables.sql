@@ -1,0 +1,72 @@
+-- name: load_now --
+-- A table's head and its parts, each kind's bodies joined, by its id.
+select t.table_id, t.version, t.metadata_location, t.head, p.kinds, p.bodies, t.status
+from (
+  select * from icecore.tables
+  where generation = (select generation from icecore.read_models) and table_id = %(table_id)s
+  order by version desc limit 1
+) t
+left join lateral (
+  select array_agg(k.kind) as kinds, array_agg(k.body) as bodies from (
+    select a.kind, string_agg(a.body, ','::bytea order by a.ordinal) as body
+    from icecore.table_parts a
+    where a.generation = t.generation and a.table_id = t.table_id and a.valid_to is null
+      and (not %(referenced_only)s or a.kind <> 4 or a.snapshot_id in (
+        select r.snapshot_id from icecore.table_parts r
+        where r.generation = t.generation and r.table_id = t.table_id and r.kind = 5 and r.valid_to is null))
+    group by a.kind
+  ) k
+) p on true
+
+-- name: load_then --
+-- The same at the latest version not after a position, or at a version.
+select t.table_id, t.version, t.metadata_location, t.head, p.kinds, p.bodies, t.status
+from (
+  select * from icecore.tables
+  where generation = (select generation from icecore.read_models) and table_id = %(table_id)s
+    and (%(as_of)s::bigint is null or position <= %(as_of)s) and (%(version)s::bigint is null or version <= %(version)s)
+  order by version desc limit 1
+) t
+left join lateral (
+  select array_agg(k.kind) as kinds, array_agg(k.body) as bodies from (
+    select a.kind, string_agg(a.body, ','::bytea order by a.ordinal) as body
+    from icecore.table_parts a
+    where a.generation = t.generation and a.table_id = t.table_id
+      and a.valid_from <= t.version and (a.valid_to is null or a.valid_to > t.version)
+      and (not %(referenced_only)s or a.kind <> 4 or a.snapshot_id in (
+        select r.snapshot_id from icecore.table_parts r
+        where r.generation = t.generation and r.table_id = t.table_id and r.kind = 5
+          and r.valid_from <= t.version and (r.valid_to is null or r.valid_to > t.version)))
+    group by a.kind
+  ) k
+) p on true
+
+-- name: state --
+-- What the next commit is decided on: the newest head, and every open part by itself.
+select t.table_id, t.version, t.event_id, t.warehouse_id, t.namespace_id, t.name, t.name_key, t.status, t.metadata_location,
+       t.locations, t.next_ordinal, t.head, p.kinds, p.ordinals, p.bodies, (select generation from icecore.read_models)
+from (
+  select * from icecore.tables
+  where generation = (select generation from icecore.read_models) and table_id = %(table_id)s
+  order by version desc limit 1
+) t
+left join lateral (
+  select array_agg(a.kind order by a.kind, a.ordinal) as kinds, array_agg(a.ordinal order by a.kind, a.ordinal) as ordinals,
+         array_agg(a.body order by a.kind, a.ordinal) as bodies
+  from icecore.table_parts a
+  where a.generation = t.generation and a.table_id = t.table_id and a.valid_to is null
+) p on true
+
+-- name: metadata_location --
+select t.metadata_location from icecore.tables t
+where t.generation = (select generation from icecore.read_models) and t.table_id = %(table_id)s
+order by t.version desc limit 1
+
+-- name: purging --
+-- Tables whose files a client asked to go, and are not gone.
+select t.table_id, t.version, t.warehouse_id from icecore.tables t
+where t.generation = (select generation from icecore.read_models) and t.status = 'purging'
+  and not exists (
+    select 1 from icecore.tables later
+    where later.generation = t.generation and later.table_id = t.table_id and later.version > t.version)
+order by t.position limit %(limit)s

@@ -1,0 +1,79 @@
+"""Warehouses: one row per version; their rows, and what is asked of them and of points in the log."""
+
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+import orjson
+
+from domain.events import Event, WarehouseCreated
+from domain.identifiers import name_key
+from domain.warehouse import WarehouseState
+from migrations.named_sql import named_sql
+from projections.connections import Connection
+from projections.rows import Rows, open_name
+
+_SQL = named_sql("projections", "warehouses.sql")
+
+
+def project(rows: Rows, number: int, event: Event, after: WarehouseState) -> None:
+    """The rows that event `number` adds."""
+    rows.warehouses.append(
+        (
+            number,
+            after.id,
+            after.version,
+            after.event_id,
+            after.project_id,
+            after.name,
+            after.name_key,
+            orjson.dumps(after.storage_profile),
+            after.secret_ref,
+            after.exact_names,
+        )
+    )
+    if isinstance(event, WarehouseCreated):
+        open_name(rows, number, after.id, after.project_id, "warehouse", after.name, after.name_key)
+
+
+async def read_by_id(connection: Connection, project_id: UUID, warehouse_id: UUID) -> WarehouseState | None:
+    cursor = await connection.execute(_SQL["by_id"], {"project_id": project_id, "warehouse_id": warehouse_id}, binary=True)
+    row = await cursor.fetchone()
+    return None if row is None else _state(row)
+
+
+async def read_by_name(connection: Connection, project_id: UUID, name: str) -> WarehouseState | None:
+    cursor = await connection.execute(_SQL["by_name"], {"project_id": project_id, "name_key": name_key(name)}, binary=True)
+    row = await cursor.fetchone()
+    return None if row is None else _state(row)
+
+
+async def read_all(connection: Connection, project_id: UUID) -> list[WarehouseState]:
+    cursor = await connection.execute(_SQL["all"], {"project_id": project_id}, binary=True)
+    return [_state(row) for row in await cursor.fetchall()]
+
+
+def _state(row: tuple[Any, ...]) -> WarehouseState:
+    warehouse_id, version, event_id, project_id, name, key, storage_profile, secret_ref, exact_names, _ = row
+    return WarehouseState(warehouse_id, version, event_id, project_id, name, key, orjson.loads(storage_profile), secret_ref, exact_names)
+
+
+async def position_not_after(connection: Connection, position: int) -> int:
+    """`position` rounded down to the end of a command, so that no read shows half of one; 0 before the first."""
+    return await _number(connection, "position_not_after", {"as_of": position})
+
+
+async def position_at(connection: Connection, at: datetime) -> int:
+    """The position the log had reached at a time."""
+    return await _number(connection, "position_at", {"at": at})
+
+
+async def log_head(connection: Connection) -> int:
+    """The position of the last event, 0 in an empty log."""
+    return await _number(connection, "log_head", {})
+
+
+async def _number(connection: Connection, block: str, parameters: dict[str, object]) -> int:
+    cursor = await connection.execute(_SQL[block], parameters)
+    row = await cursor.fetchone()
+    return (row[0] if row is not None else None) or 0

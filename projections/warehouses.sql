@@ -1,0 +1,35 @@
+-- name: by_id --
+select w.warehouse_id, w.version, w.event_id, w.project_id, w.name, w.name_key, w.storage_profile, w.secret_ref, w.exact_names, w.generation
+from icecore.warehouses w
+where w.generation = (select generation from icecore.read_models) and w.warehouse_id = %(warehouse_id)s and w.project_id = %(project_id)s
+order by w.version desc limit 1
+
+-- name: by_name --
+select w.warehouse_id, w.version, w.event_id, w.project_id, w.name, w.name_key, w.storage_profile, w.secret_ref, w.exact_names, w.generation
+from icecore.names n
+join icecore.warehouses w on w.generation = n.generation and w.warehouse_id = n.object_id
+where n.generation = (select generation from icecore.read_models) and n.parent_id = %(project_id)s and n.kind = 'warehouse'
+  and n.name_key = %(name_key)s and n.to_position is null
+order by w.version desc limit 1
+
+-- name: all --
+select distinct on (w.warehouse_id)
+       w.warehouse_id, w.version, w.event_id, w.project_id, w.name, w.name_key, w.storage_profile, w.secret_ref, w.exact_names, w.generation
+from icecore.names n
+join icecore.warehouses w on w.generation = n.generation and w.warehouse_id = n.object_id
+where n.generation = (select generation from icecore.read_models) and n.parent_id = %(project_id)s and n.kind = 'warehouse'
+  and n.to_position is null
+order by w.warehouse_id, w.version desc
+
+-- name: position_not_after --
+-- The last position of the last whole command that is not after a position.
+select max(last_position) from icecore.commands where first_position is not null and last_position <= %(as_of)s
+
+-- name: position_at --
+-- The last position of the last whole command that was recorded at a time or before it.
+select max(c.last_position) from icecore.commands c
+where c.first_position is not null and c.last_position <= (
+  select max(e.notification_id) from icecore.events e where e.recorded_at <= %(at)s)
+
+-- name: log_head --
+select coalesce(max(notification_id), 0) from icecore.events

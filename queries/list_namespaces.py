@@ -1,0 +1,18 @@
+"""The namespaces directly below a warehouse or a namespace."""
+
+from domain.identifiers import NamespaceIdentifier
+from projections import names
+from queries.answers import Page, PageRequest
+from queries.read_side import ReadSide
+from queries.warehouse import Warehouse
+
+
+async def list_namespaces(
+    reads: ReadSide, warehouse: Warehouse, parent: NamespaceIdentifier | None, page: PageRequest
+) -> Page[tuple[str, ...]]:
+    """Each with all its levels, those of `parent` spelled as the client did; NoSuchNamespace where there is no parent."""
+    above = parent.levels if parent is not None else ()
+    async with reads.connection() as connection:
+        parent_id = warehouse.id if parent is None else await names.find_namespace(connection, warehouse.scope, parent)
+        listed = await names.list_page(connection, warehouse.scope, parent_id, "namespace", page.after, page.size)
+    return Page([(*above, name) for name in listed.names], listed.next_key)

@@ -1,0 +1,77 @@
+"""Which warehouse a request means, and as of when: `<id or name>[@<position or RFC 3339 time>]`."""
+
+from collections import OrderedDict
+from datetime import datetime
+from uuid import UUID
+
+from domain.errors import BadRequest, NoSuchWarehouse
+from domain.warehouse import WarehouseState
+from projections import warehouses
+from projections.connections import Connection
+from queries.read_side import ReadSide
+from queries.warehouse import Warehouse
+from storage.profiles import StorageProfile, parse_storage_profile
+
+_PROFILES_KEPT_MAX = 1_000
+_profiles: OrderedDict[UUID, StorageProfile] = OrderedDict()
+_POSITION_DIGITS_MAX = 18
+
+
+async def resolve_warehouse(reads: ReadSide, project_id: UUID, reference: str | None) -> Warehouse:
+    """NoSuchWarehouse where there is none, BadRequest where the point in time cannot be read.
+
+    No reference means the only warehouse there is. A position is rounded down to the end of a command; a time means the
+    position the log had reached at it. A warehouse that was created later than the point does not exist there.
+    """
+    async with reads.connection() as connection:
+        if reference is None:
+            return as_warehouse(await _only(connection, project_id), None)
+        name, at, point = reference.partition("@")
+        state = await _find(connection, project_id, name)
+        if state is None:
+            raise NoSuchWarehouse(f"Warehouse does not exist: {name}")
+        return as_warehouse(state, await _position(connection, point) if at else None)
+
+
+async def list_warehouses(reads: ReadSide, project_id: UUID) -> list[Warehouse]:
+    """Every warehouse of a project."""
+    async with reads.connection() as connection:
+        return [as_warehouse(state, None) for state in await warehouses.read_all(connection, project_id)]
+
+
+def as_warehouse(state: WarehouseState, as_of: int | None) -> Warehouse:
+    profile = _profiles.get(state.event_id)
+    if profile is None:
+        profile = _profiles[state.event_id] = parse_storage_profile(state.storage_profile)
+        if len(_profiles) > _PROFILES_KEPT_MAX:
+            _profiles.popitem(last=False)
+    return Warehouse(state.id, state.name, state.project_id, profile, state.secret_ref, state.exact_names, state.event_id, as_of)
+
+
+async def _only(connection: Connection, project_id: UUID) -> WarehouseState:
+    states = await warehouses.read_all(connection, project_id)
+    if len(states) != 1:
+        raise BadRequest("Invalid query parameter 'warehouse': must name a warehouse")
+    return states[0]
+
+
+async def _find(connection: Connection, project_id: UUID, name: str) -> WarehouseState | None:
+    try:
+        warehouse_id = UUID(name)
+    except ValueError:
+        return await warehouses.read_by_name(connection, project_id, name)
+    found = await warehouses.read_by_id(connection, project_id, warehouse_id)
+    # A warehouse may be called like an id.
+    return found or await warehouses.read_by_name(connection, project_id, name)
+
+
+async def _position(connection: Connection, point: str) -> int:
+    if point.isascii() and point.isdigit() and len(point) <= _POSITION_DIGITS_MAX:
+        return await warehouses.position_not_after(connection, int(point))
+    try:
+        at = datetime.fromisoformat(point)
+    except ValueError:
+        at = None
+    if at is None or at.tzinfo is None or len(point) < len("2026-01-01T00:00Z"):
+        raise BadRequest(f"Invalid point in time '{point}': must be a position of the log or an RFC 3339 time with its zone")
+    return await warehouses.position_at(connection, at)

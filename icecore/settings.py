@@ -125,6 +125,16 @@ class Settings(BaseSettings):
             **self.http.model_dump(),
         )
 
+    def to_json(self) -> dict[str, Any]:
+        """Every value, secrets in the clear: for a pipe to a process of ours, never for a file or a log."""
+        secrets = {name: value.get_secret_value() for name, value in self if isinstance(value, SecretStr)}
+        return self.model_dump(mode="json") | secrets
+
+
+def settings_from_json(values: dict[str, Any]) -> Settings:
+    """The settings that `to_json` wrote."""
+    return Settings(**values)
+
 
 def load_settings(config: Path | None = None, overrides: Mapping[str, Any] | None = None) -> Settings:
     """The settings of this process; `overrides` (the command line) go before the environment, which goes before the file.

@@ -1,0 +1,220 @@
+"""The command `icecore`: parses arguments and settings, runs one command, and ends with its exit code."""
+
+import os
+import sys
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Annotated, Any
+
+from cyclopts import App, CycloptsError, Parameter
+from rich.console import Console
+
+from domain.errors import CatalogError
+from icecore.exit_codes import CommandFailed, ExitCode
+from icecore.logs import configure_logs_for
+from icecore.settings import Settings, SettingsError, load_settings
+
+Data = Annotated[Path | None, Parameter(name="--data", help="Data folder of the embedded default (ICECORE_DATA_DIR; .icecore here).")]
+Config = Annotated[Path | None, Parameter(name="--config", help="Settings file, TOML (ICECORE_CONFIG).")]
+
+
+def _version() -> str:
+    try:
+        return version("icecore")
+    except PackageNotFoundError:
+        return "unknown (not installed)"
+
+
+app = App(
+    name="icecore",
+    help="An Apache Iceberg REST catalog that remembers everything: its truth is an event log in Postgres.",
+    version=_version,
+)
+warehouse = App(name="warehouse", help="Create and list warehouses.")
+app.command(warehouse)
+
+
+def main() -> None:
+    """The entry point of the program and of `python -m icecore`."""
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: list[str]) -> int:
+    """Runs one command; the exit code. What is meant for the operator goes to standard error without a trace."""
+    try:
+        code = app(arguments, exit_on_error=False, result_action="return_value")
+    except CycloptsError:
+        return ExitCode.USAGE  # The parser has said why.
+    except SettingsError as error:
+        return _failed(ExitCode.USAGE, str(error))
+    except CommandFailed as failure:
+        return _failed(failure.code, str(failure))
+    except CatalogError as refusal:
+        return _failed(ExitCode.NO, f"{refusal.type}: {refusal.message}")
+    except BrokenPipeError:
+        # The reader (head, less) has seen enough; keep the interpreter from complaining when it flushes.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return ExitCode.OK
+    return int(code) if isinstance(code, int) else ExitCode.OK
+
+
+@app.command
+def serve(
+    *,
+    data: Data = None,
+    port: int | None = None,
+    host: str | None = None,
+    workers: int | None = None,
+    insecure: Annotated[bool | None, Parameter(negative=())] = None,
+    config: Config = None,
+) -> ExitCode:
+    """Serve the catalog until SIGTERM or Ctrl-C.
+
+    With no setting at all: an embedded Postgres and a warehouse named demo under the data folder, on loopback only.
+
+    Parameters
+    ----------
+    port
+        TCP port (ICECORE_PORT; 8181). 0 takes a free one.
+    host
+        Address to bind to (ICECORE_HOST; 127.0.0.1).
+    workers
+        Serving processes that share the port (ICECORE_WORKERS; 1).
+    insecure
+        Serve on an address that others reach, although there is no authentication.
+    """
+    from icecore.serve import serve as run_serve
+
+    run_serve(_settings(config, data, port=port, host=host, workers=workers, insecure=insecure))
+    return ExitCode.OK
+
+
+@app.command
+def migrate(*, data: Data = None, config: Config = None) -> ExitCode:
+    """Bring the database to the schema of this version. `serve` does it too."""
+    from icecore import operator_commands
+
+    return operator_commands.migrate(_settings(config, data), Console())
+
+
+@app.command
+def rebuild(*, data: Data = None, config: Config = None) -> ExitCode:
+    """Build the read models anew from the log, beside the old ones, and switch to them; serving goes on."""
+    from icecore import operator_commands
+
+    return operator_commands.rebuild(_settings(config, data), Console())
+
+
+@app.command
+def verify(*, data: Data = None, config: Config = None) -> ExitCode:
+    """Compare every read model and claim with the log, and check the log's chain of hashes; exit code 1 on a difference."""
+    from icecore import operator_commands
+
+    return operator_commands.verify(_settings(config, data), Console())
+
+
+@warehouse.command(name="create")
+def create_warehouse(
+    name: str,
+    *,
+    profile: str,
+    credential: str | None = None,
+    exact_names: Annotated[bool, Parameter(negative=())] = False,
+    data: Data = None,
+    config: Config = None,
+) -> ExitCode:
+    """Create a warehouse and print its id.
+
+    Parameters
+    ----------
+    name
+        What clients name it by.
+    profile
+        Storage profile as JSON, @FILE, or - for standard input: '{"type": "local", "directory": "/data/lake"}'.
+    credential
+        Storage credential as JSON, @FILE, or - for standard input; it is encrypted and never shown again.
+    exact_names
+        Tell names apart by case.
+    """
+    from commands.create_warehouse import CreateWarehouse
+    from icecore import operator_commands
+
+    command = CreateWarehouse(
+        name=name,
+        storage_profile=operator_commands.json_argument(profile, "--profile"),
+        storage_credential=None if credential is None else operator_commands.json_argument(credential, "--credential"),
+        exact_names=exact_names,
+    )
+    return operator_commands.make_warehouse(_settings(config, data), Console(), command)
+
+
+@warehouse.command(name="list")
+def list_warehouses(
+    *, as_json: Annotated[bool, Parameter(name="--json", negative=())] = False, data: Data = None, config: Config = None
+) -> ExitCode:
+    """List the warehouses.
+
+    Parameters
+    ----------
+    as_json
+        One JSON array instead of a table.
+    """
+    from icecore import operator_commands
+
+    return operator_commands.list_warehouses(_settings(config, data), Console(), as_json=as_json)
+
+
+@app.command
+def log(
+    *,
+    follow: Annotated[bool, Parameter(negative=())] = False,
+    after: Annotated[int, Parameter(name="--from")] = 1,
+    limit: int | None = None,
+    as_json: Annotated[bool, Parameter(name="--json", negative=())] = False,
+    data: Data = None,
+    config: Config = None,
+) -> ExitCode:
+    """Print the events of the log, oldest first.
+
+    Parameters
+    ----------
+    follow
+        Go on with new events until Ctrl-C.
+    after
+        Position of the first event.
+    limit
+        Number of events at most.
+    as_json
+        One JSON object a line instead of colours.
+    """
+    from icecore.event_lines import print_events
+
+    return print_events(_settings(config, data), first=after, follow=follow, limit=limit, as_json=as_json)
+
+
+@app.command
+def health(*, url: str | None = None, data: Data = None, config: Config = None) -> ExitCode:
+    """Ask a running server how it is; exit code 1 if it is not well or does not answer.
+
+    Parameters
+    ----------
+    url
+        Address of the server; by default the one that serves the data folder, else host and port of the settings.
+    """
+    from icecore import operator_commands
+
+    return operator_commands.health(_settings(config, data), Console(), url)
+
+
+def _settings(config: Path | None, data: Path | None, **overrides: Any) -> Settings:
+    """The settings of this command; logging is set up by them."""
+    settings = load_settings(config, {"data_dir": data, **overrides})
+    if data is not None and settings.database_url is not None:
+        raise SettingsError("--data is the embedded default's, and ICECORE_DATABASE_URL names another database: use one of them")
+    configure_logs_for(settings)
+    return settings
+
+
+def _failed(code: ExitCode, message: str) -> ExitCode:
+    Console(stderr=True, highlight=False, soft_wrap=True).print(f"icecore: {message}", markup=False)
+    return code

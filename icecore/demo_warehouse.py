@@ -1,0 +1,33 @@
+"""The warehouse of the embedded default: `demo`, local files below the data folder."""
+
+from uuid import UUID
+
+import uuid_utils
+
+from commands.context import CommandContext
+from commands.create_warehouse import CreateWarehouse, create_warehouse
+from icecore.compose import open_catalog
+from icecore.settings import Settings
+from projections import warehouses
+
+DEMO_WAREHOUSE = "demo"
+PROJECT_ID_DEFAULT = UUID(int=0)
+ACTOR_DEFAULT = "anonymous"
+
+
+async def ensure_demo_warehouse(settings: Settings) -> None:
+    """Creates the warehouse `demo` in a catalog that has none."""
+    async with open_catalog(settings) as catalog:
+        async with catalog.reads.connection() as connection:
+            if await warehouses.read_all(connection, PROJECT_ID_DEFAULT):
+                return
+        directory = settings.data_dir / "warehouse"
+        directory.mkdir(exist_ok=True)
+        profile = {"type": "local", "directory": str(directory)}
+        command = CreateWarehouse(name=DEMO_WAREHOUSE, storage_profile=profile, storage_credential=None, exact_names=False)
+        await create_warehouse(catalog.write, operator_context("createWarehouse"), command)
+
+
+def operator_context(operation: str) -> CommandContext:
+    """The envelope of what an operator does at the command line."""
+    return CommandContext(request_id=str(uuid_utils.uuid7()), project_id=PROJECT_ID_DEFAULT, actor=ACTOR_DEFAULT, operation=operation)

@@ -1,0 +1,37 @@
+"""The listening socket of a server, opened before anything else so that a taken port costs nothing."""
+
+import errno
+import socket
+
+from icecore.exit_codes import CommandFailed, ExitCode
+
+BACKLOG_CONNECTIONS_MAX = 1_024
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A TCP socket bound to the first address `host` stands for; port 0 takes a free one. Raises CommandFailed if it is taken."""
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+    except socket.gaierror as error:
+        raise CommandFailed(ExitCode.USAGE, f"host {host!r} cannot be resolved: {error.strerror}") from None
+    opened = socket.socket(family, kind, protocol)
+    try:
+        opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        opened.bind(address)
+        opened.listen(BACKLOG_CONNECTIONS_MAX)
+    except OSError as error:
+        opened.close()
+        if error.errno == errno.EADDRINUSE:
+            message = f"Port {port} on {host} is in use by another process; stop it, or choose another port by --port"
+            raise CommandFailed(ExitCode.BUSY, message) from None
+        raise CommandFailed(ExitCode.USAGE, f"Cannot listen on {host}:{port}: {error.strerror}") from None
+    opened.setblocking(False)
+    return opened
+
+
+def url_of(opened: socket.socket) -> str:
+    """The address a client on this machine connects to."""
+    host, port = opened.getsockname()[:2]
+    if host in ("0.0.0.0", "::"):  # noqa: S104 - asked about, not bound to
+        host = "127.0.0.1"
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

@@ -1,0 +1,65 @@
+"""Opens the log for a command: the database the settings name, or the embedded one of the data folder."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import psycopg
+from pydantic import SecretStr
+
+from icecore.data_folder import DataFolder
+from icecore.embedded_postgres import embedded_postgres
+from icecore.exit_codes import CommandFailed, ExitCode
+from icecore.postgres_account import EmbeddedPostgresError
+from icecore.server_check import UnfitServerError, check_server
+from icecore.settings import Settings
+from migrations.apply import MigrationError, apply_migrations, pending_migrations
+
+
+@contextmanager
+def opened_database(settings: Settings, *, make: bool = False) -> Iterator[Settings]:
+    """The settings with `database_url` (and, embedded, the key) filled in, while the block runs.
+
+    make -- begin an empty log in a data folder that has none; without it, such a folder is refused.
+    """
+    if settings.database_url is not None:
+        yield settings
+        return
+    folder = DataFolder.make(settings.data_dir) if make else DataFolder.existing(settings.data_dir)
+    try:
+        with embedded_postgres(folder.path, state_directory=settings.embedded_state_dir) as dsn:
+            yield embedded_settings(settings, folder, dsn)
+    except EmbeddedPostgresError as error:
+        raise CommandFailed(ExitCode.DATABASE, str(error)) from None
+
+
+def embedded_settings(settings: Settings, folder: DataFolder, dsn: str) -> Settings:
+    """`settings` on the embedded database, with the folder's own key unless another was given."""
+    found: dict[str, object] = {"database_url": SecretStr(dsn), "data_dir": folder.path}
+    if settings.secret_key is None and settings.secret_key_file is None:
+        found["secret_key_file"] = folder.secret_key_file()
+    return settings.model_copy(update=found)
+
+
+async def prepare_database(settings: Settings) -> list[str]:
+    """Checks the server and brings its schema up to this code; the names of the migrations that were applied."""
+    try:
+        await check_server(settings.dsn, unsafe_durability=settings.unsafe_durability)
+        return await apply_migrations(settings.dsn)
+    except (UnfitServerError, MigrationError, psycopg.Error) as error:
+        raise _unusable(error) from None
+
+
+async def require_schema(settings: Settings) -> None:
+    """Refuses a database whose schema is not this code's; questions change nothing, so they do not migrate."""
+    try:
+        pending = await pending_migrations(settings.dsn)
+    except (MigrationError, psycopg.Error) as error:
+        raise _unusable(error) from None
+    if pending:
+        raise CommandFailed(ExitCode.DATABASE, f"The database lacks {', '.join(pending)}: run `icecore migrate` first")
+
+
+def _unusable(error: Exception) -> CommandFailed:
+    if isinstance(error, psycopg.OperationalError):
+        return CommandFailed(ExitCode.DATABASE, f"The database cannot be reached: {str(error).strip()}")
+    return CommandFailed(ExitCode.DATABASE, str(error).strip())

@@ -1,0 +1,133 @@
+"""What operators ask at the command line, each against the log itself: no server needs to run, and one may."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import aiohttp
+import orjson
+import uvloop
+from projections.rebuild import rebuild as rebuild_read_models
+from projections.verify import verify as verify_log
+from rich.console import Console
+from rich.table import Table
+
+from commands.create_warehouse import CreateWarehouse, create_warehouse
+from icecore.compose import open_catalog
+from icecore.data_folder import DataFolder
+from icecore.demo_warehouse import PROJECT_ID_DEFAULT, operator_context
+from icecore.exit_codes import CommandFailed, ExitCode
+from icecore.log_database import opened_database, prepare_database, require_schema
+from icecore.settings import Settings
+from projections import warehouses
+
+HEALTH_SECONDS_MAX = 5.0
+JSON_FILE_BYTES_MAX = 1024 * 1024
+
+
+def migrate(settings: Settings, console: Console) -> ExitCode:
+    """Brings the database up to this code, or begins one in the data folder."""
+    with opened_database(settings, make=True) as opened:
+        applied = uvloop.run(prepare_database(opened))
+    console.print("\n".join(f"applied {name}" for name in applied) or "nothing to apply: the schema is this version's")
+    return ExitCode.OK
+
+
+def rebuild(settings: Settings, console: Console) -> ExitCode:
+    """Folds the whole log into a new generation of the read models and switches to it; writes go on."""
+
+    async def run(dsn: str) -> Any:
+        return await rebuild_read_models(dsn)
+
+    with opened_database(settings) as opened:
+        uvloop.run(require_schema(opened))
+        console.print(str(uvloop.run(run(opened.dsn))))
+    return ExitCode.OK
+
+
+def verify(settings: Settings, console: Console) -> ExitCode:
+    """Folds the log, compares it with every read model and claim, and checks the chain of hashes; writes go on."""
+    with opened_database(settings) as opened:
+        uvloop.run(require_schema(opened))
+        report = uvloop.run(verify_log(opened.dsn))
+    console.print(str(report))
+    return ExitCode.OK
+
+
+def list_warehouses(settings: Settings, console: Console, *, as_json: bool) -> ExitCode:
+    """Every warehouse with its storage; credentials are never shown."""
+
+    async def run(opened: Settings) -> list[dict[str, Any]]:
+        await require_schema(opened)
+        async with open_catalog(opened) as catalog, catalog.reads.connection() as connection:
+            found = await warehouses.read_all(connection, PROJECT_ID_DEFAULT)
+        return [{"id": str(each.id), "name": each.name, "storage-profile": each.storage_profile} for each in found]
+
+    with opened_database(settings) as opened:
+        found = uvloop.run(run(opened))
+    if as_json:
+        console.out(orjson.dumps(found).decode(), highlight=False)
+        return ExitCode.OK
+    table = Table("name", "id", "storage", box=None, pad_edge=False)
+    for each in found:
+        table.add_row(each["name"], each["id"], orjson.dumps(each["storage-profile"]).decode())
+    console.print(table if found else "no warehouse yet: icecore warehouse create NAME --profile JSON")
+    return ExitCode.OK
+
+
+def make_warehouse(settings: Settings, console: Console, command: CreateWarehouse) -> ExitCode:
+    """Creates a warehouse as the management API does."""
+
+    async def run(opened: Settings) -> bytes:
+        await require_schema(opened)
+        async with open_catalog(opened) as catalog:
+            answer = await create_warehouse(catalog.write, operator_context("createWarehouse"), command)
+        return answer.body or b""
+
+    with opened_database(settings) as opened:
+        body = uvloop.run(run(opened))
+    console.out(body.decode(), highlight=False)
+    return ExitCode.OK
+
+
+def health(settings: Settings, console: Console, url: str | None) -> ExitCode:
+    """Asks a running server how it is: the one at `url`, else the one that serves the data folder, else host and port."""
+    asked = url or _serving_url(settings) or f"http://{settings.host}:{settings.port}"
+    if urlsplit(asked).scheme not in ("http", "https"):
+        raise CommandFailed(ExitCode.USAGE, f"{asked} is not an http address")
+
+    async def run() -> tuple[int, str]:
+        timeout = aiohttp.ClientTimeout(total=HEALTH_SECONDS_MAX)
+        async with aiohttp.ClientSession(timeout=timeout) as session, session.get(f"{asked.rstrip('/')}/health") as answer:
+            return answer.status, await answer.text()
+
+    try:
+        status, body = asyncio.run(run())
+    except (aiohttp.ClientError, TimeoutError) as error:
+        raise CommandFailed(ExitCode.NO, f"{asked} does not answer: {error or 'timed out'}") from None
+    console.out(body, highlight=False)
+    return ExitCode.OK if status == 200 else ExitCode.NO
+
+
+def json_argument(text: str, what: str) -> Any:
+    """The value of an option that takes JSON, `@FILE` or `-` (standard input): a credential need not stand on the command line."""
+    try:
+        if text.startswith("@"):
+            with Path(text[1:]).open("rb") as file:
+                return orjson.loads(file.read(JSON_FILE_BYTES_MAX))
+        if text == "-":
+            with Path("/dev/stdin").open("rb") as file:
+                return orjson.loads(file.read(JSON_FILE_BYTES_MAX))
+        return orjson.loads(text)
+    except OSError as error:
+        raise CommandFailed(ExitCode.USAGE, f"{what} cannot be read: {error}") from None
+    except orjson.JSONDecodeError as error:
+        raise CommandFailed(ExitCode.USAGE, f"{what} is not JSON: {error.msg}") from None
+
+
+def _serving_url(settings: Settings) -> str | None:
+    if settings.database_url is not None:
+        return None
+    serving = DataFolder(settings.data_dir.resolve()).serving()
+    return None if serving is None else serving.url

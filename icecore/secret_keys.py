@@ -1,0 +1,33 @@
+"""The key that encrypts the credentials of warehouses, from the settings."""
+
+from icecore.settings import Settings, SettingsError
+from security.secrets import SecretKey, SecretKeyError, SecretStore
+
+
+def secret_store(settings: Settings) -> SecretStore:
+    """The store of secrets as the settings say: one key that writes, and older ones that still read.
+
+    Raises SettingsError for a key that is missing or malformed. There is no default: two servers of one log need the same key.
+    """
+    return SecretStore(_key(settings), [_from_file(settings, number) for number in range(len(settings.secret_key_files_older))])
+
+
+def _key(settings: Settings) -> SecretKey:
+    try:
+        if settings.secret_key is not None:
+            return SecretKey.from_base64(settings.secret_key.get_secret_value())
+        if settings.secret_key_file is not None:
+            return SecretKey.from_file(settings.secret_key_file)
+    except (SecretKeyError, OSError) as error:
+        raise SettingsError(f"ICECORE_SECRET_KEY or ICECORE_SECRET_KEY_FILE: {error}") from None
+    raise SettingsError(
+        "With a database of your own Icecore needs a key for the credentials of warehouses: 32 random bytes in base64 "
+        "(openssl rand -base64 32), the same for every server of the database, in ICECORE_SECRET_KEY_FILE or ICECORE_SECRET_KEY"
+    )
+
+
+def _from_file(settings: Settings, number: int) -> SecretKey:
+    try:
+        return SecretKey.from_file(settings.secret_key_files_older[number])
+    except (SecretKeyError, OSError) as error:
+        raise SettingsError(f"ICECORE_SECRET_KEY_FILES_OLDER: {error}") from None

@@ -1,0 +1,70 @@
+"""`icecore serve`: takes its places, brings up the log, and serves alone or with workers until it is told to stop."""
+
+import asyncio
+import contextlib
+import signal
+import socket
+import sys
+from collections.abc import Callable
+
+import structlog
+import uvloop
+
+from icecore.data_folder import Claim, DataFolder
+from icecore.demo_warehouse import ensure_demo_warehouse
+from icecore.exit_codes import CommandFailed, ExitCode
+from icecore.listening import listen, url_of
+from icecore.log_database import opened_database, prepare_database
+from icecore.server import run_server, stop_on_signals
+from icecore.settings import Settings, check_address
+from icecore.supervisor import supervise
+from icecore.welcome import print_welcome
+
+_log: structlog.stdlib.BoundLogger = structlog.get_logger("icecore.serve")
+
+
+def serve(settings: Settings) -> None:
+    """Runs until SIGTERM or SIGINT. Raises CommandFailed or SettingsError where it cannot begin."""
+    check_address(settings)
+    signal.signal(signal.SIGTERM, _stopped_early)
+    embedded = settings.database_url is None
+    with contextlib.ExitStack() as opened:
+        claim = opened.enter_context(DataFolder.make(settings.data_dir).claimed()) if embedded else None
+        listening = opened.enter_context(contextlib.closing(listen(settings.host, settings.port)))
+        settings = opened.enter_context(opened_database(settings, make=True))
+        for name in uvloop.run(prepare_database(settings)):
+            _log.info("migration applied", migration=name)
+        if embedded:
+            uvloop.run(ensure_demo_warehouse(settings))
+        announce = _announcement(settings, url_of(listening), claim)
+        if settings.workers == 1:
+            uvloop.run(_serve_alone(settings, listening, announce))
+        else:
+            uvloop.run(supervise(settings, listening, announce))
+        _log.info("stopped")
+
+
+async def _serve_alone(settings: Settings, listening: socket.socket, announce: Callable[[], None]) -> None:
+    stop = asyncio.Event()
+    stop_on_signals(stop, signal.SIGTERM, signal.SIGINT)
+    try:
+        await run_server(settings, listening, ready=announce, stop=stop)
+    except OSError as error:
+        raise CommandFailed(ExitCode.CRASHED, f"The server could not start: {error}") from error
+
+
+def _announcement(settings: Settings, url: str, claim: Claim | None) -> Callable[[], None]:
+    """What is done once requests are answered: the data folder learns the address, and so does who started the server."""
+
+    def announce() -> None:
+        _log.info("serving", url=url, workers=settings.workers)
+        if claim is not None:
+            claim.write(url)
+        print_welcome(settings, url, embedded=claim is not None)
+
+    return announce
+
+
+def _stopped_early(number: int, _frame: object) -> None:
+    """SIGTERM before the server listens to signals: leave the usual way, so that what was opened is closed."""
+    sys.exit(128 + number)

@@ -1,0 +1,57 @@
+"""A worker of `icecore serve --workers N`: the supervisor starts it, hands it the settings and the socket, and is watched by it.
+
+Its standard input is a pipe from the supervisor: one line of JSON, then nothing until the supervisor ends, whichever way it ends.
+So no worker outlives its supervisor, and no secret stands on a command line. Its standard output says `ready`, once.
+"""
+
+import asyncio
+import os
+import signal
+import socket
+import sys
+
+import orjson
+import structlog
+import uvloop
+
+from icecore.logs import configure_logs_for
+from icecore.server import run_server, stop_on_signals
+from icecore.settings import Settings, settings_from_json
+
+READY = b"ready\n"
+
+
+def job(number: int, listening: socket.socket, settings: Settings) -> bytes:
+    """The line a worker is started with."""
+    return orjson.dumps({"number": number, "descriptor": listening.fileno(), "settings": settings.to_json()}) + b"\n"
+
+
+def main() -> None:
+    given = orjson.loads(sys.stdin.buffer.readline())
+    settings = settings_from_json(given["settings"])
+    configure_logs_for(settings)
+    structlog.contextvars.bind_contextvars(worker=given["number"])
+    with socket.socket(fileno=given["descriptor"]) as listening:
+        uvloop.run(_serve(settings, listening))
+
+
+async def _serve(settings: Settings, listening: socket.socket) -> None:
+    stop = asyncio.Event()
+    # Ctrl-C reaches the whole group; the supervisor passes it on as SIGTERM, in its own order.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    stop_on_signals(stop, signal.SIGTERM)
+    asyncio.get_running_loop().add_reader(sys.stdin.fileno(), _supervisor_ended, stop)
+    await run_server(settings, listening, ready=_say_ready, stop=stop)
+
+
+def _supervisor_ended(stop: asyncio.Event) -> None:
+    asyncio.get_running_loop().remove_reader(sys.stdin.fileno())
+    stop.set()
+
+
+def _say_ready() -> None:
+    os.write(sys.stdout.fileno(), READY)
+
+
+if __name__ == "__main__":
+    main()

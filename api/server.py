@@ -25,7 +25,7 @@ _LINE_BYTES_MAX = 64 * 1024
 """Of a request line: sixteen levels of 255 code points, each percent-encoded, come to 48 KiB."""
 _HEADER_BYTES_MAX = 16 * 1024
 _KEEPALIVE_SECONDS = 75.0
-_LINGERING_SECONDS = 5.0
+_LINGERING_SECONDS = 2.0
 
 
 def _address(raw_path: str) -> str:

@@ -1,0 +1,117 @@
+"""Requests drawn from Iceberg's own OpenAPI document, right and wrong: never a 5xx, and every error is an Iceberg error model."""
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import requests
+import schemathesis
+import yaml
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from schemathesis import GenerationMode
+
+DOCUMENT = Path(__file__).parent / "openapi" / "rest-catalog-open-api.yaml"
+WAREHOUSE = "demo"
+NAMESPACE, TABLE, VIEW = "schemathesis", "orders", "recent_orders"
+
+CASES_PER_OPERATION_MIN = 20
+SECONDS_PER_CASE_MAX = 20
+
+METHODS = ("get", "post", "delete", "head")
+OPERATIONS = sorted(
+    (method.upper(), path) for path, item in yaml.safe_load(DOCUMENT.read_text())["paths"].items() for method in METHODS if method in item
+)
+
+SCHEMA: dict[str, Any] = {
+    "type": "struct",
+    "schema-id": 0,
+    "fields": [{"id": 1, "name": "id", "type": "long", "required": False}],
+}
+VIEW_VERSION: dict[str, Any] = {
+    "version-id": 1,
+    "timestamp-ms": 1_700_000_000_000,
+    "schema-id": 0,
+    "summary": {},
+    "representations": [{"type": "sql", "sql": "select 1", "dialect": "spark"}],
+    "default-namespace": [NAMESPACE],
+}
+
+
+@pytest.fixture(scope="module")
+def document() -> Any:
+    return schemathesis.openapi.from_path(str(DOCUMENT))
+
+
+@pytest.fixture(scope="module")
+def cases_sent() -> Iterator[Counter[str]]:
+    """How many cases each operation was sent; fewer than meant would be an empty promise."""
+    sent: Counter[str] = Counter()
+    yield sent
+    assert not {operation: count for operation, count in sent.items() if count < CASES_PER_OPERATION_MIN}
+
+
+@pytest.fixture
+def populated(catalog_server: str) -> str:
+    """The server, with a namespace, a table and a view, so that requests get past 404."""
+    base = f"{catalog_server}/v1/{WAREHOUSE}"
+    for address, body in (
+        (f"{base}/namespaces", {"namespace": [NAMESPACE]}),
+        (f"{base}/namespaces/{NAMESPACE}/tables", {"name": TABLE, "schema": SCHEMA}),
+        (f"{base}/namespaces/{NAMESPACE}/views", {"name": VIEW, "schema": SCHEMA, "view-version": VIEW_VERSION, "properties": {}}),
+    ):
+        assert requests.post(address, json=body, timeout=30).status_code in (200, 409)
+    return catalog_server
+
+
+def aimed(case: Any, draw: Any) -> Any:
+    """`case`, pointed at things that exist more often than not."""
+    existing = {"prefix": WAREHOUSE, "namespace": NAMESPACE, "table": TABLE, "view": VIEW}
+    for name in case.path_parameters or {}:
+        if name in existing and draw(st.integers(0, 9)) > 1:
+            case.path_parameters[name] = existing[name]
+    return case
+
+
+def check_answer(response: Any, method: str) -> None:
+    assert response.status_code < 500, response.text
+    assert response.headers["x-request-id"]
+    if response.status_code < 400:
+        return
+    if method == "HEAD":
+        assert b"" == response.content
+        return
+    error = response.json()["error"]
+    assert {"message": str, "type": str, "code": int} == {key: type(value) for key, value in error.items()}
+    assert response.status_code == error["code"]
+    assert error["message"]
+    assert "Traceback" not in error["message"]
+
+
+@pytest.mark.parametrize("mode", [GenerationMode.POSITIVE, GenerationMode.NEGATIVE], ids=["right", "wrong"])
+@pytest.mark.parametrize(("method", "path"), OPERATIONS, ids=[f"{method} {path}" for method, path in OPERATIONS])
+def test_every_answer_is_a_right_one(
+    document: Any, populated: str, cases_sent: Counter[str], method: str, path: str, mode: GenerationMode
+) -> None:
+    """No 5xx, and an Iceberg error model with every 4xx, served operation or not."""
+    operation = document[path][method]
+    session = requests.Session()
+
+    @settings(
+        max_examples=CASES_PER_OPERATION_MIN,
+        deadline=None,
+        derandomize=True,
+        database=None,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(st.data())
+    def send(data: st.DataObject) -> None:
+        case = aimed(data.draw(operation.as_strategy(generation_mode=mode)), data.draw)
+        response = case.call(base_url=populated, session=session, timeout=SECONDS_PER_CASE_MAX)
+        cases_sent[f"{method} {path}"] += 1
+        check_answer(response, method)
+
+    send()

@@ -1,0 +1,99 @@
+"""The composition root: the one module that knows every concrete part, opens them in order and closes them in reverse."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+import structlog
+from aiohttp import web
+
+from api.limits import ApiLimits
+from api.server import build_app
+from commands import idempotency
+from commands.committer import Committer
+from commands.metrics_reports import MetricsReports
+from commands.purge_tables import PurgeJob
+from commands.write_side import WriteSide
+from domain.errors import CatalogError
+from icecore.secret_keys import secret_store
+from icecore.settings import Settings
+from projections.connections import ConnectionHandOff
+from projections.warehouses import log_head
+from queries.read_side import ReadSide
+from storage.object_store import ObjectStores
+
+_log = structlog.get_logger("icecore.compose")
+
+PROJECT_ID_DEFAULT = UUID(int=0)
+_FORGET_KEYS_EVERY_SECONDS = 600
+
+
+@dataclass(slots=True)
+class Catalog:
+    """The parts of one running catalog."""
+
+    reads: ReadSide
+    write: WriteSide
+    limits: ApiLimits
+    purge: PurgeJob
+    dsn: str
+    _app: web.Application | None = None
+
+    @property
+    def app(self) -> web.Application:
+        """The HTTP face, made when it is first asked for: operators' commands need none."""
+        if self._app is None:
+            self._app = build_app(self)
+        return self._app
+
+    async def health(self) -> dict[str, Any]:
+        """`ok` where the log can be read, with its position; else why not."""
+        try:
+            async with self.reads.connection() as connection:
+                return {"status": "ok", "log": {"position": await log_head(connection)}}
+        except CatalogError as error:
+            return {"status": "unavailable", "log": {"error": error.message}}
+
+
+@asynccontextmanager
+async def open_catalog(settings: Settings, *, jobs: bool = False) -> AsyncIterator[Catalog]:
+    """The catalog on the database of the settings, whose schema must be this code's.
+
+    jobs -- also run what one process at a time does in the background: purge, and forgetting old Idempotency-Keys.
+    """
+    secrets = secret_store(settings)
+    async with AsyncExitStack() as opened:
+        connections = ConnectionHandOff(settings.dsn, settings.database_read_connections_max, application_name="icecore-reads")
+        opened.push_async_callback(connections.close)
+        reads = ReadSide(connections, ObjectStores(), secrets)
+        committer = Committer(settings.dsn, settings.database_write_connections_max)
+        committer.start()
+        opened.push_async_callback(committer.close)
+        reports = MetricsReports(reads, settings.metrics_reports_max)
+        reports.start()
+        opened.push_async_callback(reports.close)
+        write = WriteSide(reads, committer, secrets, reports, decide_seconds_max=settings.commit_deadline_seconds)
+        catalog = Catalog(reads, write, settings.api_limits(), PurgeJob(write, PROJECT_ID_DEFAULT), settings.dsn)
+        if jobs:
+            catalog.purge.start()
+            opened.push_async_callback(catalog.purge.close)
+            forgetting = asyncio.create_task(_forget_keys(reads, settings.idempotency_key_lifetime), name="forget-keys")
+            opened.callback(forgetting.cancel)
+        yield catalog
+
+
+async def _forget_keys(reads: ReadSide, lifetime: timedelta) -> None:
+    """Deletes Idempotency-Keys once nobody may count on them: a little after the lifetime that was advertised."""
+    while True:
+        try:
+            async with reads.connection() as connection:
+                forgotten = await idempotency.forget(connection, lifetime * 1.1)
+            if forgotten:
+                _log.info("idempotency_keys_forgotten", keys=forgotten)
+        except CatalogError as error:
+            _log.warning("idempotency_keys_kept", error=error.message)
+        await asyncio.sleep(_FORGET_KEYS_EVERY_SECONDS)

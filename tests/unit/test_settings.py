@@ -1,0 +1,168 @@
+"""Settings: their sources and order, what is refused, and that no refusal shows a value."""
+
+from dataclasses import fields
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from api.limits import ApiLimits
+from icecore.settings import Settings, SettingsError, check_address, is_loopback, load_settings, setting_names, settings_from_json
+
+SECRET = "aGVsbG8gaGVsbG8gaGVsbG8gaGVsbG8gaGVsbG8gISE="
+
+
+@pytest.fixture(autouse=True)
+def no_settings_of_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The tests name every setting themselves."""
+    for name in [*setting_names(), "ICECORE_CONFIG"]:
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "icecore.toml"
+
+
+def test_without_any_setting_the_server_is_embedded_and_local() -> None:
+    """The default is the newcomer's: no database, loopback, one process."""
+    settings = load_settings()
+    assert (None, "127.0.0.1", 8181, 1, False) == (settings.database_url, settings.host, settings.port, settings.workers, settings.insecure)
+    assert Path(".icecore") == settings.data_dir
+    assert timedelta(hours=24) == settings.idempotency_key_lifetime
+
+
+def test_the_command_line_goes_before_the_environment_and_that_before_the_file(monkeypatch: pytest.MonkeyPatch, file: Path) -> None:
+    """Nearest to the person wins."""
+    file.write_text("port = 1\nworkers = 2\nlog_level = 'error'\n")
+    monkeypatch.setenv("ICECORE_PORT", "3")
+    monkeypatch.setenv("ICECORE_WORKERS", "4")
+    settings = load_settings(file, {"port": 5, "host": None})
+    assert (5, 4, "error", "127.0.0.1") == (settings.port, settings.workers, settings.log_level, settings.host)
+
+
+def test_the_file_may_be_named_by_the_environment(monkeypatch: pytest.MonkeyPatch, file: Path) -> None:
+    """ICECORE_CONFIG is --config."""
+    file.write_text("port = 9\n[http]\nupdates_max = 7\n")
+    monkeypatch.setenv("ICECORE_CONFIG", str(file))
+    assert (9, 7) == (load_settings().port, load_settings().http.updates_max)
+
+
+def test_nested_settings_join_from_file_and_environment(monkeypatch: pytest.MonkeyPatch, file: Path) -> None:
+    """Two underscores stand for a dot; a group is merged, not replaced."""
+    file.write_text("[http]\nupdates_max = 7\njson_depth_max = 99\n")
+    monkeypatch.setenv("ICECORE_HTTP__UPDATES_MAX", "8")
+    assert (8, 99) == (load_settings(file).http.updates_max, load_settings(file).http.json_depth_max)
+
+
+@pytest.mark.parametrize(
+    ("name", "nearest"),
+    [("ICECORE_PROT", "ICECORE_PORT"), ("ICECORE_DATABASE_URI", "ICECORE_DATABASE_URL"), ("icecore_worker", "ICECORE_WORKERS")],
+)
+def test_an_unknown_variable_is_refused_with_the_nearest_known(monkeypatch: pytest.MonkeyPatch, name: str, nearest: str) -> None:
+    """A setting that is silently ignored is a setting somebody believes in."""
+    monkeypatch.setenv(name, "1")
+    with pytest.raises(SettingsError, match=f"Unknown setting {name}; did you mean {nearest}"):
+        load_settings()
+
+
+def test_an_unknown_name_in_the_file_is_refused(file: Path) -> None:
+    """The file is held to the same names."""
+    file.write_text("[http]\nupdate_max = 1\n")
+    with pytest.raises(SettingsError, match=r"Unknown setting http.update_max .*did you mean http.updates_max"):
+        load_settings(file)
+
+
+@pytest.mark.parametrize("text", ["port = ", "port = 1\nport = 2\n"])
+def test_a_file_that_is_no_toml_is_refused(file: Path, text: str) -> None:
+    """With the file's name and the parser's reason."""
+    file.write_text(text)
+    with pytest.raises(SettingsError, match=r"icecore.toml cannot be read"):
+        load_settings(file)
+
+
+def test_a_file_that_is_not_there_is_refused(file: Path) -> None:
+    """A server must not run on defaults because a path was misspelled."""
+    with pytest.raises(SettingsError, match="No such file"):
+        load_settings(file)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("ICECORE_PORT", "65536"),
+        ("ICECORE_PORT", "x"),
+        ("ICECORE_WORKERS", "0"),
+        ("ICECORE_LOG_FORMAT", "xml"),
+        ("ICECORE_IDEMPOTENCY_KEY_LIFETIME", "PT0S"),
+        ("ICECORE_HTTP__JSON_DEPTH_MAX", "1"),
+        ("ICECORE_UNSAFE_DURABILITY", "perhaps"),
+    ],
+)
+def test_a_value_out_of_bounds_is_refused_by_name(monkeypatch: pytest.MonkeyPatch, name: str, value: str) -> None:
+    """Every bound is checked before anything starts."""
+    monkeypatch.setenv(name, value)
+    with pytest.raises(SettingsError, match=f"^{name}: "):
+        load_settings()
+
+
+def test_settings_that_contradict_each_other_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two places for one key; a default page larger than the largest."""
+    monkeypatch.setenv("ICECORE_PAGE_SIZE_DEFAULT", "20000")
+    with pytest.raises(SettingsError, match="page_size_default is larger than page_size_max"):
+        load_settings()
+    monkeypatch.delenv("ICECORE_PAGE_SIZE_DEFAULT")
+    monkeypatch.setenv("ICECORE_SECRET_KEY", SECRET)
+    monkeypatch.setenv("ICECORE_SECRET_KEY_FILE", "key")
+    with pytest.raises(SettingsError, match="set one of them") as refusal:
+        load_settings()
+    assert SECRET not in str(refusal.value)
+
+
+def test_no_setting_shows_a_secret(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Settings may be logged or shown in a trace."""
+    monkeypatch.setenv("ICECORE_SECRET_KEY", SECRET)
+    monkeypatch.setenv("ICECORE_DATABASE_URL", "postgresql://icecore:hunter2@db/icecore")
+    settings = load_settings()
+    assert "postgresql://icecore:hunter2@db/icecore" == settings.dsn
+    for shown in (repr(settings), str(settings), settings.model_dump_json()):
+        assert SECRET not in shown
+        assert "hunter2" not in shown
+
+
+def test_a_worker_gets_the_settings_of_its_parent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Secrets included: they travel by a pipe, in the clear."""
+    monkeypatch.setenv("ICECORE_SECRET_KEY", SECRET)
+    monkeypatch.setenv("ICECORE_DATABASE_URL", "postgresql:///x")
+    monkeypatch.setenv("ICECORE_IDEMPOTENCY_KEY_LIFETIME", "PT30M")
+    monkeypatch.setenv("ICECORE_SECRET_KEY_FILES_OLDER", "/one:/two")
+    settings = load_settings(overrides={"workers": 3})
+    monkeypatch.setenv("ICECORE_PORT", "1")
+    assert settings == settings_from_json(settings.to_json())
+
+
+def test_every_bound_of_the_edge_can_be_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A limit of api/limits.py that no setting reaches would be a limit nobody can move."""
+    values = {"gzip_cache_bytes_max": 1, "gzip_inline_bytes_max": 2, "gzip_bytes_min": 3, "body_seconds_max": 4.0}
+    assert ApiLimits() == Settings().api_limits()
+    reachable = {*Settings().http.model_dump(), "body_bytes_max", "read_seconds_max", "page_size_default", "page_size_max"}
+    assert {field.name for field in fields(ApiLimits)} == reachable | {"idempotency_key_lifetime"}
+    for name, value in values.items():
+        monkeypatch.setenv(f"ICECORE_HTTP__{name.upper()}", str(value))
+    limits = load_settings().api_limits()
+    assert values == {name: getattr(limits, name) for name in values}
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.8.9.10", "::1", "localhost"])
+def test_loopback_needs_no_consent(host: str) -> None:
+    """Only this machine reaches it."""
+    check_address(Settings(host=host))
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.0.1", "example.org", "localhost.example.org", "", "127.0.0.1.example.org"])
+def test_other_addresses_need_consent(host: str) -> None:
+    """Without authentication everybody who reaches the catalog owns it."""
+    assert not is_loopback(host)
+    with pytest.raises(SettingsError, match="there is no authentication"):
+        check_address(Settings(host=host))
+    check_address(Settings(host=host, insecure=True))

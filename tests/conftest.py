@@ -1,5 +1,8 @@
 """The fixture modules every test may use."""
 
 pytest_plugins = [
+    "tests.fixtures.catalog",
+    "tests.fixtures.object_stores",
     "tests.fixtures.oracle",
+    "tests.fixtures.postgres",
 ]

@@ -58,7 +58,7 @@ _PATTERNS = re.compile(
             r"s3\.sse\.(key|md5|customer.*)",
             # Where requests, and with them tokens, would be sent.
             r"(.*\.)?signer(\.(uri|endpoint))?",
-            r"(.*\.)?(refresh-)?credentials?(-refresh)?-endpoint",
+            r"(.*\.)?(refresh-)?credentials?[.-](refresh-)?endpoint",
             r"(s3|client|rest|adls|gcs|glue|dynamodb|sts|kms|signer|oss)(\..*)?\.(endpoint|uri|service\.host)",
             r"(client|s3|rest|adls|gcs|http-client|auth|catalog)(\..*)?[.-](impl|factory|credentials-provider)",
         )

@@ -1,7 +1,6 @@
 """The secret store: credentials encrypted with AES-256-GCM in a table of their own, so that the log holds their ids only."""
 
 import base64
-import binascii
 import hashlib
 import os
 from collections.abc import Sequence
@@ -46,9 +45,10 @@ class SecretKey:
     def from_base64(cls, text: str) -> "SecretKey":
         """The key of a setting or a key file: 32 bytes in base64, standard or URL-safe."""
         try:
-            return cls(base64.b64decode(text.strip().replace("-", "+").replace("_", "/"), validate=True))
-        except binascii.Error:
+            key = base64.b64decode(text.strip().replace("-", "+").replace("_", "/"), validate=True)
+        except ValueError:
             raise SecretKeyError("the secret key is not base64") from None
+        return cls(key)
 
     @classmethod
     def from_file(cls, path: Path) -> "SecretKey":

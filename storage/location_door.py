@@ -45,6 +45,8 @@ def _check_folders(
     """The folders the document may write to, each checked if it changed."""
     yield _folder(profile, "location", before.get("location"), after.get("location"), imported)
     properties_before, properties = before.get("properties") or {}, after.get("properties") or {}
+    if not isinstance(properties, dict):
+        raise BadRequest("Invalid properties: must be an object")
     for name in PATH_PROPERTIES:
         if name in properties:
             yield _folder(profile, name, properties_before.get(name), properties[name], imported)
@@ -63,9 +65,13 @@ def _changed_files(before: Mapping[str, Any], after: Mapping[str, Any]) -> Itera
         elements_before = before.get(collection) or ()
         if elements is elements_before:
             continue
+        if not isinstance(elements, list | tuple):
+            raise BadRequest(f"Invalid {collection}: must be a list")
         seen = {id(element) for element in elements_before}
         for element in elements:
             if id(element) not in seen:
+                if not isinstance(element, dict):
+                    raise BadRequest(f"Invalid {collection}: must be a list of objects")
                 yield from _files_of(collection, element, fields)
 
 
@@ -75,8 +81,10 @@ def _files_of(collection: str, element: Mapping[str, Any], fields: tuple[str, ..
             what = f"{collection}: {field}"
             yield what, _text(what, element[field])
     # Format v1 may list its manifests in the snapshot itself.
-    for manifest in element.get("manifests") or ():
-        what = f"{collection}: manifests"
+    what, manifests = f"{collection}: manifests", element.get("manifests") or []
+    if not isinstance(manifests, list):
+        raise BadRequest(f"Invalid {what}: must be a list")
+    for manifest in manifests:
         yield what, _text(what, manifest)
 
 

@@ -45,10 +45,10 @@ class StorageProfile(ABC):
         The rules bind what stands below; `imported` lets `%` stand in it. Refuses with BadRequest naming `field`.
         """
         location = StorageLocation.parse_structure(text, what=field)
-        self.check_scheme(location, field)
         root = self.root_of(location)
         if root is None:
             raise refuse_location(field, f"must lie below {self.base} or in one of the warehouse's allowed-locations", text)
+        self.check_scheme(location, field)
         check_characters(location.below(root), text, imported=imported, what=field)
         return location
 

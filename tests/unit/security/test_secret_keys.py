@@ -1,0 +1,79 @@
+"""Keys of the secret store: where they come from and what they show."""
+
+import base64
+import os
+import pickle
+import stat
+from pathlib import Path
+
+import pytest
+from cryptography.exceptions import InvalidTag
+
+from security.secrets import KEY_BYTES, SecretKey, SecretKeyError, generate_key_file
+
+KEY = bytes(range(KEY_BYTES))
+
+
+def test_a_key_opens_what_it_closed() -> None:
+    """With the same binding only; and no two encryptions are alike."""
+    key = SecretKey(KEY)
+    nonce, ciphertext = key.encrypt(b"secret", b"here")
+    assert b"secret" == SecretKey(KEY).decrypt(nonce, ciphertext, b"here")
+    assert b"secret" not in ciphertext
+    assert (nonce, ciphertext) != key.encrypt(b"secret", b"here")
+    with pytest.raises(InvalidTag):
+        key.decrypt(nonce, ciphertext, b"there")
+
+
+@pytest.mark.parametrize("encode", [base64.b64encode, base64.urlsafe_b64encode])
+def test_both_alphabets_of_base64_are_read(encode: object) -> None:
+    """Operators make keys with what they have."""
+    key = bytes([0xFB, 0xFF]) * 16
+    text = encode(key).decode()  # type: ignore[operator] - one of the two functions above
+    assert SecretKey(key).id == SecretKey.from_base64(f" {text}\n").id
+
+
+@pytest.mark.parametrize(
+    "text", ["", "x", "password", base64.b64encode(KEY[:-1]).decode(), base64.b64encode(KEY + b"x").decode(), "é" * 44]
+)
+def test_what_is_no_key_is_refused(text: str) -> None:
+    """A short or misread key is never stretched to fit, and never repeated."""
+    with pytest.raises(SecretKeyError) as refusal:
+        SecretKey.from_base64(text)
+    assert not text or text not in str(refusal.value)
+
+
+def test_a_key_shows_only_its_id() -> None:
+    """Not in print, not by pickling; the id says which key, not what."""
+    key = SecretKey(KEY)
+    assert f"SecretKey(id={key.id!r})" == repr(key)
+    assert 16 == len(key.id)
+    assert key.id != SecretKey(bytes(KEY_BYTES)).id
+    with pytest.raises(TypeError):
+        pickle.dumps(key)
+
+
+def test_a_key_file_is_made_for_its_owner_alone(tmp_path: Path) -> None:
+    """0600 whatever the umask, read back to the same key, and an existing file stays what it is."""
+    path = tmp_path / "key"
+    before = os.umask(0)
+    try:
+        key = generate_key_file(path)
+    finally:
+        os.umask(before)
+    assert 0o600 == stat.S_IMODE(path.stat().st_mode)
+    assert key.id == SecretKey.from_file(path).id
+    content = path.read_bytes()
+    with pytest.raises(FileExistsError):
+        generate_key_file(path)
+    assert content == path.read_bytes()
+    assert key.id != generate_key_file(tmp_path / "other").id
+
+
+@pytest.mark.parametrize("content", [b"", b"\xff" * 32, b"x" * 2_000, b"\0" * 44])
+def test_a_file_that_holds_no_key_is_refused(tmp_path: Path, content: bytes) -> None:
+    """Raw bytes, a long file, an empty one: said plainly."""
+    path = tmp_path / "key"
+    path.write_bytes(content)
+    with pytest.raises(SecretKeyError):
+        SecretKey.from_file(path)

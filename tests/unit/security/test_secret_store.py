@@ -1,0 +1,173 @@
+"""The secret store on a real Postgres: rows that were tampered with, moved or lost their key do not open."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+from uuid import UUID, uuid4
+
+import psycopg
+import psycopg.sql
+import pytest
+
+from domain.errors import ServiceUnavailable
+from security.secrets import KEY_BYTES, SecretKey, SecretStore, SecretUnreadable
+
+pytest_plugins = ["tests.fixtures.postgres"]
+
+Connection = psycopg.AsyncConnection[Any]
+
+KEY, OTHER_KEY = SecretKey(bytes(range(KEY_BYTES))), SecretKey(bytes(KEY_BYTES))
+PROJECT, OTHER_PROJECT = UUID(int=0), UUID(int=1)
+SECRET = b'{"aws-secret-access-key": "canary-5f1d"}'
+
+
+@pytest.fixture
+async def connection(database: str) -> AsyncIterator[Connection]:
+    """A connection to a migrated database of its own."""
+    async with await psycopg.AsyncConnection.connect(database, autocommit=True) as connection:
+        yield connection
+
+
+@pytest.fixture
+def store() -> SecretStore:
+    """The store under the key that is not lost."""
+    return SecretStore(KEY)
+
+
+async def _row(connection: Connection, secret_id: UUID) -> dict[str, Any]:
+    cursor = await connection.execute("select * from icecore.secrets where id = %s", [secret_id])
+    row = await cursor.fetchone()
+    assert row is not None
+    assert cursor.description is not None
+    return {column.name: value for column, value in zip(cursor.description, row, strict=True)}
+
+
+async def test_a_secret_comes_back_as_it_went(connection: Connection, store: SecretStore) -> None:
+    """Any bytes, empty ones too."""
+    for data in (SECRET, b"", bytes(range(256)) * 200):
+        secret_id = await store.put(connection, PROJECT, data)
+        assert data == await store.get(connection, PROJECT, secret_id)
+
+
+async def test_the_table_holds_nothing_readable(connection: Connection, store: SecretStore) -> None:
+    """No column has the secret, equal secrets do not look alike, and the row names its key."""
+    first, second = [await _row(connection, await store.put(connection, PROJECT, SECRET)) for _ in range(2)]
+    assert b"canary" not in repr(first).encode()
+    assert len(SECRET) + 16 == len(first["ciphertext"])
+    assert first["nonce"] != second["nonce"]
+    assert first["ciphertext"] != second["ciphertext"]
+    assert KEY.id == first["key_id"]
+    assert 7 == first["id"].version
+
+
+async def test_another_project_does_not_find_it(connection: Connection, store: SecretStore) -> None:
+    """Neither to read nor to destroy; and it answers as for an id that never was."""
+    secret_id = await store.put(connection, PROJECT, SECRET)
+    unknown = uuid4()
+    with pytest.raises(SecretUnreadable) as foreign:
+        await store.get(connection, OTHER_PROJECT, secret_id)
+    with pytest.raises(SecretUnreadable) as missing:
+        await store.get(connection, OTHER_PROJECT, unknown)
+    assert missing.value.message.replace(str(unknown), str(secret_id)) == foreign.value.message
+    assert not await store.destroy(connection, OTHER_PROJECT, secret_id)
+    assert SECRET == await store.get(connection, PROJECT, secret_id)
+
+
+@pytest.mark.parametrize("column", ["nonce", "ciphertext"])
+async def test_one_flipped_bit_is_noticed(connection: Connection, store: SecretStore, column: str) -> None:
+    """In the first, a middle and the last byte."""
+    secret_id = await store.put(connection, PROJECT, SECRET)
+    good = (await _row(connection, secret_id))[column]
+    for place in (0, len(good) // 2, len(good) - 1):
+        bad = bytearray(good)
+        bad[place] ^= 1
+        await _set(connection, secret_id, column, bytes(bad))
+        with pytest.raises(SecretUnreadable, match="not what was written"):
+            await store.get(connection, PROJECT, secret_id)
+    await _set(connection, secret_id, column, good)
+    assert SECRET == await store.get(connection, PROJECT, secret_id)
+
+
+async def _set(connection: Connection, secret_id: UUID, column: str, value: object) -> None:
+    update = psycopg.sql.SQL("update icecore.secrets set {} = %s where id = %s").format(psycopg.sql.Identifier(column))
+    await connection.execute(update, [value, secret_id])
+
+
+async def test_a_row_in_the_place_of_another_is_noticed(connection: Connection, store: SecretStore) -> None:
+    """Whoever can write the table cannot give one warehouse the credential of another."""
+    mine = await store.put(connection, PROJECT, SECRET)
+    victims = await store.put(connection, PROJECT, b"victim")
+    row = await _row(connection, victims)
+    await connection.execute(
+        "update icecore.secrets set nonce = %s, ciphertext = %s where id = %s", [row["nonce"], row["ciphertext"], mine]
+    )
+    with pytest.raises(SecretUnreadable, match="not what was written"):
+        await store.get(connection, PROJECT, mine)
+
+
+@pytest.mark.parametrize(("column", "value"), [("project_id", OTHER_PROJECT), ("version", 2)])
+async def test_a_row_with_other_marks_is_noticed(connection: Connection, store: SecretStore, column: str, value: object) -> None:
+    """A row moved to another project, or of another version, does not open."""
+    secret_id = await store.put(connection, PROJECT, SECRET)
+    await _set(connection, secret_id, column, value)
+    with pytest.raises(SecretUnreadable, match="not what was written"):
+        await store.get(connection, OTHER_PROJECT if column == "project_id" else PROJECT, secret_id)
+
+
+async def test_the_wrong_key_is_said_to_be_the_wrong_key(connection: Connection, store: SecretStore) -> None:
+    """The operator learns which key is missing; the client hears 503, since nothing was done."""
+    secret_id = await store.put(connection, PROJECT, SECRET)
+    with pytest.raises(SecretUnreadable, match=f"written with key {KEY.id}") as refusal:
+        await SecretStore(OTHER_KEY).get(connection, PROJECT, secret_id)
+    assert isinstance(refusal.value, ServiceUnavailable)
+    assert 503 == refusal.value.status
+
+
+async def test_a_key_that_only_claims_to_be_the_one_does_not_open(connection: Connection, store: SecretStore) -> None:
+    """The negative control of the check above: the id is a hint, the cipher decides."""
+    secret_id = await store.put(connection, PROJECT, SECRET)
+    await _set(connection, secret_id, "key_id", OTHER_KEY.id)
+    with pytest.raises(SecretUnreadable, match="not what was written"):
+        await SecretStore(OTHER_KEY).get(connection, PROJECT, secret_id)
+
+
+async def test_destroyed_is_gone(connection: Connection, store: SecretStore) -> None:
+    """The row stays as a mark, its content does not; a second time there is nothing to do."""
+    secret_id = await store.put(connection, PROJECT, SECRET)
+    assert await store.destroy(connection, PROJECT, secret_id)
+    assert not await store.destroy(connection, PROJECT, secret_id)
+    row = await _row(connection, secret_id)
+    assert (None, None) == (row["nonce"], row["ciphertext"])
+    assert row["destroyed_at"] is not None
+    with pytest.raises(SecretUnreadable, match="destroyed"):
+        await store.get(connection, PROJECT, secret_id)
+
+
+async def test_put_lives_and_dies_with_the_callers_transaction(connection: Connection, store: SecretStore) -> None:
+    """A warehouse that is not created leaves no secret behind."""
+    async with connection.transaction(force_rollback=True):
+        secret_id = await store.put(connection, PROJECT, SECRET)
+        assert SECRET == await store.get(connection, PROJECT, secret_id)
+    with pytest.raises(SecretUnreadable, match="does not exist"):
+        await store.get(connection, PROJECT, secret_id)
+
+
+async def test_rewrap_moves_rows_to_the_new_key(connection: Connection, store: SecretStore) -> None:
+    """While both keys are there everything is read; afterwards the old key may be thrown away."""
+    old = [await store.put(connection, project, SECRET) for project in (PROJECT, OTHER_PROJECT)]
+    destroyed = await store.put(connection, PROJECT, SECRET)
+    await store.destroy(connection, PROJECT, destroyed)
+    both = SecretStore(OTHER_KEY, [KEY])
+    new = await both.put(connection, PROJECT, b"new")
+    assert SECRET == await both.get(connection, PROJECT, old[0])
+    async with connection.transaction():
+        assert 2 == await both.rewrap(connection)
+    assert 0 == await both.rewrap(connection)
+    only_new = SecretStore(OTHER_KEY)
+    assert [SECRET, SECRET, b"new"] == [
+        await only_new.get(connection, PROJECT, old[0]),
+        await only_new.get(connection, OTHER_PROJECT, old[1]),
+        await only_new.get(connection, PROJECT, new),
+    ]
+    assert 2 == (await _row(connection, old[0]))["version"]
+    with pytest.raises(SecretUnreadable, match="written with key"):
+        await store.get(connection, PROJECT, old[0])

@@ -1,0 +1,81 @@
+"""Storage credentials: Lakekeeper's JSON in, nothing out but the encrypted form."""
+
+import traceback
+from typing import Any
+
+import pytest
+
+from domain.errors import BadRequest
+from storage.credentials import StorageCredential, parse_storage_credential
+
+CANARY = "canary-5f1d"
+CREDENTIALS: list[dict[str, Any]] = [
+    {"type": "s3", "credential-type": "access-key", "aws-access-key-id": f"id-{CANARY}", "aws-secret-access-key": CANARY},
+    {
+        "type": "s3",
+        "credential-type": "access-key",
+        "aws-access-key-id": f"id-{CANARY}",
+        "aws-secret-access-key": CANARY,
+        "external-id": CANARY,
+    },
+    {
+        "type": "gcs",
+        "credential-type": "service-account-key",
+        "key": {"client_email": "a@b", "private_key": CANARY, "private_key_id": "1", "token_uri": "https://t", "type": "service_account"},
+    },
+    {"type": "az", "credential-type": "shared-access-key", "key": CANARY},
+    {"type": "az", "credential-type": "client-credentials", "client-id": "c", "tenant-id": "t", "client-secret": CANARY},
+]
+
+
+@pytest.mark.parametrize("json", CREDENTIALS)
+def test_a_credential_survives_the_secret_store(json: dict[str, Any]) -> None:
+    """What was given is what is opened with, after a round through bytes."""
+    credential = parse_storage_credential(json)
+    again = StorageCredential.from_bytes(credential.to_bytes())
+    assert json == again.fields
+    assert credential == again
+    assert hash(credential) == hash(again)
+
+
+@pytest.mark.parametrize("json", CREDENTIALS)
+def test_a_credential_shows_nothing(json: dict[str, Any]) -> None:
+    """Neither printed, nor formatted, nor in a traceback with its containers."""
+    credential = parse_storage_credential(json)
+    for shown in (repr(credential), str(credential), f"{credential}", f"{[credential]!r}", f"{(credential,)}"):
+        assert CANARY not in shown
+        assert "redacted" in shown
+
+
+def test_equal_credentials_in_another_order_are_equal() -> None:
+    """The cache of opened stores goes by it."""
+    json = CREDENTIALS[0]
+    assert parse_storage_credential(json) == parse_storage_credential(dict(reversed(json.items())))
+    assert parse_storage_credential(json) != parse_storage_credential({**json, "aws-secret-access-key": "other"})
+
+
+@pytest.mark.parametrize(
+    ("json", "field"),
+    [
+        (None, "storage-credential"),
+        (CANARY, "storage-credential"),
+        ({"type": CANARY, "credential-type": "access-key"}, "type"),
+        ({"credential-type": "access-key"}, "type"),
+        ({"type": "s3"}, "credential-type"),
+        ({"type": "s3", "credential-type": "aws-system-identity"}, "credential-type"),
+        ({"type": "s3", "credential-type": "access-key", "aws-secret-access-key": CANARY}, "aws-access-key-id"),
+        ({**CREDENTIALS[0], "aws-secret-access-key": [CANARY]}, "aws-secret-access-key"),
+        ({**CREDENTIALS[0], "aws-secret-access-key": ""}, "aws-secret-access-key"),
+        ({**CREDENTIALS[0], "session-token": CANARY}, "session-token"),
+        ({**CREDENTIALS[2], "key": CANARY}, "key"),
+        ({**CREDENTIALS[2], "key": {"private_key": CANARY}}, "key.client_email"),
+        ({**CREDENTIALS[3], "key": CANARY * 7_000}, "longer"),
+        ({**CREDENTIALS[4], "client-secret": None}, "client-secret"),
+    ],
+)
+def test_a_refusal_names_the_field_and_never_the_value(json: Any, field: str) -> None:
+    """The message goes to a client and to the log."""
+    with pytest.raises(BadRequest) as refusal:
+        parse_storage_credential(json)
+    assert field in refusal.value.message
+    assert CANARY not in "".join(traceback.format_exception_only(refusal.value))

@@ -1,0 +1,181 @@
+"""Locations: their text, their equality, and comparison by whole segments, as Hypothesis properties."""
+
+import string
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from domain.errors import BadRequest
+from storage.locations import KINDS, LOCATION_BYTES_MAX, StorageLocation
+
+REFUSED = set("*?${}'\"\\`<>#%/")
+
+AUTHORITIES = {
+    "file": st.just(""),
+    "s3": st.sampled_from(["bucket", "bucket2", "a.b", "x-y"]),
+    "gs": st.sampled_from(["bucket", "a_b"]),
+    "abfs": st.sampled_from(["fs@account.dfs.core.windows.net", "fs@account.blob.core.windows.net", "fs2@account.dfs.core.windows.net"]),
+}
+
+
+def _wild_segment() -> st.SearchStrategy[str]:
+    categories = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp", "Mn", "Mc", "Me")
+    alphabet = st.characters(exclude_categories=categories, exclude_characters=sorted(REFUSED)).filter(_is_nfc)
+    return st.text(alphabet, min_size=1, max_size=8).filter(lambda segment: segment not in (".", "..") and _is_nfc(segment))
+
+
+def _is_nfc(text: str) -> bool:
+    return unicodedata.is_normalized("NFC", text)
+
+
+# Few short names, so that drawn locations often are, contain or nearly contain each other.
+NEAR_SEGMENTS = st.sampled_from(["a", "ab", "b", "a b", "a=1", "A"])
+
+
+@st.composite
+def texts(draw: st.DrawFn, segments: st.SearchStrategy[str] = NEAR_SEGMENTS) -> str:
+    scheme = draw(st.sampled_from(sorted(KINDS)))
+    authority = draw(AUTHORITIES[KINDS[scheme]])
+    path = "/".join(draw(st.lists(segments, min_size=1, max_size=5)))
+    slashes = draw(st.sampled_from([":/", ":///"])) if scheme == "file" else f"://{authority}/"
+    return f"{scheme}{slashes}{path}{draw(st.sampled_from(['', '/']))}"
+
+
+def locations() -> st.SearchStrategy[StorageLocation]:
+    return texts().map(StorageLocation.parse)
+
+
+@given(texts(_wild_segment()) | texts())
+def test_text_and_location_are_one_to_one(text: str) -> None:
+    """Parsing what a location says gives that location and that text again; only slashes the rules name have changed."""
+    location = StorageLocation.parse(text)
+    assert location == StorageLocation.parse(str(location))
+    assert str(location) == str(StorageLocation.parse(str(location)))
+    assert text.removesuffix("/") == location.spelled
+    assert str(location) in (location.spelled, location.spelled.replace("file:/", "file:///", 1))
+
+
+@given(st.text() | st.text(alphabet=string.printable) | texts(st.text(max_size=6)))
+def test_any_text_is_parsed_or_refused(text: str) -> None:
+    """No text whatever gives another error, and none is repaired."""
+    outcome = _parsed_or_refused(text)
+    if isinstance(outcome, str):
+        assert outcome.startswith("Invalid location: ")
+        assert outcome.isprintable()
+        return
+    assert outcome.spelled in (text, text.removesuffix("/"))
+    assert not REFUSED & set("".join(outcome.segments))
+    assert not {"", ".", ".."} & set(outcome.segments)
+
+
+def _parsed_or_refused(text: str) -> StorageLocation | str:
+    try:
+        return StorageLocation.parse(text)
+    except BadRequest as refusal:
+        return refusal.message
+
+
+@given(locations(), locations())
+def test_overlap_is_symmetric_and_is_containment_one_way_or_the_other(one: StorageLocation, other: StorageLocation) -> None:
+    """Order does not matter, and every location overlaps itself."""
+    assert one.overlaps(other) == other.overlaps(one)
+    assert one.overlaps(other) == (one.contains(other) or other.contains(one))
+    assert one.overlaps(one)
+    assert (one.contains(other) and other.contains(one)) == (one == other)
+    assert one != other or hash(one) == hash(other)
+
+
+@given(locations(), locations())
+def test_containment_is_by_whole_segments(one: StorageLocation, other: StorageLocation) -> None:
+    """What the key prefix says is what the segments say, kind and authority given."""
+    same_store = KINDS[one.scheme] == KINDS[other.scheme] and _store(one) == _store(other)
+    expected = same_store and other.segments[: len(one.segments)] == one.segments
+    assert expected == one.contains(other)
+    assert expected == other.claim_key("x").startswith(one.claim_key("x"))
+
+
+def _store(location: StorageLocation) -> str:
+    return location.authority.replace(".blob.", ".dfs.")
+
+
+@given(locations(), locations(), st.sampled_from(["s3", "s3@host:9000"]), st.sampled_from(["s3", "s3@host:9000"]))
+def test_claim_keys_of_two_stores_never_meet(one: StorageLocation, other: StorageLocation, first: str, second: str) -> None:
+    """Buckets of one name at two endpoints are two places; at one endpoint they are one."""
+    begins = other.claim_key(second).startswith(one.claim_key(first))
+    assert (first == second and one.contains(other)) == begins
+
+
+@given(locations(), st.lists(NEAR_SEGMENTS, min_size=1, max_size=3))
+def test_a_child_is_what_its_text_parses_to(location: StorageLocation, segments: list[str]) -> None:
+    """Built or parsed, the place is the same, spelling included."""
+    child = location.child(*segments)
+    parsed = StorageLocation.parse(str(child))
+    assert parsed == child
+    assert location.contains(child)
+    assert not child.contains(location)
+    assert tuple(segments) == child.below(location)
+    assert f"{location.spelled}/{'/'.join(segments)}" == child.spelled
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("file:/x/y", "file:///x/y"),
+        ("file:/x/y/", "file:/x/y"),
+        ("s3://b/x", "s3a://b/x"),
+        ("s3://b/x", "s3n://b/x"),
+        ("abfss://f@a.dfs.core.windows.net/x", "abfs://f@a.dfs.core.windows.net/x"),
+        ("abfss://f@a.dfs.core.windows.net/x", "wasbs://f@a.blob.core.windows.net/x"),
+    ],
+)
+def test_spellings_of_one_place_are_equal(one: str, other: str) -> None:
+    """Aliases and slashes do not make two places; each keeps its own spelling for documents."""
+    assert StorageLocation.parse(one) == StorageLocation.parse(other)
+    assert StorageLocation.parse(one).claim_key("i") == StorageLocation.parse(other).claim_key("i")
+    assert one.removesuffix("/") == StorageLocation.parse(one).spelled
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("s3://b/x", "s3://b/X"),
+        ("s3://b/x", "gs://b/x"),
+        ("s3://b/x", "s3://b/x "),
+        ("s3://b/t1", "s3://b/t10"),
+        ("abfss://f@a.dfs.core.windows.net/x", "abfss://f@a.dfs.core.chinacloudapi.cn/x"),
+    ],
+)
+def test_different_places_do_not_meet(one: str, other: str) -> None:
+    """Case, spaces and neighbours with a common beginning are other places."""
+    assert not StorageLocation.parse(one).overlaps(StorageLocation.parse(other))
+
+
+@pytest.mark.parametrize("segment", ["", ".", "..", "a/b", "/"])
+def test_a_child_is_one_name(segment: str) -> None:
+    """Our own code cannot climb either."""
+    with pytest.raises(BadRequest):
+        StorageLocation.parse("s3://b/x").child("ok", segment)
+
+
+def test_the_length_limit_counts_bytes() -> None:
+    """Exactly the limit passes, one more does not; characters of two bytes count twice."""
+    StorageLocation.parse("s3://b/" + "é" * (LOCATION_BYTES_MAX // 2))
+    with pytest.raises(BadRequest, match="longer than 1024 bytes"):
+        StorageLocation.parse("s3://b/" + "é" * (LOCATION_BYTES_MAX // 2) + "e")
+
+
+@pytest.mark.parametrize("text", ["file:/srv/100% {old} 'wh'/e\u0301", "s3://b/$x*"])
+def test_a_base_may_hold_what_is_there_already(text: str) -> None:
+    """An operator's folder has its name; the rules bind what comes below."""
+    assert text == StorageLocation.parse_base(text, what="directory").spelled
+
+
+@pytest.mark.parametrize(
+    "text", ["file:/srv/a?b", "file:/srv/a#b", "file:/srv/../etc", "file:/srv//x", "file:/srv/\u202e", "file:/" + "x" * 1024]
+)
+def test_a_base_is_not_lawless(text: str) -> None:
+    """Traversal, hidden characters, and what cuts a URI short are refused even of an operator."""
+    with pytest.raises(BadRequest, match="Invalid directory"):
+        StorageLocation.parse_base(text, what="directory")

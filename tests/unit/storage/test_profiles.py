@@ -1,0 +1,243 @@
+"""Storage profiles: what their JSON may say, where they let clients go, what engines hear of them."""
+
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from domain.errors import BadRequest
+from storage.locations import StorageLocation
+from storage.profiles import parse_storage_profile
+
+ID = UUID("0198c0de-0000-7000-8000-000000000001")
+LOCAL = {"type": "local", "directory": "/data/wh"}
+S3 = {"type": "s3", "bucket": "bucket", "key-prefix": "wh", "region": "eu-central-1"}
+GCS = {"type": "gcs", "bucket": "bucket", "key-prefix": "wh"}
+ADLS = {"type": "adls", "account-name": "account", "filesystem": "files", "key-prefix": "wh"}
+
+
+@pytest.mark.parametrize("json", [LOCAL, S3, GCS, ADLS])
+def test_a_profile_is_what_its_json_says(json: dict[str, Any]) -> None:
+    """Written out, defaults filled in, it parses to the same profile; what was given is kept."""
+    profile = parse_storage_profile(json)
+    assert json.items() <= profile.to_json().items()
+    again = parse_storage_profile(profile.to_json())
+    assert profile == again
+    assert hash(profile) == hash(again)
+    assert [] == profile.to_json()["allowed-locations"]
+
+
+@pytest.mark.parametrize(
+    ("json", "base"),
+    [
+        (LOCAL, "file:///data/wh"),
+        ({**LOCAL, "directory": "/data/it's 100% é/"}, "file:///data/it's 100% é"),
+        (S3, "s3://bucket/wh"),
+        ({**S3, "key-prefix": "/a/b/"}, "s3://bucket/a/b"),
+        ({**S3, "key-prefix": None}, "s3://bucket"),
+        (GCS, "gs://bucket/wh"),
+        (ADLS, "abfss://files@account.dfs.core.windows.net/wh"),
+        ({**ADLS, "type": "azdls", "host": "dfs.core.chinacloudapi.cn"}, "abfss://files@account.dfs.core.chinacloudapi.cn/wh"),
+    ],
+)
+def test_the_base_of_a_profile(json: dict[str, Any], base: str) -> None:
+    """Every kind has one folder its warehouse lives in, and a table's place there is its id and nothing else."""
+    profile = parse_storage_profile(json)
+    assert base == str(profile.base)
+    assert f"{base}/{ID}" == str(profile.default_table_location(ID))
+    assert profile.default_table_location(ID) == profile.permit(f"{base}/{ID}")
+
+
+@pytest.mark.parametrize(
+    ("json", "field"),
+    [
+        (None, "storage-profile"),
+        ([], "storage-profile"),
+        ({}, "type"),
+        ({"type": "hdfs"}, "type"),
+        ({"type": 1}, "type"),
+        ({"type": "local"}, "directory"),
+        ({**LOCAL, "directory": "relative"}, "directory"),
+        ({**LOCAL, "directory": ""}, "directory"),
+        ({**LOCAL, "directory": "/"}, "directory"),
+        ({**LOCAL, "directory": "//"}, "directory"),
+        ({**LOCAL, "directory": "/data/../etc"}, "directory"),
+        ({**LOCAL, "directory": "/data/a#b"}, "directory"),
+        ({**LOCAL, "directory": "/data\x00"}, "directory"),
+        ({**LOCAL, "bucket": "bucket"}, "'bucket'"),
+        ({**LOCAL, "allowed-locations": "file:/x"}, "allowed-locations"),
+        ({**LOCAL, "allowed-locations": [1]}, "allowed-locations"),
+        ({**LOCAL, "allowed-locations": ["/x"]}, "allowed-locations"),
+        ({**LOCAL, "allowed-locations": ["file:/"]}, "allowed-locations"),
+        ({**LOCAL, "allowed-locations": ["s3://bucket/x"]}, "allowed-locations"),
+        ({**LOCAL, "allowed-locations": ["file:/x"] * 101}, "allowed-locations"),
+        ({**S3, "bucket": "ab"}, "bucket"),
+        ({**S3, "bucket": "Bucket"}, "bucket"),
+        ({**S3, "bucket": "b" * 64}, "bucket"),
+        ({**S3, "bucket": "bucket/x"}, "bucket"),
+        ({**S3, "bucket": "bucket."}, "bucket"),
+        ({**S3, "region": None}, "region"),
+        ({**S3, "region": ""}, "region"),
+        ({**S3, "key-prefix": "a/../b"}, "key-prefix"),
+        ({**S3, "key-prefix": "a//b"}, "key-prefix"),
+        ({**S3, "key-prefix": 7}, "key-prefix"),
+        ({**S3, "endpoint": "minio:9000"}, "endpoint"),
+        ({**S3, "endpoint": "ftp://minio"}, "endpoint"),
+        ({**S3, "endpoint": "http://user:password@minio"}, "endpoint"),
+        ({**S3, "endpoint": "http://minio:99999"}, "endpoint"),
+        ({**S3, "endpoint": "http://minio?x=1"}, "endpoint"),
+        ({**S3, "endpoint": "http://minio\r\nX: y"}, "endpoint"),
+        ({**S3, "sts-endpoint": "minio"}, "sts-endpoint"),
+        ({**S3, "flavor": "minio"}, "flavor"),
+        ({**S3, "path-style-access": "true"}, "path-style-access"),
+        ({**S3, "sts-enabled": True}, "sts-enabled"),
+        ({**S3, "sts-token-validity-seconds": 10}, "sts-token-validity-seconds"),
+        ({**S3, "sts-token-validity-seconds": True}, "sts-token-validity-seconds"),
+        ({**S3, "sts-session-tags": {"a": 1}}, "sts-session-tags"),
+        ({**S3, "remote-signing-url-style": "x"}, "remote-signing-url-style"),
+        ({**S3, "storage-layout": {"type": "table-only"}}, "storage-layout"),
+        ({**S3, "access-key": "x"}, "'access-key'"),
+        ({**S3, "allowed-locations": ["gs://bucket/x"]}, "allowed-locations"),
+        ({**GCS, "bucket": "x"}, "bucket"),
+        ({**GCS, "region": "x"}, "'region'"),
+        ({**ADLS, "account-name": "An-Account"}, "account-name"),
+        ({**ADLS, "filesystem": "a--", "host": "x"}, "filesystem"),
+        ({**ADLS, "host": "127.0.0.1:80/x"}, "host"),
+        ({**ADLS, "authority-host": "login"}, "authority-host"),
+    ],
+)
+def test_a_wrong_field_is_named(json: Any, field: str) -> None:
+    """The refusal is a 400 that says which field."""
+    with pytest.raises(BadRequest) as refusal:
+        parse_storage_profile(json)
+    assert field in refusal.value.message
+
+
+def test_the_whole_of_lakekeepers_s3_profile_is_kept() -> None:
+    """No field of the peer's JSON is dropped or renamed."""
+    json = {
+        "type": "s3",
+        "bucket": "bucket",
+        "key-prefix": "a/b",
+        "region": "eu-central-1",
+        "endpoint": "https://minio.example:9000",
+        "sts-endpoint": "https://sts.example",
+        "flavor": "s3-compat",
+        "path-style-access": True,
+        "sts-enabled": True,
+        "remote-signing-enabled": False,
+        "remote-signing-url-style": "path",
+        "assume-role-arn": "arn:aws:iam::1:role/a",
+        "sts-role-arn": "arn:aws:iam::1:role/b",
+        "sts-token-validity-seconds": 1800,
+        "sts-session-tags": {"team": "x"},
+        "allow-alternative-protocols": True,
+        "push-s3-delete-disabled": False,
+        "aws-kms-key-arn": "arn:aws:kms:eu-central-1:1:key/x",
+        "legacy-md5-behavior": True,
+        "storage-layout": {"type": "default"},
+        "allowed-locations": ["s3a://other/x"],
+    }
+    assert json == parse_storage_profile(json).to_json()
+
+
+def test_allowed_locations_let_in_themselves_and_below() -> None:
+    """The base lets in only what is strictly below it: a table may not take the whole warehouse."""
+    profile = parse_storage_profile({**LOCAL, "allowed-locations": ["file:/scratch", "file:///im ports/$x/"]})
+    for text in ("file:/scratch", "file:/scratch/ns/t", "file:/im ports/$x/t", "file:///data/wh/t/"):
+        assert StorageLocation.parse_structure(text, what="t") == profile.permit(text)
+    for text in ("file:/data/wh", "file:/scratch2", "file:/im ports", "file:/im ports/$y/t"):
+        with pytest.raises(BadRequest, match="must lie below"):
+            profile.permit(text)
+    with pytest.raises(BadRequest, match="none of"):
+        profile.permit("file:/im ports/$x/$t")
+
+
+def test_the_base_as_an_allowed_location_may_be_named_itself() -> None:
+    """Who lists the base says so on purpose."""
+    profile = parse_storage_profile({**LOCAL, "allowed-locations": ["file:/data/wh"]})
+    assert profile.base == profile.permit("file:/data/wh")
+
+
+def test_the_limit_counts_below_the_base() -> None:
+    """A long base takes nothing from what clients may write below it."""
+    profile = parse_storage_profile({**S3, "key-prefix": "p" * 900})
+    profile.permit(f"{profile.base}/{'x' * 1024}")
+    with pytest.raises(BadRequest, match="longer than"):
+        profile.permit(f"{profile.base}/{'x' * 1025}")
+
+
+def test_a_location_keeps_the_clients_spelling() -> None:
+    """`file:/x` goes into the document as it came, and is still the same place as `file:///x`."""
+    profile = parse_storage_profile(LOCAL)
+    location = profile.permit("file:/data/wh/ns/t/")
+    assert "file:/data/wh/ns/t" == location.spelled
+    assert "file:///data/wh/ns/t" == str(location)
+
+
+@pytest.mark.parametrize(
+    ("json", "text"),
+    [
+        (S3, "s3a://bucket/wh/t"),
+        (S3, "s3n://bucket/wh/t"),
+        (ADLS, "wasbs://files@account.blob.core.windows.net/wh/t"),
+        (ADLS, "abfs://files@account.dfs.core.windows.net/wh/t"),
+    ],
+)
+def test_aliases_need_permission(json: dict[str, Any], text: str) -> None:
+    """Other spellings of the scheme are the profile's to allow, as with Lakekeeper."""
+    with pytest.raises(BadRequest, match="allow-alternative-protocols"):
+        parse_storage_profile(json).permit(text)
+    allowing = parse_storage_profile({**json, "allow-alternative-protocols": True})
+    assert allowing.base.child("t") == allowing.permit(text)
+
+
+def test_the_refusal_names_the_field() -> None:
+    """The caller says what the text was."""
+    with pytest.raises(BadRequest, match=r"^Invalid write\.data\.path: "):
+        parse_storage_profile(LOCAL).permit("file:/x", field="write.data.path")
+
+
+@pytest.mark.parametrize(
+    ("json", "identity"),
+    [
+        (LOCAL, "local"),
+        (S3, "s3"),
+        ({**S3, "region": "us-east-1"}, "s3"),
+        ({**S3, "endpoint": "https://s3.eu-central-1.amazonaws.com"}, "s3"),
+        ({**S3, "endpoint": "https://s3.cn-north-1.amazonaws.com.cn/"}, "s3"),
+        ({**S3, "endpoint": "http://minio:9000"}, "s3@minio:9000"),
+        ({**S3, "endpoint": "http://MINIO:9000/"}, "s3@minio:9000"),
+        ({**S3, "endpoint": "https://minio"}, "s3@minio:443"),
+        ({**S3, "endpoint": "http://minio./x"}, "s3@minio:80/x"),
+        ({**S3, "endpoint": "https://s3.amazonaws.com.evil.example"}, "s3@s3.amazonaws.com.evil.example:443"),
+        (GCS, "gcs"),
+        (ADLS, "adls"),
+    ],
+)
+def test_the_identity_of_a_store(json: dict[str, Any], identity: str) -> None:
+    """Equal for spellings of one store, different for stores that may hold buckets of the same name."""
+    profile = parse_storage_profile(json)
+    assert identity == profile.storage_identity
+    assert profile.base.child("t").claim_key(identity).startswith(f"{identity}|")
+
+
+def test_engines_hear_where_the_store_is_and_no_credential() -> None:
+    """`config` of loadTable: endpoint, region and addressing under the names engines read; nothing for local files."""
+    json = {**S3, "endpoint": "http://minio:9000", "path-style-access": True, "aws-kms-key-arn": "arn:k"}
+    assert {
+        "client.region": "eu-central-1",
+        "s3.region": "eu-central-1",
+        "s3.endpoint": "http://minio:9000",
+        "s3.path-style-access": "true",
+        "s3.sse.type": "kms",
+        "s3.sse.key": "arn:k",
+    } == parse_storage_profile(json).client_config()
+    assert "false" == parse_storage_profile(S3).client_config()["s3.path-style-access"]
+    for other in (LOCAL, GCS, ADLS):
+        assert {} == parse_storage_profile(other).client_config()
+
+
+def test_only_local_warehouses_look_for_missing_files() -> None:
+    """A look costs microseconds there, a request elsewhere."""
+    assert [True, False, False, False] == [parse_storage_profile(json).missing_file_check for json in (LOCAL, S3, GCS, ADLS)]

@@ -32,7 +32,11 @@ from migrations.named_sql import named_sql
 START_SECONDS_MAX = 300
 """Crash recovery after a power cut may replay max_wal_size of log before connections are taken."""
 STOP_SECONDS_MAX = 120
+LEFTOVER_SECONDS_MAX = 30
+"""Children of a killed server notice its end within seconds."""
 LOCK_SECONDS_MAX = START_SECONDS_MAX + STOP_SECONDS_MAX
+
+_log: structlog.stdlib.BoundLogger = structlog.get_logger("icecore.embedded_postgres")
 
 DATABASE = "icecore"
 _PORT = 5432  # No port is opened: it names the socket, .s.PGSQL.5432.
@@ -70,7 +74,7 @@ log_error_verbosity = terse
 
 @dataclass(frozen=True, slots=True)
 class _Postmaster:
-    """What postmaster.pid says: the process, and where its socket is."""
+    """What a lock file says: the process, and where its socket is."""
 
     process_id: int
     socket_directory: str
@@ -181,7 +185,7 @@ class _Cluster:
         """The server that works on this cluster, once it answers; None if there is none."""
         deadline = time.monotonic() + START_SECONDS_MAX
         while True:
-            found = _read_postmaster_file(self.place.data)
+            found = _read_lock_file(self.place.data / "postmaster.pid")
             if found is None or not _is_postgres(found.process_id, self.place.data):
                 return None
             if found.socket_directory and _answers(_dsn(found.socket_directory, "postgres")):
@@ -191,11 +195,12 @@ class _Cluster:
             time.sleep(0.05)
 
     def _start(self) -> _Postmaster:
-        self._remove_stale_postmaster_file()
+        self._remove_stale_lock_files()
         self.place.make_socket_directory(self.account)
         options = f"-c unix_socket_directories={shlex.quote(str(self.place.socket))} -c port={_PORT}"
-        deadline = time.monotonic() + START_SECONDS_MAX
+        deadline = time.monotonic() + LEFTOVER_SECONDS_MAX
         while True:
+            (self.place.data / "start.log").unlink(missing_ok=True)
             started = self._run(
                 "pg_ctl", "start", "-D", str(self.place.data), "-w", "-t", str(START_SECONDS_MAX),
                 "-l", str(self.place.data / "start.log"), "-o", options,
@@ -203,19 +208,28 @@ class _Cluster:
             running = self._running()
             if running is not None:
                 return running
-            # After kill -9 of a server its children may hold the shared memory for a moment more.
-            log = (self.place.data / "start.log").read_text(errors="replace")
-            if "still in use" not in log.rsplit("starting", 1)[-1] or time.monotonic() > deadline:
-                raise EmbeddedPostgresError(f"Postgres did not start in {self.place.data}: {_last_words(started)} {log[-800:].strip()}")
-            (self.place.data / "start.log").unlink()
+            # After kill -9 of a server its children hold the shared memory for a moment more.
+            log = self._end_of_log()
+            if "shared memory block" not in log or time.monotonic() > deadline:
+                raise EmbeddedPostgresError(f"Postgres did not start in {self.place.data}: {_last_words(started)} {log}")
             time.sleep(0.2)
 
-    def _remove_stale_postmaster_file(self) -> None:
-        """Postgres trusts any live process of its own account that has the pid; after a reboot that may be anybody."""
-        found = _read_postmaster_file(self.place.data)
-        if found is not None and not _is_postgres(found.process_id, self.place.data):
-            structlog.get_logger().info("stale pid file of the embedded Postgres removed", process_id=found.process_id)
-            (self.place.data / "postmaster.pid").unlink(missing_ok=True)
+    def _end_of_log(self) -> str:
+        """The last lines the server wrote, before its log collector and after."""
+        files = [self.place.data / "start.log", *(self.place.data / "log").glob("*.log")]
+        newest = sorted((file for file in files if file.exists()), key=lambda file: file.stat().st_mtime)
+        return "\n".join(file.read_text(errors="replace")[-400:].strip() for file in newest[-2:])
+
+    def _remove_stale_lock_files(self) -> None:
+        """Postgres believes any live process of its account, zombies too, that has the pid; after a reboot that may be anybody.
+
+        A file whose process is gone is left to Postgres, which knows more: that children of it may still be at work.
+        """
+        for file in (self.place.data / "postmaster.pid", self.place.socket / f".s.PGSQL.{_PORT}.lock"):
+            found = _read_lock_file(file)
+            if found is not None and _is_alive(found.process_id) and not _is_postgres(found.process_id, self.place.data):
+                _log.info("stale lock file of the embedded Postgres removed", file=file.name, process_id=found.process_id)
+                file.unlink(missing_ok=True)
 
     def _run(self, program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
         return self.account.run([str(self.binaries / program), *arguments], seconds_max=START_SECONDS_MAX + 10)
@@ -240,15 +254,25 @@ def _create_database(dsn: str) -> None:
             connection.execute(blocks["create_database"])
 
 
-def _read_postmaster_file(data: Path) -> _Postmaster | None:
-    """postmaster.pid: the process on its first line, the socket's folder on the fifth (empty while the server starts)."""
+def _read_lock_file(file: Path) -> _Postmaster | None:
+    """A lock file of Postgres: the process on its first line, the socket's folder on the fifth (empty while the server starts)."""
     try:
-        lines = (data / "postmaster.pid").read_text(encoding="utf-8").splitlines()
+        lines = file.read_text(encoding="utf-8").splitlines()
     except FileNotFoundError:
         return None
     if not lines or not lines[0].strip().isdigit():
         return None
     return _Postmaster(int(lines[0]), lines[4].strip() if len(lines) > 4 else "")
+
+
+def _is_alive(process_id: int) -> bool:
+    try:
+        os.kill(process_id, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
 
 
 def _is_postgres(process_id: int, data: Path) -> bool:

@@ -21,7 +21,7 @@ async def run_server(settings: Settings, listening: socket.socket, *, ready: Cal
 
     ready -- called once, when requests are answered.
     """
-    async with open_catalog(settings) as catalog:
+    async with open_catalog(settings, jobs=True) as catalog:
         runner = build_runner(catalog.app)
         await runner.setup()
         try:

@@ -10,8 +10,6 @@ import pytest
 from icecore.server_check import UnfitServerError, check_server
 from migrations.apply import Migration, MigrationError, apply_migrations, load_migrations, pending_migrations
 
-pytest_plugins = ["tests.fixtures.postgres"]
-
 
 def migration(number: int, text: str, checksum: str = "c") -> Migration:
     return Migration(number, f"step_{number}", checksum, text)

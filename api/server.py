@@ -74,7 +74,7 @@ def build_app(catalog: Catalog, operations: Iterable[Operation] = OPERATIONS) ->
     app[REFUSALS] = Counter()
     app[ROUTES] = Routes(operations)
     for base in _BASES:
-        app.router.add_route("*", base + "{address:.*}", _serve_iceberg, expect_handler=_accept_expectation)
+        app.router.add_route("*", base + "{address:(?s:.*)}", _serve_iceberg, expect_handler=_accept_expectation)
     app.router.add_get("/health", _health)
     return app
 

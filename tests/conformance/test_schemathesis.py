@@ -13,6 +13,9 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from schemathesis import GenerationMode
 
+from tests.fixtures.catalog import CatalogServer
+from tests.fixtures.shared_catalog import shared_catalog
+
 DOCUMENT = Path(__file__).parent / "openapi" / "rest-catalog-open-api.yaml"
 WAREHOUSE = "demo"
 NAMESPACE, TABLE, VIEW = "schemathesis", "orders", "recent_orders"
@@ -53,17 +56,23 @@ def cases_sent() -> Iterator[Counter[str]]:
     assert not {operation: count for operation, count in sent.items() if count < CASES_PER_OPERATION_MIN}
 
 
+@pytest.fixture(scope="module")
+def server(admin_dsn: str, template_database: str) -> Iterator[CatalogServer]:
+    with shared_catalog(admin_dsn, template_database) as shared:
+        yield shared
+
+
 @pytest.fixture
-def populated(catalog_server: str) -> str:
+def populated(server: CatalogServer) -> str:
     """The server, with a namespace, a table and a view, so that requests get past 404."""
-    base = f"{catalog_server}/v1/{WAREHOUSE}"
+    base = f"{server.url}/catalog/v1/{WAREHOUSE}"
     for address, body in (
         (f"{base}/namespaces", {"namespace": [NAMESPACE]}),
         (f"{base}/namespaces/{NAMESPACE}/tables", {"name": TABLE, "schema": SCHEMA}),
         (f"{base}/namespaces/{NAMESPACE}/views", {"name": VIEW, "schema": SCHEMA, "view-version": VIEW_VERSION, "properties": {}}),
     ):
         assert requests.post(address, json=body, timeout=30).status_code in (200, 409)
-    return catalog_server
+    return f"{server.url}/catalog"
 
 
 def aimed(case: Any, draw: Any) -> Any:

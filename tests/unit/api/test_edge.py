@@ -71,7 +71,7 @@ async def healthy() -> dict[str, Any]:
 
 @pytest_asyncio.fixture
 async def app() -> web.Application:
-    return build_app(SimpleNamespace(write=None, reads=None, limits=LIMITS, health=healthy), OPERATIONS)  # type: ignore[arg-type]
+    return build_app(SimpleNamespace(write=None, reads=None, limits=LIMITS, health=healthy), OPERATIONS)
 
 
 @pytest_asyncio.fixture

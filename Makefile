@@ -1,0 +1,50 @@
+# Everything a newcomer calls. Each target sets up what it needs; Python >= 3.11, make and a package registry are enough.
+#   make run        the catalog on http://127.0.0.1:8181/catalog, data in .icecore/
+#   make check      the inner loop: lint, types, unit and property tests
+#   make test       everything, about 12 minutes on 2 cores; ICECORE_LONG=1 or `make test-long` for the long forms
+.DEFAULT_GOAL := help
+.PHONY: help setup run check test test-long demo bench lock clean
+
+BOOT_PYTHON ?= python3
+PYTHON := .venv/bin/python
+
+# Quick ones first, so that what is broken is said early.
+QUICK_TESTS := tests/tidy tests/unit tests/property
+OTHER_TESTS := tests/contract tests/integration tests/conformance tests/acceptance
+
+help:
+	@sed -n 's/^#   //p' Makefile
+
+setup:
+	@$(BOOT_PYTHON) -m requirements.environment .venv requirements/dev.lock --project
+
+run: setup
+	@exec .venv/bin/icecore serve
+
+check: setup
+	$(PYTHON) -m ruff check .
+	$(PYTHON) -m mypy
+	$(PYTHON) -m pytest -q $(QUICK_TESTS)
+
+# The tools for the later parts are fetched while the quick parts run; who needs one waits for it, and says so if it cannot be had.
+test: setup
+	@mkdir -p .cache
+	@$(PYTHON) -m tests.servers.prepare > .cache/prepare.log 2>&1 &
+	$(PYTHON) -m ruff check .
+	$(PYTHON) -m mypy
+	$(PYTHON) -m pytest $(QUICK_TESTS) $(OTHER_TESTS)
+
+test-long:
+	@ICECORE_LONG=1 $(MAKE) test
+
+demo: setup
+	@$(PYTHON) -m demo
+
+bench: setup
+	@$(PYTHON) -m benchmarks
+
+lock: setup
+	@$(BOOT_PYTHON) -m requirements.relock
+
+clean:
+	rm -rf .cache .tools .venv .icecore

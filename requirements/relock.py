@@ -1,0 +1,40 @@
+"""Writes every lock file anew from its `.in` file (and `dev.lock` from pyproject.toml): versions for all platforms, with hashes, without the registry's name."""
+
+import subprocess
+from pathlib import Path
+
+from requirements.environment import REQUIREMENTS, ROOT, uv, uv_environment
+
+OPTIONS = ["--quiet", "--universal", "--python-version", "3.11", "--generate-hashes", "--no-emit-index-url", "--no-annotate", "--no-header"]
+# The development environment holds every optional part except Spark, which has environments of its own: two versions side by side.
+DEVELOPMENT = [
+    "--extra",
+    "embedded",
+    "--extra",
+    "pyiceberg",
+    "--extra",
+    "nats",
+    "--extra",
+    "kafka",
+    "--extra",
+    "aws",
+    "--extra",
+    "oidc",
+    "--group",
+    "dev",
+]
+
+
+def relock(output: Path, *sources: str) -> None:
+    command = [str(uv()), "pip", "compile", *OPTIONS, "--output-file", str(output), *sources]
+    subprocess.run(command, check=True, cwd=ROOT, env=uv_environment(), stdout=subprocess.DEVNULL)
+
+
+def main() -> None:
+    relock(REQUIREMENTS / "dev.lock", "pyproject.toml", *DEVELOPMENT)
+    for source in sorted(REQUIREMENTS.glob("*.in")):
+        relock(source.with_suffix(".lock"), str(source.relative_to(ROOT)))
+
+
+if __name__ == "__main__":
+    main()

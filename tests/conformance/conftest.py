@@ -1,0 +1,29 @@
+"""The catalog the ecosystem's suites are pointed at: ours, freshly started, or the one that ICECORE_CONFORMANCE_URI names."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.conformance.target import Target
+from tests.servers.icecore import icecore, open_directory
+
+FOREIGN_URI = os.environ.get("ICECORE_CONFORMANCE_URI")
+
+
+@pytest.fixture(scope="module")
+def scratch() -> Iterator[Path]:
+    """An empty folder for one suite, on a path every account may pass."""
+    with open_directory() as directory:
+        yield directory
+
+
+@pytest.fixture(scope="module")
+def target(scratch: Path) -> Iterator[Target]:
+    """An empty catalog for one suite. A foreign one must have been started empty by whoever named it."""
+    if FOREIGN_URI:
+        yield Target(FOREIGN_URI, None)
+        return
+    with icecore(scratch / "data") as server:
+        yield Target(server.catalog_uri, server)

@@ -1,0 +1,34 @@
+"""What a suite is pointed at."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.servers.icecore import Icecore
+from tests.servers.moto import S3
+
+
+@dataclass(frozen=True)
+class Target:
+    """A catalog that is up: its address, and our server behind it unless it is a foreign one."""
+
+    uri: str
+    server: Icecore | None
+
+    def add_local_warehouse(self, name: str, directory: Path, allowed_locations: tuple[str, ...] = ()) -> None:
+        """A warehouse on an empty local folder; a foreign catalog takes any name."""
+        directory.mkdir()
+        if self.server:
+            profile = {"type": "local", "directory": str(directory), "allowed-locations": list(allowed_locations)}
+            self.server.create_warehouse(name, profile)
+
+    def add_s3_warehouse(self, name: str, s3: S3) -> None:
+        if self.server:
+            self.server.create_warehouse(name, s3.storage_profile, s3.storage_credential)
+
+    def check_against_log(self) -> None:
+        """Our log and read models agree before and after a rebuild; a foreign catalog has neither."""
+        if self.server is None:
+            pytest.skip("ICECORE_CONFORMANCE_URI names a catalog that is not ours")
+        self.server.check_against_log()

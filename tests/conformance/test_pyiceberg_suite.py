@@ -1,0 +1,156 @@
+"""PyIceberg 0.12.0's own integration suite, unchanged: against local files always, with Spark Connect and S3 in the long form."""
+
+import contextlib
+import os
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyiceberg.catalog.rest import RestCatalog
+
+from tests.conformance.reports import Outcome, outcomes
+from tests.conformance.target import Target
+from tests.servers.moto import S3, moto_s3
+from tests.servers.places import ROOT
+from tests.servers.pyiceberg_suite import Suite, pyiceberg_suite
+from tests.servers.spark import spark_connect
+
+HERE = ROOT / "tests" / "conformance" / "pyiceberg"
+LONG = os.environ.get("ICECORE_LONG") == "1"
+FORM = "full" if LONG else "local"
+SUITE_SECONDS_MAX = 3_600
+OUTPUT_SHOWN_MAX = 4_000
+TEXT_SHOWN_MAX = 400
+WAREHOUSE = "suite"
+
+# 567 need nothing but a catalog on local files; test_catalog.py's 38 cases for a catalog named in the settings come on top.
+PASSED_MIN = {"local": 567 + 38, "full": 1_060}
+
+# What the suite skips by itself, whatever the catalog.
+SKIPPED = {
+    "test_namespace_with_slash",
+    "test_table_name_with_slash",
+    "test_bodo_nan",
+    "test_pyarrow_batches_not_nan_count",
+    "test_pyarrow_not_nan_count",
+    "test_ray_not_nan_count",
+    "test_v3_write_and_read_row_lineage",
+}
+
+pytestmark = pytest.mark.timeout(SUITE_SECONDS_MAX)
+
+
+@pytest.fixture(scope="module")
+def suite_outcomes(target: Target, scratch: Path) -> list[Outcome]:
+    """The outcome of every test of the suite that is not deselected, run on an empty catalog."""
+    suite = pyiceberg_suite(full=LONG)
+    report = scratch / "suite.xml"
+    with contextlib.ExitStack() as stack:
+        variables = stack.enter_context(_surroundings(target, suite, scratch))
+        command = [
+            str(suite.python),
+            "-m",
+            "pytest",
+            "-p",
+            "rest_overlay",
+            "-p",
+            "no:cacheprovider",
+            "-q",
+            "--tb=short",
+            "-m",
+            "integration",
+        ]
+        done = subprocess.run(
+            [*command, "tests/integration", f"--junitxml={report}", f"--basetemp={scratch / 'pytest'}"],
+            cwd=suite.directory, env=variables, capture_output=True, text=True, timeout=SUITE_SECONDS_MAX, check=False,
+        )  # fmt: skip
+    if not report.exists():
+        pytest.fail(f"the suite did not run:\n{done.stdout[-OUTPUT_SHOWN_MAX:]}\n{done.stderr[-OUTPUT_SHOWN_MAX:]}", pytrace=False)
+    return list(outcomes(report))
+
+
+@contextlib.contextmanager
+def _surroundings(target: Target, suite: Suite, scratch: Path) -> Iterator[dict[str, str]]:
+    """The environment the suite runs in, its servers up and what it presupposes made."""
+    clean = {name: value for name, value in os.environ.items() if not name.startswith(("ICECORE_", "PYICEBERG_"))}
+    variables = clean | {
+        "ICECORE_SUITE_URI": target.uri,
+        "ICECORE_SUITE_WAREHOUSE": WAREHOUSE,
+        "ICECORE_SUITE_DESELECTED": str(HERE / "deselected.toml"),
+        "ICECORE_SUITE_FORM": FORM,
+        "PYTHONPATH": f"{HERE}{os.pathsep}{suite.directory}",
+        "PYTHONDONTWRITEBYTECODE": "1",
+        # test_catalog.py takes one more catalog from PyIceberg's own settings.
+        "PYICEBERG_TEST_CATALOG": "settings",
+        "PYICEBERG_CATALOG__SETTINGS__URI": target.uri,
+        "PYICEBERG_CATALOG__SETTINGS__WAREHOUSE": WAREHOUSE,
+    }
+    with contextlib.ExitStack() as stack:
+        if LONG:
+            s3 = stack.enter_context(moto_s3(scratch))
+            target.add_s3_warehouse(WAREHOUSE, s3)
+            _create_default_namespace(target)
+            variables |= _full(suite, target, s3, scratch, stack) | s3.environment
+            _provision(suite, variables)
+        else:
+            target.add_local_warehouse(WAREHOUSE, scratch / "warehouse")
+            _create_default_namespace(target)
+        yield variables
+
+
+def _create_default_namespace(target: Target) -> None:
+    """The suite presupposes it."""
+    RestCatalog("target", uri=target.uri, warehouse=WAREHOUSE).create_namespace("default")
+
+
+def _full(suite: Suite, target: Target, s3: S3, scratch: Path, stack: contextlib.ExitStack) -> dict[str, str]:
+    spark = spark_connect(suite.python, catalog_uri=target.uri, warehouse=WAREHOUSE, s3=s3, directory=scratch / "spark")
+    return {
+        "ICECORE_SUITE_S3": s3.endpoint,
+        "ICECORE_SUITE_SPARK": stack.enter_context(spark),
+        "PYICEBERG_CATALOG__SETTINGS__S3__ENDPOINT": s3.endpoint,
+    }
+
+
+def _provision(suite: Suite, variables: dict[str, str]) -> None:
+    """Run the suite's own provisioning by Spark, without the half that speaks to Hive."""
+    script = (suite.directory / "dev" / "provision.py").read_text()
+    without_hive = re.sub(r'    "hive": load_catalog\(.*?\n    \),\n', "", script, flags=re.DOTALL)
+    program = "import rest_overlay\nrest_overlay.redirect()\n" + without_hive
+    done = subprocess.run(
+        [str(suite.python), "-c", program],
+        cwd=suite.directory,
+        env=variables,
+        capture_output=True,
+        text=True,
+        timeout=SUITE_SECONDS_MAX,
+        check=False,
+    )
+    if done.returncode != 0:
+        pytest.fail(
+            f"the suite's provisioning failed:\n{done.stdout[-OUTPUT_SHOWN_MAX:]}\n{done.stderr[-OUTPUT_SHOWN_MAX:]}", pytrace=False
+        )
+
+
+def test_no_test_of_the_suite_fails(suite_outcomes: list[Outcome]) -> None:
+    """What PyIceberg's authors expect of a REST catalog holds."""
+    assert {} == {outcome.name: outcome.text[-TEXT_SHOWN_MAX:] for outcome in suite_outcomes if outcome.kind == "failed"}
+
+
+def test_the_whole_suite_has_run(suite_outcomes: list[Outcome]) -> None:
+    """No fewer tests pass than against Iceberg's own server."""
+    assert sum(outcome.kind == "passed" for outcome in suite_outcomes) >= PASSED_MIN[FORM]
+
+
+def test_only_what_the_suite_itself_skips_is_skipped(suite_outcomes: list[Outcome]) -> None:
+    """Every skip is known by its name."""
+    names = {outcome.name.partition("::")[2].partition("[")[0] for outcome in suite_outcomes if outcome.kind == "skipped"}
+    assert set() == names - SKIPPED
+
+
+def test_after_the_suite_the_log_rebuilds_what_clients_read(suite_outcomes: list[Outcome], target: Target) -> None:
+    """`icecore verify` finds no difference after the suite, nor after a rebuild."""
+    assert suite_outcomes
+    target.check_against_log()

@@ -1,0 +1,72 @@
+"""Apache Iceberg's REST Compatibility Kit 1.11.0: 157 tests, none failing, ten skipped by the kit itself."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.conformance.reports import Outcome, outcomes
+from tests.conformance.target import Target
+from tests.servers import maven
+from tests.servers.places import ROOT, exclusive
+
+POM = ROOT / "tests" / "conformance" / "rck" / "pom.xml"
+WAREHOUSE = "rck_warehouse"
+TESTS_RUN = 157
+TEXT_SHOWN_MAX = 400
+
+# CatalogTests asks for these two by name, ViewCatalogTests for places in JUnit's temporary folders.
+KIT_TABLES = (Path("/tmp/ns/tbl"), Path("/tmp/newdb/newtable"))
+
+# The kit's own: it is never run against a catalog with slashes in names, nested or empty namespaces, or unique locations.
+SKIPPED = {
+    "createAndDropEmptyNamespace",
+    "createTableInUniqueLocation",
+    "listNamespacesWithEmptyNamespace",
+    "namespacePropertiesOnEmptyNamespace",
+    "testDropNamespaceWithNestedNamespace",
+    "testListNestedNamespaces",
+    "testNamespaceWithSlash",
+    "testTableNameWithSlash",
+}
+
+
+@pytest.fixture(scope="module")
+def kit(target: Target, scratch: Path) -> list[Outcome]:
+    """The outcome of every test of the kit, run on an empty catalog and an empty warehouse."""
+    junit = scratch / "junit"
+    junit.mkdir()
+    reports = scratch / "reports"
+    target.add_local_warehouse(WAREHOUSE, scratch / "warehouse", (*(place.as_uri() for place in KIT_TABLES), junit.as_uri()))
+    settings = {"rck.uri": target.uri, "rck.warehouse": WAREHOUSE, "rck.scratch": junit, "rck.reports": reports}
+    with exclusive("rck"):  # the kit's two tables have one place on this machine
+        _remove_kit_tables()
+        maven.run("-q", "test", *(f"-D{name}={value}" for name, value in settings.items()), pom=POM, build=scratch / "target")
+        _remove_kit_tables()
+    return list(outcomes(*reports.glob("TEST-*.xml")))
+
+
+def _remove_kit_tables() -> None:
+    for place in KIT_TABLES:
+        shutil.rmtree(place, ignore_errors=True)
+
+
+def test_no_test_of_the_kit_fails(kit: list[Outcome]) -> None:
+    """What Iceberg's Java client expects of a REST catalog holds."""
+    assert {} == {outcome.name: outcome.text[:TEXT_SHOWN_MAX] for outcome in kit if outcome.kind == "failed"}
+
+
+def test_the_whole_kit_has_run(kit: list[Outcome]) -> None:
+    """A kit that stops early would look like one that passes."""
+    assert len(kit) == TESTS_RUN
+
+
+def test_only_what_the_kit_itself_skips_is_skipped(kit: list[Outcome]) -> None:
+    """Every skip is known by its name."""
+    assert sorted(SKIPPED) == sorted(outcome.name.partition("::")[2] for outcome in kit if outcome.kind == "skipped")
+
+
+def test_after_the_kit_the_log_rebuilds_what_engines_read(kit: list[Outcome], target: Target) -> None:
+    """`icecore verify` finds no difference after the kit, nor after a rebuild."""
+    assert len(kit) == TESTS_RUN
+    target.check_against_log()

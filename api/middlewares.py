@@ -1,6 +1,7 @@
 """The one middleware: every request gets an id, every failure becomes an Iceberg error, every refusal is counted, every request logged."""
 
 import asyncio
+import logging
 import time
 from collections import Counter
 from typing import Any
@@ -23,6 +24,8 @@ _PATH_LOGGED_LENGTH_MAX = 256
 _READS = frozenset({"GET", "HEAD"})
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger("icecore.api")
+# Asked for its level alone: a line that will not be written should cost nothing on the busiest path.
+_levels = logging.getLogger("icecore.api")
 
 
 def _unforeseen(request: web.Request, error: BaseException) -> CatalogError:
@@ -30,7 +33,7 @@ def _unforeseen(request: web.Request, error: BaseException) -> CatalogError:
     operation = request.get(OPERATION)
     if operation is not None and operation.commits:
         return CommitStateUnknown("The commit may have happened or not: load the table before cleaning up")
-    if isinstance(error, TimeoutError):
+    if isinstance(error, TimeoutError) and request.method in _READS:
         return ServiceUnavailable("The request took too long")
     return InternalError("Something broke that should not have; the request id finds it in the logs")
 
@@ -53,6 +56,9 @@ def _operation_name(request: web.Request) -> str | None:
 
 def _log_request(request: web.Request, status: int, refusal: CatalogError | None, seconds: float) -> None:
     """One line a request, at debug for reads that succeed. Neither body nor query is logged: both can hold credentials."""
+    succeeded_reading = refusal is None and request.method in _READS
+    if succeeded_reading and not _levels.isEnabledFor(logging.DEBUG):
+        return
     fields: dict[str, Any] = {
         "request_id": request[REQUEST_ID],
         "operation": _operation_name(request),
@@ -63,7 +69,7 @@ def _log_request(request: web.Request, status: int, refusal: CatalogError | None
     }
     if refusal is not None:
         _log.info("request", **fields, error=refusal.type)
-    elif request.method in _READS:
+    elif succeeded_reading:
         _log.debug("request", **fields)
     else:
         _log.info("request", **fields)

@@ -132,6 +132,7 @@ async def test_a_refusal_is_an_error_model(client: aiohttp.ClientSession, method
         ("POST", "/v1/fail?as=bug", 500, "InternalServerError"),
         ("POST", "/v1/commit?as=bug", 500, "CommitStateUnknownException"),
         ("GET", "/v1/fail?as=timeout", 503, "ServiceUnavailableException"),
+        ("POST", "/v1/fail?as=timeout", 500, "InternalServerError"),
         ("POST", "/v1/commit?as=timeout", 500, "CommitStateUnknownException"),
         ("POST", "/v1/commit?as=aiohttp", 400, "BadRequestException"),
     ],

@@ -5,4 +5,5 @@ pytest_plugins = [
     "tests.fixtures.object_stores",
     "tests.fixtures.oracle",
     "tests.fixtures.postgres",
+    "tests.fixtures.shared_server",
 ]

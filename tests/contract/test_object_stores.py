@@ -11,8 +11,11 @@ from uuid import uuid4
 
 import orjson
 import pytest
+from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from domain.errors import AlreadyExists, BadRequest, NotFound, PayloadTooLarge, ServiceUnavailable
+from storage.bucket_store import forget_ambient_credentials
 from storage.credentials import parse_storage_credential
 from storage.locations import StorageLocation
 from storage.metadata_files import metadata_file_location, read_metadata, write_metadata
@@ -21,8 +24,6 @@ from storage.profiles import parse_storage_profile
 
 if TYPE_CHECKING:
     from tests.fixtures.object_stores import OddS3Server, OpenedStore
-
-pytest_plugins = ["tests.fixtures.object_stores"]
 
 AWKWARD_NAMES = ["with space", "a=b+c", "é", "名前", "~tilde", "(1)", "a&b;c,d", "@", "a:b", "!", "|", "^", "[x]", "x ", ".hidden", "..."]
 
@@ -365,6 +366,35 @@ class TestCredentials:
                 assert "/mars-1/s3/" in request.headers["authorization"]
                 assert "UNSIGNED-PAYLOAD" != request.headers["x-amz-content-sha256"]
         assert "*" == odd_s3_server.seen[1].headers["if-none-match"]
+
+    async def test_google_is_asked_with_the_key_it_was_given(self, odd_s3_server: OddS3Server, monkeypatch: pytest.MonkeyPatch) -> None:
+        """The address and the signature are the key file's; a bucket's switch in the environment changes nothing."""
+        monkeypatch.setenv("GOOGLE_BUCKET", "ambient")
+        monkeypatch.setenv("GOOGLE_SKIP_SIGNATURE", "true")
+        private_key = rsa.generate_private_key(public_exponent=65_537, key_size=2_048)
+        pem = private_key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
+        key = {
+            "type": "service_account",
+            "client_email": "icecore@example.test",
+            "private_key_id": "1",
+            "private_key": pem,
+            "token_uri": f"{odd_s3_server.endpoint}/token",
+            "gcs_base_url": odd_s3_server.endpoint,
+        }
+        profile = parse_storage_profile({"type": "gcs", "bucket": "bucket", "key-prefix": "wh"})
+        credential = parse_storage_credential({"type": "gcs", "credential-type": "service-account-key", "key": key})
+        assert not await open_store(profile, credential).exists(profile.base.child("f"))
+        (request,) = odd_s3_server.seen
+        assert ("HEAD", "/bucket/wh%2Ff") == (request.method, request.path)
+        assert request.headers["authorization"].startswith("Bearer ")
+
+    def test_the_clouds_variables_can_be_forgotten(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """What the program calls at its start leaves everything else alone."""
+        monkeypatch.setattr(
+            os, "environ", {"AWS_SESSION_TOKEN": "x", "AZURE_STORAGE_TOKEN": "x", "GOOGLE_SERVICE_ACCOUNT": "x", "PATH": "p"}
+        )
+        forget_ambient_credentials()
+        assert {"PATH": "p"} == os.environ
 
     async def test_stores_are_kept_by_profile_and_credential(self, odd_store: OpenedStore) -> None:
         """Equal profile and credential: one store; another credential: another; the unused one goes when there are too many."""

@@ -11,8 +11,6 @@ import pytest
 from domain.errors import ServiceUnavailable
 from security.secrets import KEY_BYTES, SecretKey, SecretStore, SecretUnreadable
 
-pytest_plugins = ["tests.fixtures.postgres"]
-
 Connection = psycopg.AsyncConnection[Any]
 
 KEY, OTHER_KEY = SecretKey(bytes(range(KEY_BYTES))), SecretKey(bytes(KEY_BYTES))

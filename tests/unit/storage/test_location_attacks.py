@@ -12,7 +12,7 @@ from uuid import UUID
 import pytest
 
 from domain.errors import BadRequest
-from storage.location_door import PATH_PROPERTIES, check_document_locations
+from storage.location_door import check_document_locations
 from storage.metadata_files import metadata_file_location
 from storage.profiles import parse_storage_profile
 
@@ -26,6 +26,8 @@ S3 = parse_storage_profile(
     }
 )
 LOCAL = parse_storage_profile({"type": "local", "directory": "/data/wh", "allowed-locations": ["file:/scratch"]})
+# Written out here: a property the code forgets must be missed.
+PATH_PROPERTIES = ("write.data.path", "write.metadata.path", "write.object-storage.path", "write.folder-storage.path")
 TABLE = "s3://bucket/wh/0198c0de-0000-7000-8000-000000000001"
 
 # Rule that must be the reason -> spellings below the S3 base (a leading "=" means: the whole text).

@@ -5,10 +5,12 @@ from typing import Any
 import pytest
 
 from domain.errors import BadRequest
-from storage.location_door import PATH_PROPERTIES, check_document_locations
+from storage.location_door import check_document_locations
 from storage.profiles import parse_storage_profile
 
 PROFILE = parse_storage_profile({"type": "local", "directory": "/data/wh", "allowed-locations": ["file:/imports"]})
+# Written out here: a property the code forgets must be missed.
+PATH_PROPERTIES = ("write.data.path", "write.metadata.path", "write.object-storage.path", "write.folder-storage.path")
 LOCATION = "file:/data/wh/t"
 DOCUMENT: dict[str, Any] = {"location": LOCATION, "properties": {}, "snapshots": [], "statistics": [], "metadata-log": []}
 

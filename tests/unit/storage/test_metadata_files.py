@@ -13,8 +13,6 @@ from storage.metadata_files import metadata_file_location, read_metadata, write_
 from storage.object_store import METADATA_BYTES_MAX
 from storage.profiles import parse_storage_profile
 
-pytest_plugins = ["tests.fixtures.object_stores"]
-
 PROFILE = parse_storage_profile({"type": "local", "directory": "/data/wh"})
 FILE_ID = UUID("0198c0de-0000-4000-8000-000000000001")
 TABLE = "file:/data/wh/t"

@@ -51,8 +51,9 @@ def verify(settings: Settings, console: Console) -> ExitCode:
     with opened_database(settings) as opened:
         uvloop.run(require_schema(opened))
         report = uvloop.run(verify_log(opened.dsn))
-    console.print(str(report))
-    return ExitCode.OK
+    # Plain text, not markup: keys and values stand in square brackets.
+    console.out(str(report), highlight=False)
+    return ExitCode.OK if report.ok else ExitCode.NO
 
 
 def list_warehouses(settings: Settings, console: Console, *, as_json: bool) -> ExitCode:

@@ -115,14 +115,19 @@ create index metrics_reports_received_at_idx on icecore.metrics_reports (receive
 -- the command, from 1; p_before is the position before the first; bytes are in blobs, by index from 1.
 create function icecore.write_rows(rows jsonb, blobs bytea[], p_generation integer, p_before bigint) returns void language plpgsql as $$
 begin
+  -- What one batch both opens and closes is inserted closed (names) or closed after it is inserted (parts).
   if rows ? 'names_closed' then
-    update icecore.names n set to_position = p_before + (r->>0)::integer
-      from jsonb_array_elements(rows->'names_closed') r
-      where n.generation = p_generation and n.object_id = (r->>1)::uuid and n.to_position is null;
+    update icecore.names n set to_position = p_before + c.number
+      from (select (r->>1)::uuid as object_id, min((r->>0)::integer) as number
+            from jsonb_array_elements(rows->'names_closed') r group by 1) c
+      where n.generation = p_generation and n.object_id = c.object_id and n.to_position is null;
   end if;
   if rows ? 'names' then
     insert into icecore.names
-      select p_generation, (r->>1)::uuid, p_before + (r->>0)::integer, null, (r->>2)::uuid, r->>3, r->>4, r->>5
+      select p_generation, (r->>1)::uuid, p_before + (r->>0)::integer,
+             (select p_before + min((c->>0)::integer) from jsonb_array_elements(rows->'names_closed') c
+              where c->>1 = r->>1 and (c->>0)::integer > (r->>0)::integer),
+             (r->>2)::uuid, r->>3, r->>4, r->>5
       from jsonb_array_elements(rows->'names') r;
   end if;
   if rows ? 'tables' then
@@ -131,17 +136,17 @@ begin
              r->>6, r->>7, r->>8, r->>9, array(select jsonb_array_elements_text(r->10)), (r->>11)::bigint, blobs[(r->>12)::integer]
       from jsonb_array_elements(rows->'tables') r;
   end if;
-  if rows ? 'parts_closed' then
-    update icecore.table_parts p set valid_to = (r->>2)::bigint
-      from jsonb_array_elements(rows->'parts_closed') r, jsonb_array_elements(r->3) o
-      where p.generation = p_generation and p.table_id = (r->>0)::uuid and p.kind = (r->>1)::smallint
-        and p.ordinal = (o#>>'{}')::bigint;
-  end if;
   if rows ? 'parts' then
     insert into icecore.table_parts
       select p_generation, (r->>0)::uuid, (r->>1)::smallint, (r->>2)::bigint, (r->>3)::bigint, null, (r->>4)::bigint,
              blobs[(r->>5)::integer]
       from jsonb_array_elements(rows->'parts') r;
+  end if;
+  if rows ? 'parts_closed' then
+    update icecore.table_parts p set valid_to = (r->>2)::bigint
+      from jsonb_array_elements(rows->'parts_closed') r, jsonb_array_elements(r->3) o
+      where p.generation = p_generation and p.table_id = (r->>0)::uuid and p.kind = (r->>1)::smallint
+        and p.ordinal = (o#>>'{}')::bigint;
   end if;
   if rows ? 'views' then
     insert into icecore.views

@@ -38,6 +38,11 @@ class Rows:
     namespaces: list[Row] = field(default_factory=list)
     warehouses: list[Row] = field(default_factory=list)
 
+    @property
+    def count(self) -> int:
+        """How many rows are added; what is closed was counted when it was opened."""
+        return sum(len(getattr(self, name)) for name in _TABLES if not name.endswith("_closed"))
+
     def to_json(self, blobs: list[bytes]) -> Json:
         """The rows for `append`: bytes go to `blobs` and leave their index, from 1."""
         return {name: [_without_bytes(row, blobs) for row in rows] for name in _TABLES if (rows := getattr(self, name))}

@@ -1,0 +1,99 @@
+-- name: lock_rebuild --
+-- One rebuild at a time; the number is ours alone (docs/architecture.md, "Processes").
+select pg_try_advisory_lock(4936203176)
+
+-- name: lock_append --
+-- The lock `icecore.append` takes (migrations/0001_log.sql): nothing is appended until this transaction ends.
+select pg_advisory_xact_lock(4936203174)
+
+-- name: generation --
+select generation from icecore.read_models
+
+-- name: switch --
+update icecore.read_models set generation = %(generation)s where generation = %(generation)s - 1
+
+-- name: begin_snapshot --
+begin isolation level repeatable read read only
+
+-- name: head --
+select coalesce(max(notification_id), 0) from icecore.events
+
+-- name: streams --
+-- Every event of the snapshot, stream by stream.
+select originator_id, originator_version, notification_id, event_id, topic, state, project_id, warehouse_id
+from icecore.events order by originator_id, originator_version
+
+-- name: stream --
+-- One stream's events up to a position.
+select originator_id, originator_version, notification_id, event_id, topic, state, project_id, warehouse_id
+from icecore.events where originator_id = %(stream_id)s and notification_id <= %(upto)s order by originator_version
+
+-- name: events_after --
+-- The next events in the order of the log, at most so many and, beyond the first, so many bytes.
+select originator_id, originator_version, notification_id, event_id, topic, state, project_id, warehouse_id
+from (
+  select e.*, sum(octet_length(e.state)) over (order by e.notification_id) as bytes, row_number() over (order by e.notification_id) as row
+  from (select * from icecore.events where notification_id > %(after)s order by notification_id limit %(limit)s) e
+) e
+where e.row = 1 or e.bytes <= %(bytes_max)s
+order by notification_id
+
+-- name: write_rows --
+select icecore.write_rows(%(rows)s::text::jsonb, %(blobs)s::bytea[], %(generation)s, %(before)s)
+
+-- name: analyze --
+analyze icecore.names, icecore.warehouses, icecore.namespaces, icecore.tables, icecore.table_parts, icecore.views
+
+-- name: copy_names --
+copy icecore.names (generation, object_id, from_position, to_position, parent_id, kind, name, name_key)
+from stdin (format binary)
+
+-- name: copy_warehouses --
+copy icecore.warehouses (generation, warehouse_id, version, position, event_id, project_id, name, name_key, storage_profile, secret_ref,
+                         exact_names)
+from stdin (format binary)
+
+-- name: copy_namespaces --
+copy icecore.namespaces (generation, namespace_id, version, position, event_id, warehouse_id, parent_id, name, name_key, status, properties)
+from stdin (format binary)
+
+-- name: copy_tables --
+copy icecore.tables (generation, table_id, version, position, event_id, warehouse_id, namespace_id, name, name_key, status,
+                     metadata_location, locations, next_ordinal, head)
+from stdin (format binary)
+
+-- name: copy_table_parts --
+copy icecore.table_parts (generation, table_id, kind, ordinal, valid_from, valid_to, snapshot_id, body)
+from stdin (format binary)
+
+-- name: copy_views --
+copy icecore.views (generation, view_id, version, position, event_id, warehouse_id, namespace_id, name, name_key, status,
+                    metadata_location, locations, document)
+from stdin (format binary)
+
+-- name: pages --
+select pg_relation_size(%(table)s::text::regclass) / current_setting('block_size')::bigint
+
+-- name: delete_names --
+delete from icecore.names
+where ctid >= format('(%%s,0)', %(first)s::bigint)::tid and ctid < format('(%%s,0)', %(end)s::bigint)::tid and generation <> %(kept)s
+
+-- name: delete_warehouses --
+delete from icecore.warehouses
+where ctid >= format('(%%s,0)', %(first)s::bigint)::tid and ctid < format('(%%s,0)', %(end)s::bigint)::tid and generation <> %(kept)s
+
+-- name: delete_namespaces --
+delete from icecore.namespaces
+where ctid >= format('(%%s,0)', %(first)s::bigint)::tid and ctid < format('(%%s,0)', %(end)s::bigint)::tid and generation <> %(kept)s
+
+-- name: delete_tables --
+delete from icecore.tables
+where ctid >= format('(%%s,0)', %(first)s::bigint)::tid and ctid < format('(%%s,0)', %(end)s::bigint)::tid and generation <> %(kept)s
+
+-- name: delete_table_parts --
+delete from icecore.table_parts
+where ctid >= format('(%%s,0)', %(first)s::bigint)::tid and ctid < format('(%%s,0)', %(end)s::bigint)::tid and generation <> %(kept)s
+
+-- name: delete_views --
+delete from icecore.views
+where ctid >= format('(%%s,0)', %(first)s::bigint)::tid and ctid < format('(%%s,0)', %(end)s::bigint)::tid and generation <> %(kept)s

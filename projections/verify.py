@@ -1,0 +1,380 @@
+"""Verification: the log folded anew and compared with every row that was ever made of it, while writes go on.
+
+One read-only snapshot is looked at, at its head. Memory is bound by the largest stream, not by the log.
+
+What it cannot see: a tail of the log cut off together with its rows, its claims and its commands, or a log rewritten as a whole
+with fresh hashes. For those, keep a position and its hash elsewhere (`VerifyReport.head`, `VerifyReport.head_hash`).
+"""
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from psycopg import AsyncConnection
+from psycopg.rows import TupleRow
+
+from domain.claims import Claim, NameClaim
+from domain.recorded import GENESIS_HASH, RecordedEvent, chain_hash
+from migrations.named_sql import named_sql
+from projections.rows import Row, Rows
+from projections.stamped_rows import READ_MODELS, ReadModel, stamped
+from projections.streams import StreamFold, claims_of
+
+_SQL = named_sql("projections", "verify.sql")
+
+# Beyond these, differences are counted and no longer kept.
+DIFFERENCES_MAX = 1_000
+# Rows fetched at once from one table.
+_FETCH_ROWS = 200
+_SHOWN_CHARACTERS_MAX = 200
+
+Connection = AsyncConnection[TupleRow]
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Where the database is not what its log says: `expected` by the log, `found` in `column` of the row `key` of `table`.
+
+    column is None where a whole row is missing (`found` is None) or should not be there (`expected` is None).
+    """
+
+    table: str
+    key: str
+    column: str | None
+    expected: Any
+    found: Any
+
+    def __str__(self) -> str:
+        where = f"{self.table} [{self.key}]"
+        if self.column is None:
+            return f"{where}: row is missing" if self.found is None else f"{where}: row should not be there"
+        return f"{where} {self.column}: expected {_shown(self.expected)}, found {_shown(self.found)}"
+
+
+@dataclass(slots=True)
+class VerifyReport:
+    """What was compared, and what differed (`differences`, the first DIFFERENCES_MAX of `difference_count`)."""
+
+    head: int = 0
+    head_hash: bytes = GENESIS_HASH
+    generation: int = 0
+    streams: int = 0
+    rows: int = 0
+    claims: int = 0
+    commands: int = 0
+    seconds: float = 0.0
+    difference_count: int = 0
+    differences: list[Difference] = field(default_factory=list)
+
+    @property
+    def ok(self) -> bool:
+        return self.difference_count == 0
+
+    @property
+    def events(self) -> int:
+        """The number of events: the position of the head, since positions are dense."""
+        return self.head
+
+    def add(self, table: str, key: str, column: str | None, expected: Any, found: Any) -> None:
+        self.difference_count += 1
+        if len(self.differences) < DIFFERENCES_MAX:
+            self.differences.append(Difference(table, key, column, expected, found))
+
+    def __str__(self) -> str:
+        compared = (
+            f"{self.events} events in {self.streams} streams, {self.commands} commands, {self.rows} rows of generation {self.generation}, "
+            f"{self.claims} claims, in {self.seconds:.1f} s; the hash at position {self.head} is {self.head_hash.hex()}"
+        )
+        if self.ok:
+            return f"no difference: {compared}"
+        lines = [f"{self.difference_count} differences: {compared}", *map(str, self.differences)]
+        if self.difference_count > len(self.differences):
+            lines.append(f"… and {self.difference_count - len(self.differences)} more")
+        return "\n".join(lines)
+
+
+async def verify(dsn: str) -> VerifyReport:
+    """Checks the chain of hashes, folds every stream, and compares every row, claim and command with what the log says."""
+    started = time.monotonic()
+    report = VerifyReport()
+    async with await AsyncConnection.connect(dsn, autocommit=True, application_name="icecore-verify") as connection:
+        await connection.execute(_SQL["begin"])
+        report.generation = await _generation(connection)
+        await _check_chain(connection, report)
+        await _check_records(connection, report)
+        await _check_streams(connection, report)
+        await connection.execute("rollback")
+    report.seconds = time.monotonic() - started
+    return report
+
+
+async def _generation(connection: Connection) -> int:
+    row = await (await connection.execute(_SQL["generation"])).fetchone()
+    return 0 if row is None else row[0]
+
+
+# The chain, and the commands
+
+
+async def _check_chain(connection: Connection, report: VerifyReport) -> None:
+    """Positions dense, times never back, every hash over the row before; every command's row where its events are."""
+    commands = _Commands(_rows(connection, "commands"), report)
+    previous: RecordedEvent | None = None
+    first = 0
+    async for batch in _rows(connection, "chain"):
+        for row in batch:
+            event = RecordedEvent(*row)
+            _check_link(previous, event, report)
+            if previous is None or event.command_id != previous.command_id:
+                if previous is not None:
+                    await commands.expect(first, previous)
+                first = event.position
+            previous = event
+    if previous is not None:
+        await commands.expect(first, previous)
+        report.head, report.head_hash = previous.position, previous.hash
+    await commands.expect_no_more()
+
+
+def _check_link(previous: RecordedEvent | None, event: RecordedEvent, report: VerifyReport) -> None:
+    key = f"position {event.position}"
+    position = 1 if previous is None else previous.position + 1
+    if event.position != position:
+        report.add("events", key, "notification_id", position, event.position)
+    if previous is not None and event.recorded_at < previous.recorded_at:
+        report.add("events", key, "recorded_at", f"not before {previous.recorded_at}", event.recorded_at)
+    # What an event's neighbour holds is taken as it stands, so that one change is one or two differences, not all that follow.
+    expected = chain_hash(GENESIS_HASH if previous is None else previous.hash, event)
+    if event.hash != expected:
+        report.add("events", key, "hash", expected, event.hash)
+
+
+class _Commands:
+    """The rows of commands with events, merged with the log in the order of their first positions."""
+
+    def __init__(self, batches: AsyncIterator[list[Row]], report: VerifyReport) -> None:
+        self._batches = batches
+        self._report = report
+        self._rows: list[Row] = []
+
+    async def expect(self, first: int, last: RecordedEvent) -> None:
+        """The command of the events from position `first` to `last`."""
+        while await self._more() and self._rows[-1][0] < first:
+            self._surplus(self._rows.pop())
+        if not self._rows or self._rows[-1][0] != first:
+            self._report.add("commands", f"command_id {last.command_id}", None, (first, last.position), None)
+            return
+        self._report.commands += 1
+        _, *found = self._rows.pop()
+        for column, wanted, value in zip(
+            ("command_id", "last_position", "recorded_at"), (last.command_id, last.position, last.recorded_at), found, strict=True
+        ):
+            if wanted != value:
+                self._report.add("commands", f"command_id {found[0]}, first_position {first}", column, wanted, value)
+
+    async def expect_no_more(self) -> None:
+        while await self._more():
+            self._surplus(self._rows.pop())
+
+    async def _more(self) -> bool:
+        if not self._rows:
+            self._rows = [*reversed(await anext(self._batches, []))]
+        return bool(self._rows)
+
+    def _surplus(self, row: Row) -> None:
+        first_position, command_id, last_position, _ = row
+        self._report.add("commands", f"command_id {command_id}", None, None, (first_position, last_position))
+
+
+async def _check_records(connection: Connection, report: VerifyReport) -> None:
+    """Refusals and Idempotency-Keys are no fold of the log; they must agree with it where they speak of it."""
+    async for batch in _rows(connection, "refusals"):
+        for command_id, last_position, recorded_at, not_before, not_after in batch:
+            key = f"command_id {command_id}"
+            if last_position < 0 or (last_position > 0 and not_before is None):
+                report.add("commands", key, "last_position", f"a position up to {report.head}", last_position)
+            else:
+                report.add("commands", key, "recorded_at", f"from {not_before} to {not_after}", recorded_at)
+    async for batch in _rows(connection, "idempotency"):
+        for row in batch:
+            _check_key(row, report)
+
+
+def _check_key(row: Row, report: VerifyReport) -> None:
+    project_id, actor, key, command_id, position, recorded_at, object_id, version = row[:8]
+    last_position, command_recorded_at, event_actor, event_project_id, found_version = row[8:]
+    where = f"project_id {project_id}, actor {actor}, key {key}"
+    if last_position is None:
+        report.add("idempotency", where, "command_id", "the id of a command", command_id)
+        return
+    for column, expected, found in (
+        ("position", last_position, position),
+        ("recorded_at", command_recorded_at, recorded_at),
+        ("actor", event_actor or actor, actor),
+        ("project_id", event_project_id or project_id, project_id),
+    ):
+        if expected != found:
+            report.add("idempotency", where, column, expected, found)
+    if (object_id is None) != (version is None) or (object_id is not None and found_version is None):
+        report.add("idempotency", where, "object_id, version", "a version in the log", (object_id, version))
+
+
+# The streams: rows and claims
+
+
+async def _check_streams(connection: Connection, report: VerifyReport) -> None:
+    """Every stream folded, and whatever the tables hold of it compared; what is left in the tables belongs to no stream."""
+    async with AsyncExitStack() as opened:
+        parameters = {"generation": report.generation}
+        models = [(model, _Groups(_rows(connection, model.table, parameters))) for model in READ_MODELS]
+        names, places = _Groups(_rows(connection, "claims")), _Groups(_rows(connection, "location_claims"))
+        streams = _Groups(_rows(connection, "streams"))
+        for groups in (names, places, streams, *(groups for _, groups in models)):
+            opened.push_async_callback(groups.close)
+        while (stream_id := await streams.next_owner()) is not None:
+            report.streams += 1
+            _, events = await streams.take(stream_id)
+            positions = [row[2] for row in events]
+            folded, rows = _fold(events, report)
+            expected = stamped(rows, positions)
+            for model, groups in models:
+                strays, found = await groups.take(stream_id)
+                _check_rows(model, [], strays, report)
+                _check_rows(model, expected[model.table], found, report)
+            await _check_claims(claims_of(folded.state), stream_id, names, places, report)
+            await asyncio.sleep(0)
+        for model, groups in models:
+            async for batch in groups.rest():
+                _check_rows(model, [], batch, report)
+        async for batch in names.rest():
+            _check_claim_rows(set(), [_name_claim(row) for row in batch], "claims", report)
+        async for batch in places.rest():
+            _check_claim_rows(set(), [_place(row) for row in batch], "location_claims", report)
+
+
+def _fold(events: Sequence[Row], report: VerifyReport) -> tuple[StreamFold, Rows]:
+    stream_id, _, _, _, _, _, project_id, warehouse_id = events[0]
+    folded, rows = StreamFold(stream_id, project_id, warehouse_id), Rows()
+    for number, (_, version, position, event_id, topic, state, _, _) in enumerate(events, start=1):
+        if version != number:
+            report.add("events", f"position {position}", "originator_version", number, version)
+        try:
+            folded.apply(rows, number, version, event_id, topic, bytes(state))
+        except Exception as error:
+            report.add("events", f"position {position}", "state", f"a state of {topic} that follows the one before", repr(error))
+            break
+    return folded, rows
+
+
+def _check_rows(model: ReadModel, expected: Sequence[Row], found: Sequence[Row], report: VerifyReport) -> None:
+    report.rows += len(found)
+    if expected == found:
+        return
+    wanted = {row[: model.key_columns]: row for row in expected}
+    for row in found:
+        key = row[: model.key_columns]
+        other = wanted.pop(key, None)
+        if other is None:
+            report.add(model.table, _key(model, key), None, None, row)
+        elif other != row:
+            for column, value, value_found in zip(model.columns, other, row, strict=True):
+                if value != value_found:
+                    report.add(model.table, _key(model, key), column, value, value_found)
+    for key, row in wanted.items():
+        report.add(model.table, _key(model, key), None, row, None)
+
+
+async def _check_claims(claims: frozenset[Claim], stream_id: UUID, names: "_Groups", places: "_Groups", report: VerifyReport) -> None:
+    strays, found = await names.take(stream_id)
+    held = {("claims", c.kind, c.scope, c.key, c.owner) for c in claims if isinstance(c, NameClaim)}
+    _check_claim_rows(held, [_name_claim(row) for row in (*strays, *found)], "claims", report)
+    strays, found = await places.take(stream_id)
+    lying = {("location_claims", c.key, c.owner) for c in claims if not isinstance(c, NameClaim)}
+    _check_claim_rows(lying, [_place(row) for row in (*strays, *found)], "location_claims", report)
+
+
+def _name_claim(row: Row) -> Row:
+    owner, kind, scope, key = row
+    return ("claims", kind, scope, key, owner)
+
+
+def _place(row: Row) -> Row:
+    owner, key = row
+    return ("location_claims", key, owner)
+
+
+_CLAIM_COLUMNS = {"claims": ("kind", "scope", "key", "owner"), "location_claims": ("key", "owner")}
+
+
+def _check_claim_rows(expected: set[Row], found: Sequence[Row], table: str, report: VerifyReport) -> None:
+    """A claim is all key: one that differs in any column is one too many and one missing."""
+    report.claims += len(found)
+    for claim in found:
+        if claim not in expected:
+            report.add(table, _claim_key(table, claim), None, None, claim[1:])
+    for claim in expected.difference(found):
+        report.add(table, _claim_key(table, claim), None, claim[1:], None)
+
+
+def _claim_key(table: str, claim: Row) -> str:
+    return ", ".join(f"{column} {value}" for column, value in zip(_CLAIM_COLUMNS[table], claim[1:], strict=True))
+
+
+# Reading in order
+
+
+class _Groups:
+    """Ordered rows, given out by their first column; owners are asked for in ascending order."""
+
+    def __init__(self, batches: AsyncGenerator[list[Row], None]) -> None:
+        self._batches = batches
+        self._rows: list[Row] = []
+
+    async def next_owner(self) -> UUID | None:
+        return self._rows[-1][0] if await self._more() else None
+
+    async def take(self, owner: UUID) -> tuple[list[Row], list[Row]]:
+        """The rows of owners before `owner` (nobody asked for them), and its own."""
+        strays: list[Row] = []
+        own: list[Row] = []
+        while await self._more() and self._rows[-1][0] <= owner:
+            row = self._rows.pop()
+            (own if row[0] == owner else strays).append(row)
+        return strays, own
+
+    async def rest(self) -> AsyncIterator[list[Row]]:
+        while await self._more():
+            rest, self._rows = [*reversed(self._rows)], []
+            yield rest
+
+    async def close(self) -> None:
+        await self._batches.aclose()
+
+    async def _more(self) -> bool:
+        if not self._rows:
+            self._rows = [*reversed(await anext(self._batches, []))]
+        return bool(self._rows)
+
+
+async def _rows(connection: Connection, block: str, parameters: dict[str, Any] | None = None) -> AsyncGenerator[list[Row], None]:
+    """The rows of a query, _FETCH_ROWS at a time, from a cursor in the server."""
+    async with connection.cursor(name=f"verify_{block}") as cursor:
+        await cursor.execute(_SQL[block], parameters or {}, binary=True)
+        while batch := await cursor.fetchmany(_FETCH_ROWS):
+            yield batch
+
+
+def _key(model: ReadModel, key: Row) -> str:
+    return ", ".join(f"{column} {value}" for column, value in zip(model.columns, key, strict=False))
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, bytes):
+        value = value.hex() if len(value) <= 32 else value.decode(errors="replace")
+    text = str(value) if isinstance(value, datetime | UUID) else repr(value)
+    return text if len(text) <= _SHOWN_CHARACTERS_MAX else f"{text[:_SHOWN_CHARACTERS_MAX]}… ({len(text)} characters)"

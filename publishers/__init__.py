@@ -1,0 +1,1 @@
+"""The log told to the world: following it by position, and (with brokers) publishing it as CloudEvents."""

@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from itertools import count
 
-from domain.errors import IllegalArgument
+from domain.errors import BadRequest, IllegalArgument
 from domain.metadata.builder import DEFAULT_FORMAT_VERSION, FORMAT_VERSION_MAX, LAST_ADDED, TableMetadataBuilder
 from domain.metadata.fields import Json
-from domain.metadata.partitioning import bind_spec, parse_spec
+from domain.metadata.partitioning import UNPARTITIONED, bind_spec, parse_spec
 from domain.metadata.properties import (
     FORMAT_VERSION,
     PARQUET_COMPRESSION,
@@ -35,21 +35,24 @@ def new_table_metadata(
     given anew from 1, level by level, and spec and order follow by column name.
     properties -- `format-version` chooses the version (2 if not there); reserved ones are not kept.
     """
-    sent_schema = parse_schema(schema)
-    sent_index = SchemaIndex(sent_schema)
-    spec = bind_spec(parse_spec(partition_spec) if partition_spec is not None else {"spec-id": 0, "fields": []}, sent_index)
+    sent_schema = parse_schema(schema) if schema is not None else None
+    sent_spec = parse_spec(partition_spec) if partition_spec is not None else UNPARTITIONED
     order = parse_sort_order(write_order) if write_order is not None else UNSORTED
+    if sent_schema is None:
+        raise BadRequest("Invalid schema: null")
+    sent_index = SchemaIndex(sent_schema)
+    spec = bind_spec(sent_spec, sent_index)
     bind_sort_order(order, sent_index)
     format_version = property_as_int(properties, FORMAT_VERSION, DEFAULT_FORMAT_VERSION)
     kept = {PARQUET_COMPRESSION: PARQUET_COMPRESSION_OF_NEW_TABLES}
     kept.update((key, value) for key, value in properties.items() if key not in RESERVED)
 
     fresh_schema = assign_fresh_ids(sent_schema, INITIAL_SCHEMA_ID, count(1).__next__)
-    fresh_ids = SchemaIndex(fresh_schema).ids
+    fresh_index = SchemaIndex(fresh_schema)
     spec_fields = [{key: field[key] for key in ("name", "transform")} for field in spec["fields"]]
     for field, sent in zip(spec_fields, spec["fields"], strict=True):
-        field["source-id"] = _fresh_id(sent["source-id"], sent_index, fresh_ids)
-    order_fields = [{**field, "source-id": _fresh_id(field["source-id"], sent_index, fresh_ids)} for field in order["fields"]]
+        field["source-id"] = _fresh_id(sent["source-id"], sent_index, fresh_index)
+    order_fields = [{**field, "source-id": _fresh_id(field["source-id"], sent_index, fresh_index)} for field in order["fields"]]
 
     check_new_table_properties(kept, sent_index, describe_schema(sent_schema), format_version)
     if not 1 <= format_version <= FORMAT_VERSION_MAX:
@@ -67,8 +70,11 @@ def new_table_metadata(
     return builder.build(None)
 
 
-def _fresh_id(source_id: int, sent_index: SchemaIndex, fresh_ids: Mapping[str, int]) -> int:
+def _fresh_id(source_id: int, sent_index: SchemaIndex, fresh_index: SchemaIndex) -> int:
+    """The new id of a column, found by its name."""
     name = sent_index.names.get(source_id)
-    if name is None:
+    column = fresh_index.find_name(name) if name is not None else None
+    if column is None:
         raise IllegalArgument(f"Cannot find source column: {source_id}")
-    return fresh_ids[name]
+    fresh_id: int = column["id"]
+    return fresh_id

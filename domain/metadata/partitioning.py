@@ -8,6 +8,7 @@ from domain.metadata.types import describe_type, is_primitive, type_id
 
 INITIAL_SPEC_ID = 0
 PARTITION_DATA_ID_START = 1_000
+UNPARTITIONED: Json = {"spec-id": INITIAL_SPEC_ID, "fields": []}
 UNPARTITIONED_LAST_ASSIGNED_ID = PARTITION_DATA_ID_START - 1
 
 

@@ -1,6 +1,7 @@
 """Requirements of a commit request: what must hold of the table before its updates are applied (REST spec, `TableRequirement`)."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 
 from domain.errors import BadRequest, CommitFailed, IllegalArgument, ValidationFailed
 from domain.metadata.fields import Json, get_int, get_long_or_none, get_string, show
@@ -10,45 +11,49 @@ ASSERT_CREATE = "assert-create"
 Check = Callable[[Json | None], None]
 
 
+@dataclass(frozen=True, slots=True)
+class TableRequirement:
+    """One requirement, read and checked in form; `check` raises CommitFailed where it does not hold."""
+
+    type: str
+    check: Check
+
+
 def check_requirements(base: Json | None, requirements: object) -> None:
     """Raise CommitFailed for the first requirement that does not hold of `base` (None: the table does not exist).
 
-    BadRequest for what cannot be read; IllegalArgument where `assert-create` stands beside others.
+    requirements -- as sent, or as `parse_requirements` gave them.
+    IllegalArgument where `assert-create` stands beside others.
     """
-    for check in parse_requirements(requirements):
-        check(base)
-
-
-def parse_requirements(requirements: object) -> tuple[Check, ...]:
-    """Every requirement of a request as a check of the table's document."""
-    if not isinstance(requirements, list | tuple):
-        raise BadRequest(f"Cannot parse requirements from non-array: {show(requirements)}")
-    parsed = [_parse(requirement) for requirement in requirements]
-    others = [kind for kind, _ in parsed if kind != ASSERT_CREATE]
+    parsed = parse_requirements(requirements)
+    others = [requirement.type for requirement in parsed if requirement.type != ASSERT_CREATE]
     if others and len(others) < len(parsed):
         raise IllegalArgument(f"Invalid create requirements: [{', '.join(others)}]")
-    return tuple(check for _, check in parsed)
+    for requirement in parsed:
+        requirement.check(base)
 
 
-def is_create(requirements: object) -> bool:
-    """The request creates its table: `assert-create` is among its requirements."""
+def parse_requirements(requirements: object) -> tuple[TableRequirement, ...]:
+    """Every requirement of a request, or BadRequest for the first that cannot be read."""
     if not isinstance(requirements, list | tuple):
-        return False
-    kinds = (requirement.get("type") for requirement in requirements if isinstance(requirement, dict))
-    return any(isinstance(kind, str) and kind.lower() == ASSERT_CREATE for kind in kinds)
+        raise BadRequest(f"Cannot parse requirements from non-array: {show(requirements)}")
+    return tuple(requirement if isinstance(requirement, TableRequirement) else _parse(requirement) for requirement in requirements)
 
 
-def _parse(node: object) -> tuple[str, Check]:
+def is_create(requirements: Iterable[TableRequirement]) -> bool:
+    """The request creates its table: `assert-create` is among its requirements."""
+    return any(requirement.type == ASSERT_CREATE for requirement in requirements)
+
+
+def _parse(node: object) -> TableRequirement:
     if not isinstance(node, dict):
         raise BadRequest(f"Cannot parse update requirement from non-object value: {show(node)}")
     if node.get("type") is None:
         raise BadRequest("Cannot parse update requirement. Missing field: type")
     kind = get_string(node, "type").lower()
-    if kind == "assert-view-uuid":
-        raise ValidationFailed("Cannot validate AssertViewUUID against a table")
     if kind not in _PARSERS:
         raise BadRequest(f"Unrecognized update requirement. Cannot convert to json: {kind}")
-    return kind, _PARSERS[kind](node)
+    return TableRequirement(kind, _PARSERS[kind](node))
 
 
 def _existing(base: Json | None) -> Json:
@@ -72,6 +77,15 @@ def _assert_table_uuid(node: Json) -> Check:
         found = _existing(base)["table-uuid"]
         if found is None or found.lower() != uuid.lower():
             raise CommitFailed(f"Requirement failed: UUID does not match: expected {_shown(found)} != {uuid}")
+
+    return check
+
+
+def _assert_view_uuid(node: Json) -> Check:
+    get_string(node, "uuid")
+
+    def check(_: Json | None) -> None:
+        raise ValidationFailed("Cannot validate AssertViewUUID against a table")
 
     return check
 
@@ -117,6 +131,7 @@ def _shown(uuid: str | None) -> str:
 _PARSERS: dict[str, Callable[[Json], Check]] = {
     ASSERT_CREATE: _assert_create,
     "assert-table-uuid": _assert_table_uuid,
+    "assert-view-uuid": _assert_view_uuid,
     "assert-ref-snapshot-id": _assert_ref_snapshot_id,
     "assert-last-assigned-field-id": _assert_id("last-assigned-field-id", "last-column-id", "last assigned field id", of_existing=False),
     "assert-last-assigned-partition-id": _assert_id(
@@ -126,6 +141,3 @@ _PARSERS: dict[str, Callable[[Json], Check]] = {
     "assert-default-spec-id": _assert_id("default-spec-id", "default-spec-id", "default partition spec", of_existing=True),
     "assert-default-sort-order-id": _assert_id("default-sort-order-id", "default-sort-order-id", "default sort order", of_existing=True),
 }
-
-REQUIREMENT_TYPES = frozenset(_PARSERS)
-"""Every requirement of the REST spec on tables."""

@@ -32,10 +32,8 @@ def parse_schema(schema: object) -> Json:
     The canonical form has the keys of the spec in the order Java writes them; `schema-id` is always there (0 if it was missing),
     `identifier-field-ids` only if not empty, `doc` and defaults only if not null; type names and default values are normalised.
     """
-    if not isinstance(schema, dict):
-        raise refuse_type(schema)
     type_ = _parse_type(schema, 0)
-    if isinstance(type_, str) or type_["type"] != "struct":
+    if not isinstance(schema, dict) or isinstance(type_, str) or type_["type"] != "struct":
         raise IllegalArgument(f"Cannot create schema, not a struct type: {describe_type(type_)}")
     schema_id = get_int_or_none(schema, "schema-id") or 0
     identifier_ids = [] if schema.get("identifier-field-ids") is None else get_int_set(schema, "identifier-field-ids")

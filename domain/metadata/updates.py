@@ -82,8 +82,6 @@ def _parse_update(node: object) -> TableUpdate:
     if node.get("action") is None:
         raise BadRequest("Cannot parse metadata update. Missing field: action")
     action = get_string(node, "action").lower()
-    if action in _VIEW_ACTIONS:
-        raise BadRequest(f"Cannot apply update {_VIEW_ACTIONS[action]} to a table")
     if action not in _PARSERS:
         raise BadRequest(f"Cannot convert metadata update action to json: {action}")
     change = _PARSERS[action](node)
@@ -149,7 +147,7 @@ def _remove_snapshot_ref(node: Json) -> Change:
 
 def _remove_snapshots(node: Json) -> Change:
     if node.get("snapshot-ids") is None:
-        raise BadRequest("Invalid set of snapshot ids to remove: must be non-null")
+        raise BadRequest("Invalid set of snapshot ids to remove: must be non-null [null]")
     return partial(TableMetadataBuilder.remove_snapshots, snapshot_ids=get_long_set(node, "snapshot-ids"))
 
 
@@ -196,7 +194,22 @@ def _remove_encryption_key(node: Json) -> Change:
     return partial(TableMetadataBuilder.remove_encryption_key, key_id=get_string(node, "key-id"))
 
 
-_VIEW_ACTIONS = {"add-view-version": "AddViewVersion", "set-current-view-version": "SetCurrentViewVersion"}
+def _add_view_version(node: Json) -> Change:
+    get(node, "view-version")
+    return _of_views("AddViewVersion")
+
+
+def _set_current_view_version(node: Json) -> Change:
+    get_int(node, "view-version-id")
+    return _of_views("SetCurrentViewVersion")
+
+
+def _of_views(update: str) -> Change:
+    def refuse(_: TableMetadataBuilder) -> None:
+        raise BadRequest(f"Cannot apply update {update} to a table")
+
+    return refuse
+
 
 _PARSERS: dict[str, Callable[[Json], Change]] = {
     "assign-uuid": _assign_uuid,
@@ -222,7 +235,6 @@ _PARSERS: dict[str, Callable[[Json], Change]] = {
     "remove-partition-statistics": _remove_partition_statistics,
     "add-encryption-key": _add_encryption_key,
     "remove-encryption-key": _remove_encryption_key,
+    "add-view-version": _add_view_version,
+    "set-current-view-version": _set_current_view_version,
 }
-
-TABLE_ACTIONS = frozenset(_PARSERS)
-"""Every action of the REST spec that a table takes."""

@@ -1,0 +1,283 @@
+"""Table metadata against Iceberg's own Java code: the same document or the same refusal, whatever the updates."""
+
+import copy
+import json
+import os
+import re
+from collections.abc import Callable
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from domain.errors import BadRequest, CatalogError, CommitFailed, IllegalArgument, ValidationFailed
+from domain.metadata import builder
+from domain.metadata.create import new_table_metadata
+from domain.metadata.parse import parse_table_metadata
+from domain.metadata.requirements import check_requirements, parse_requirements
+from domain.metadata.updates import apply_updates, parse_updates
+from tests.fixtures.oracle import JavaOracle
+from tests.property import table_updates
+from tests.property.table_updates import COMMIT_EVERY_MS, NOW_MS, TABLE_UUID, Json
+
+SEQUENCES = int(os.environ.get("ICECORE_ORACLE_SEQUENCES", "250"))
+COMMITS_MAX = 5
+
+ILL_FORMED = (IllegalArgument, BadRequest)
+# Java's exceptions and the refusals that stand for them.
+REFUSALS: dict[str, tuple[type[CatalogError], ...]] = {
+    "IllegalArgumentException": ILL_FORMED,
+    "NumberFormatException": (IllegalArgument,),
+    "ValidationException": (ValidationFailed,),
+    "RetryableValidationException": (ValidationFailed,),
+    "CommitFailedException": (CommitFailed,),
+    # The reference server answers 406 here; the REST spec asks 400 for what it does not know.
+    "UnsupportedOperationException": (*ILL_FORMED, ValidationFailed),
+    # Types and defaults of a later format version: 500 in the reference.
+    "IllegalStateException": ILL_FORMED,
+}
+# Where Java fails instead of refusing, any refusal (all are 400 or 409) is right here.
+JAVA_FAILS = {
+    "NullPointerException": "a default id that nothing has, a null default value, a column that is gone, updates before the first schema",
+    "NoSuchElementException": "the current snapshot was set and its log entry removed in one request",
+    "DateTimeParseException": "a default value that is no date or time",
+    "UnreadableResultException": "what was removed is used again in one request: Java's parser refuses what its builder made",
+}
+# Messages that show Java's inner workings, by the start they share; the kind of refusal still has to agree.
+MESSAGES_OF_JAVA = (
+    "Multiple entries with same key",  # in the order of a hash map, with Java objects
+    "Invalid create requirements",  # object addresses
+    "Cannot create expression literal from",  # Java classes: a default for a list or map
+    "Unrecognized character",  # of base 16 or 64
+    "Illegal base64 character",
+    "Input byte",
+    "Last unit does not have enough valid bits",
+    "com.google",
+    "org.apache.iceberg.relocated",
+    "Invalid UUID string",
+    "Cannot parse default",  # JSON numbers are shown otherwise
+    "Invalid schema for v",  # default values as Java holds them: days, byte buffers
+    "Invalid default value for",
+    "path must not be null or empty",
+    "Cannot serialize",
+)
+
+oracle_settings = settings(
+    max_examples=SEQUENCES,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much],
+)
+
+
+def outcome(action: Callable[[], Json]) -> Json | CatalogError:
+    try:
+        return action()
+    except CatalogError as refusal:
+        return refusal
+
+
+def written(document: Json) -> Json:
+    """The form of the file, as the table spec asks of each format version; what Java keeps in hash maps is put in order."""
+    version = document["format-version"]
+    file = dict(document)
+    if file["current-snapshot-id"] is None and version < 3:
+        file["current-snapshot-id"] = -1
+    if version == 1:
+        del file["last-sequence-number"]
+        file["schema"] = next(schema for schema in file["schemas"] if schema["schema-id"] == file["current-schema-id"])
+        file["partition-spec"] = next(spec for spec in file["partition-specs"] if spec["spec-id"] == file["default-spec-id"])["fields"]
+    if version < 3:
+        del file["next-row-id"]
+    if not file["encryption-keys"]:
+        del file["encryption-keys"]
+    return file
+
+
+def comparable(document: Json) -> str:
+    """As text, in which True is not 1."""
+    ordered = {
+        key: sorted(value, key=lambda file: file["snapshot-id"]) if key in ("statistics", "partition-statistics") else value
+        for key, value in document.items()
+    }
+    return json.dumps(ordered, sort_keys=True, indent=1)
+
+
+def comparable_message(message: str) -> str:
+    """Without the wall clock, and without the version Java knows and we do not."""
+    message = re.sub(r"(Invalid update timestamp) \d+", r"\1", message)
+    return message.replace("(supported: v4)", "(supported: v3)")
+
+
+def assert_agreement(answer: Json, ours: Json | CatalogError, java_document: Json | None) -> None:
+    """Both made the same document, or both refused with the same kind of error and message."""
+    if java_document is not None:
+        assert isinstance(ours, dict), f"Java made a document; here: {ours!r}"
+        assert comparable(java_document) == comparable(written(ours))
+        assert parse_table_metadata(java_document) == {**ours, **in_java_order(java_document, ours)}
+        return
+    kind, message = answer["error"]["type"], answer["error"]["message"] or ""
+    assert isinstance(ours, CatalogError), f"Java refused with {kind}: {message}; here: {ours}"
+    if kind in JAVA_FAILS:
+        assert ours.status in (400, 409)
+        return
+    assert kind in REFUSALS, f"Java failed rather than refused: {answer}"
+    assert isinstance(ours, REFUSALS[kind]), f"Java refused with {kind}: {message}; here: {ours!r}"
+    if not message.startswith(MESSAGES_OF_JAVA):
+        assert comparable_message(message) == comparable_message(ours.message)
+
+
+def in_java_order(java_document: Json, ours: Json) -> Json:
+    """Our statistics in the order in which Java's hash maps have theirs."""
+    order: Json = {}
+    for key in ("statistics", "partition-statistics"):
+        ids = [file["snapshot-id"] for file in java_document[key]]
+        order[key] = sorted(ours[key], key=lambda file: ids.index(file["snapshot-id"]))
+    return order
+
+
+def is_lenient(answer: Json, ours: Json | CatalogError) -> bool:
+    """Java wants absence where clients write null, and ids that the REST spec has optional; those are read here."""
+    message = answer.get("error", {}).get("message") or ""
+    asked = (
+        "Cannot parse to a long value: parent-snapshot-id: null",
+        "Cannot parse to a long value: sequence-number: null",
+        "Cannot parse to an integer value: field-id: null",
+        "Cannot create expression literal from null",
+        "Cannot parse missing int: spec-id",
+        "Cannot parse to an integer value: spec-id: null",
+    )
+    # Java's array gets a negative size when more snapshots are to be removed than there are; absent ids are ignored otherwise.
+    return message in asked or message.startswith("arraySize cannot be negative")
+
+
+def is_stricter(answer: Json, ours: Json | CatalogError) -> bool:
+    """Java takes these, and the table spec does not."""
+    refused = (
+        "it must be a branch",  # `main` as a tag: refused by the reference after 1.11.0
+        "Cannot find partition spec with default-spec-id",  # Java reads the file and fails at the next commit
+        "Cannot find sort order with default-sort-order-id",
+        "Unsupported format version",  # 0 and below; 4, which is not finished
+    )
+    if not isinstance(ours, CatalogError):
+        return False
+    first_looked_at = (
+        "Cannot read unsupported version",  # before all else
+        "Cannot parse sort orders from non-array",  # objects and numbers, which Java takes for empty lists
+        "Cannot parse snapshot-log from non-array",
+        "Cannot parse metadata-log from non-array",
+    )
+    return ours.message.startswith(first_looked_at) or ("ok" in answer and any(text in ours.message for text in refused))
+
+
+def commit(base: Json | None, base_location: str | None, asked: list[Json], updates: list[Json], now_ms: int) -> Json:
+    """As the server does: read all, check the requirements, apply the updates."""
+    parse_requirements(asked)
+    parsed = parse_updates(updates)
+    check_requirements(base, asked)
+    return apply_updates(base, parsed, now_ms=now_ms, previous_metadata_location=base_location, table_uuid=TABLE_UUID)
+
+
+def assert_commit_agrees(oracle: JavaOracle, base: Json | None, asked: list[Json], updates: list[Json], step: int) -> Json | None:
+    """One commit on both sides; the document after it, None after a refusal."""
+    base_location = f"s3://b/t/metadata/{step:05}.metadata.json" if step % 4 else None
+    now_ms = NOW_MS + step * COMMIT_EVERY_MS
+    before = copy.deepcopy((base, asked, updates))
+    ours = outcome(lambda: commit(base, base_location, asked, updates, now_ms))
+    assert before == (base, asked, updates), "the inputs have been changed"
+    request = {"kind": "table", "base": base and written(base), "base-location": base_location, "now-ms": now_ms}
+    answer = oracle.ask({**request, "requirements": asked, "updates": updates})
+    if base is None and "ok" in answer and all(update.get("action") != "assign-uuid" for update in updates):
+        answer["ok"]["metadata"]["table-uuid"] = TABLE_UUID  # drawn at random there, given by the caller here
+    if is_lenient(answer, ours) or is_stricter(answer, ours):
+        return None
+    if "ok" in answer and base is not None:
+        assert answer["ok"]["changed"] is (ours is not base)
+        if ours is base:
+            return base
+        if isinstance(ours, dict):
+            assert_shared(base, ours)
+    assert_agreement(answer, ours, answer["ok"]["metadata"] if "ok" in answer else None)
+    return ours if isinstance(ours, dict) else None
+
+
+def assert_shared(base: Json, ours: Json) -> None:
+    """Every part that is equal to one of the base is that one: the log's delta is found by identity."""
+    for key in ("schemas", "partition-specs", "sort-orders", "snapshots", "encryption-keys"):
+        copies = [part for part in ours[key] if part in base[key] and not any(part is one for one in base[key])]
+        assert not copies, f"{key}: copied instead of shared"
+    assert all(ours["refs"][name] is ref for name, ref in base["refs"].items() if ours["refs"].get(name) == ref)
+
+
+def create(creation: Json, now_ms: int = NOW_MS) -> Json:
+    return new_table_metadata(
+        table_uuid=TABLE_UUID,
+        location=creation["location"],
+        schema=creation.get("schema"),
+        partition_spec=creation.get("partition-spec"),
+        write_order=creation.get("write-order"),
+        properties=creation.get("properties", {}),
+        now_ms=now_ms,
+    )
+
+
+def assert_creation_agrees(oracle: JavaOracle, creation: Json) -> Json | None:
+    ours = outcome(lambda: create(creation))
+    answer = oracle.ask({"kind": "create", "table-uuid": TABLE_UUID, "now-ms": NOW_MS, **creation})
+    if is_lenient(answer, ours) or is_stricter(answer, ours):
+        return None
+    assert_agreement(answer, ours, answer.get("ok"))
+    return ours if isinstance(ours, dict) else None
+
+
+def assert_file_agrees(oracle: JavaOracle, document: Json) -> Json | None:
+    """One file read on both sides; Java drops the members it does not know, here they are kept."""
+    before = copy.deepcopy(document)
+    ours = outcome(lambda: parse_table_metadata(document))
+    assert before == document, "the input has been changed"
+    answer = oracle.ask({"kind": "parse", "document": document})
+    if is_lenient(answer, ours) or is_stricter(answer, ours):
+        return None
+    if isinstance(ours, CatalogError):
+        assert_agreement(answer, ours, answer.get("ok"))
+        return None
+    assert "ok" in answer, f"Java refused with {answer}; here: {ours}"
+    unknown = {key for key in document if key not in builder.empty_metadata(2)} - {"schema", "partition-spec"}
+    known = {key: value for key, value in ours.items() if key not in unknown}
+    assert {key: ours[key] for key in unknown} == {key: document[key] for key in unknown}
+    assert_agreement(answer, known, answer["ok"])
+    return known
+
+
+def assert_sequence_agrees(oracle: JavaOracle, data: st.DataObject) -> None:
+    """A table that comes about in one of three ways, then commit after commit, each on what the one before has left."""
+    way = data.draw(st.integers(0, 3))
+    table: Json | None = None
+    if way == 0:
+        table = assert_creation_agrees(oracle, data.draw(table_updates.creations()))
+    elif way == 1:
+        table = assert_commit_agrees(oracle, None, [{"type": "assert-create"}], data.draw(table_updates.births()), 0)
+    table = table or assert_file_agrees(oracle, data.draw(table_updates.documents()))
+    for step in range(1, 1 + data.draw(st.integers(1, COMMITS_MAX))):
+        assert table is not None
+        asked, updates = data.draw(table_updates.requirements(table)), data.draw(table_updates.commits(table))
+        table = assert_commit_agrees(oracle, table, asked, updates, step) or table
+
+
+@oracle_settings
+@given(data=st.data())
+def test_sequences_of_commits_agree_with_java(java_oracle: JavaOracle, data: st.DataObject) -> None:
+    """A table goes through the same documents and refusals as in Java, from its creation on."""
+    assert_sequence_agrees(java_oracle, data)
+
+
+@oracle_settings
+@given(document=table_updates.broken(table_updates.documents()))
+def test_broken_files_are_read_or_refused_as_in_java(java_oracle: JavaOracle, document: Json) -> None:
+    """A file with one wrong member, at whatever depth, is read or refused as in Java."""
+    assert_file_agrees(java_oracle, document)
+
+
+@oracle_settings
+@given(creation=table_updates.broken_creations())
+def test_broken_creations_are_refused_as_in_java(java_oracle: JavaOracle, creation: Json) -> None:
+    """A creation with one wrong member is accepted or refused as in Java."""
+    assert_creation_agrees(java_oracle, creation)

@@ -43,6 +43,12 @@ class Icecore:
         options = ["--credential", json.dumps(credential)] if credential else []
         operate("warehouse", "create", name, "--profile", json.dumps(profile), *options, "--data", str(self.data))
 
+    def position(self) -> int:
+        """The position of the last event of the log."""
+        events = operate("log", "--json", "--data", str(self.data)).splitlines()
+        position: int = json.loads(events[-1])["position"]
+        return position
+
     def check_against_log(self) -> None:
         """The log and the read models agree, before and after a rebuild."""
         verify_and_rebuild(self.data)

@@ -1,0 +1,74 @@
+"""Runs the demo from start to end; everything it makes is gone afterwards."""
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import pyarrow
+from pyiceberg.catalog import load_catalog
+from pyiceberg.types import StringType
+from rich.console import Console
+
+from demo.servers import PROGRAM, DemoFailedError, icecore, run_spark
+
+HERE = Path(__file__).resolve().parent
+
+
+def main() -> int:
+    console = Console(highlight=False, soft_wrap=True, force_terminal=True)
+    began = time.monotonic()
+    try:
+        # The embedded Postgres does not run as root: it must be able to pass the folder.
+        with tempfile.TemporaryDirectory(prefix="icecore-demo-") as folder:
+            Path(folder).chmod(0o755)
+            show(console, Path(folder))
+    except DemoFailedError as failure:
+        console.print(f"[red]{failure}[/]", markup=True)
+        return 1
+    console.print(f"\n[dim]{time.monotonic() - began:.0f} s[/]")
+    return 0
+
+
+def show(console: Console, scratch: Path) -> None:
+    """PyIceberg, Spark, and the log they left, on a catalog in that folder."""
+    data = scratch / "data"
+    with icecore(data) as catalog_uri:
+        console.print(f"[bold]Icecore[/] serves at [cyan]{catalog_uri}[/]")
+        console.rule("[bold]PyIceberg")
+        write_with_pyiceberg(console, catalog_uri)
+        console.rule("[bold]Spark SQL")
+        run_spark(HERE / "spark_script.py", catalog_uri, scratch)
+        console.rule("[bold]The log: icecore log")
+        say("log", "--data", str(data))
+        console.rule("[bold]The log proves what engines read: icecore verify")
+        say("verify", "--data", str(data))
+
+
+def write_with_pyiceberg(console: Console, catalog_uri: str) -> None:
+    catalog = load_catalog("icecore", type="rest", uri=catalog_uri, warehouse="demo")
+    catalog.create_namespace("town")
+    people = pyarrow.table({"name": ["Ada", "Grace"], "born": [1815, 1906]})
+    table = catalog.create_table("town.people", schema=people.schema)
+    table.append(people)
+    console.print("  a namespace, a table, two rows:", table.scan().to_arrow().to_pylist())
+    with table.update_schema() as change:
+        change.add_column("field", StringType())
+    table.append(pyarrow.table({"name": ["Edsger"], "born": [1930], "field": ["paths"]}))
+    console.print("  a new column, a third row:", table.scan(row_filter="born > 1900").to_arrow().to_pylist())
+    snapshots = [snapshot.snapshot_id for snapshot in table.metadata.snapshots]
+    console.print("  as it was first:", table.scan(snapshot_id=snapshots[0]).to_arrow().num_rows, "rows")
+
+
+def say(*arguments: str) -> None:
+    """Run a command of icecore's and let it speak for itself, in colour."""
+    sys.stdout.flush()
+    done = subprocess.run([str(PROGRAM), *arguments], env={**os.environ, "FORCE_COLOR": "1"}, check=False)
+    if done.returncode != 0:
+        raise DemoFailedError(f"icecore {arguments[0]} ended with {done.returncode}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,47 @@
+"""The Spark part of the demo; it runs in Spark's own environment. Arguments: the catalog's address, the path of Iceberg's runtime."""
+
+import sys
+
+from pyspark.sql import SparkSession
+
+STATEMENTS = (
+    "SELECT name, born FROM icecore.town.people ORDER BY born",
+    "CREATE TABLE icecore.town.visits (person STRING, place STRING, day DATE) PARTITIONED BY (place)",
+    "INSERT INTO icecore.town.visits VALUES ('Ada', 'library', DATE '2024-05-01'), ('Grace', 'harbour', DATE '2024-05-02')",
+    "MERGE INTO icecore.town.visits v USING (SELECT 'Ada' AS person, 'theatre' AS place) n ON v.person = n.person"
+    " WHEN MATCHED THEN UPDATE SET v.place = n.place",
+    "ALTER TABLE icecore.town.visits CREATE TAG may",
+    "DELETE FROM icecore.town.visits WHERE person = 'Grace'",
+    "SELECT person, place FROM icecore.town.visits VERSION AS OF 'may' ORDER BY person",
+    "CREATE VIEW icecore.town.guests AS SELECT p.name, p.born, v.place FROM icecore.town.people p JOIN icecore.town.visits v ON p.name = v.person",
+    "SELECT name, born, place FROM icecore.town.guests",
+    "ALTER TABLE icecore.town.visits RENAME TO town.outings",
+)
+
+
+def main(catalog_uri: str, jar: str) -> None:
+    settings = {
+        "spark.jars": jar,
+        "spark.ui.enabled": "false",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
+        "spark.sql.catalog.icecore": "org.apache.iceberg.spark.SparkCatalog",
+        "spark.sql.catalog.icecore.type": "rest",
+        "spark.sql.catalog.icecore.uri": catalog_uri,
+        "spark.sql.catalog.icecore.warehouse": "demo",
+    }
+    builder = SparkSession.builder.master("local[2]").appName("icecore-demo")
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    spark = builder.getOrCreate()
+    for statement in STATEMENTS:
+        print(f"  \033[32m{statement}\033[0m", flush=True)
+        for row in spark.sql(statement).collect():
+            print("    " + ", ".join(map(str, row)), flush=True)
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2])

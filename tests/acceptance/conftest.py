@@ -1,0 +1,22 @@
+"""Servers for the acceptance tests: each module has an Icecore of its own, started as users start it."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.servers.icecore import Icecore, icecore, open_directory
+
+
+@pytest.fixture(scope="module")
+def scratch() -> Iterator[Path]:
+    """An empty folder on a path that every account may pass."""
+    with open_directory() as directory:
+        yield directory
+
+
+@pytest.fixture(scope="module")
+def server(scratch: Path) -> Iterator[Icecore]:
+    """A server on an empty data folder, with the warehouse `demo` on local files."""
+    with icecore(scratch / "data") as running:
+        yield running

@@ -1,4 +1,4 @@
-"""CommitTable: requirements checked, updates applied, the new document written, and the delta appended."""
+"""CommitTable: requirements checked, updates applied, and the delta appended once the new document is written."""
 
 import asyncio
 from collections.abc import Sequence
@@ -8,18 +8,19 @@ from uuid_utils.compat import uuid7
 
 from commands.context import Answer, CommandContext
 from commands.create_table import Created, add_table
+from commands.decision import Decision, MetadataFile
+from commands.located import Located, locate_table
 from commands.submission import IdempotencyRecord, Submission
-from commands.table_files import free_name, loaded_table, location_key, next_file_number, write_file, written_table
-from commands.write_side import Decision, WriteSide
+from commands.table_files import free_name, loaded_table, location_key, metadata_file, next_file_number, written_table
+from commands.write_side import WriteSide
 from domain.documents import Json, difference, fold
-from domain.errors import AlreadyExists, CommitFailed, NoSuchTable
+from domain.errors import AlreadyExists, CommitFailed
 from domain.events import TableCommitted
 from domain.identifiers import TabularIdentifier
 from domain.metadata.requirements import check_requirements
 from domain.metadata.updates import apply_updates
 from domain.table import TableState, decide_commit
-from projections import names, results, tables
-from projections.connections import Connection
+from projections import results
 from queries.warehouse import Warehouse
 from security.property_rules import refuse_credential_properties
 from storage.location_door import check_document_locations
@@ -39,12 +40,12 @@ class CommitTable:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What a commit makes of a table, before it is appended."""
+    """What a commit makes of a table, before it is written and appended."""
 
     state: TableState
     event: TableCommitted
     written: bytes
-    file: StorageLocation
+    file: MetadataFile
     trimmed: tuple[str, ...]
 
 
@@ -54,10 +55,11 @@ async def commit_table(write: WriteSide, context: CommandContext, warehouse: War
         return await _create(write, context, warehouse, command)
     trimmed: list[str] = []
 
-    async def decide() -> Decision:
-        async with write.connection() as connection:
-            state, generation = await read_table(connection, warehouse, command.table)
-        change = await prepare(write, warehouse, state, command)
+    async def locate() -> Located[TableState]:
+        return await locate_table(write, warehouse, command.table)
+
+    def decide(state: TableState, generation: int) -> Decision:
+        change = prepare(warehouse, state, command, write.now_ms())
         submission = Submission(context)
         if change is None:
             return _unchanged(submission, state)
@@ -67,9 +69,9 @@ async def commit_table(write: WriteSide, context: CommandContext, warehouse: War
         body = results.commit_table_response(loaded_table(after, change.written))
         etag = results.table_etag(after.id, after.version)
         record = IdempotencyRecord(200, after.id, after.version)
-        return Decision(submission, record, lambda position: Answer(200, body, position, etag), [change.file])
+        return Decision(submission, record, lambda position: Answer(200, body, position, etag), [change.file], after)
 
-    answer = await write.execute(context, warehouse, decide)
+    answer = await write.execute_in_lane(context, warehouse, locate, decide)
     trim(write, warehouse, trimmed)
     return answer
 
@@ -79,31 +81,20 @@ def creates(command: CommitTable) -> bool:
     return any(requirement.get("type") == "assert-create" for requirement in command.requirements)
 
 
-async def read_table(connection: Connection, warehouse: Warehouse, table: TabularIdentifier) -> tuple[TableState, int]:
-    """The table as it is now, and the generation it was read from; NoSuchTable."""
-    table_id = await names.find_table(connection, warehouse.scope, table)
-    found = await tables.read_state(connection, table_id)
-    if found is None or found[0].status != "live":
-        raise NoSuchTable(f"Table does not exist: {table}")
-    return found
-
-
-async def prepare(write: WriteSide, warehouse: Warehouse, state: TableState, command: CommitTable) -> Change | None:
-    """Decides, checks what must be checked before anything is written, and writes the file; None where nothing changes."""
+def prepare(warehouse: Warehouse, state: TableState, command: CommitTable, now_ms: int) -> Change | None:
+    """Decides, and checks all that must be checked before anything is written; None where nothing changes."""
     before = state.document
-    metadata = decide_commit(state, command.requirements, command.updates, write.now_ms())
+    metadata = decide_commit(state, command.requirements, command.updates, now_ms)
     if metadata is before.value:
         return None
     delta = difference(before, metadata)
     refuse_credential_properties(delta.properties_set, "properties")
     check_document_locations(warehouse.profile, before.value, metadata)
-    document = fold(before, delta)
-    written = written_table(document)
-    number = next_file_number(state.metadata_location)
-    file = await write_file(write, warehouse, written, metadata["location"], metadata["properties"], number)
+    written = written_table(fold(before, delta))
+    file = metadata_file(warehouse, metadata, written, next_file_number(state.metadata_location))
     moved = metadata["location"] != before.value["location"]
     actions = [update["action"] for update in command.updates]
-    event = TableCommitted(file.spelled, location_key(warehouse, metadata) if moved else None, delta.to_json(), actions)
+    event = TableCommitted(file.location.spelled, location_key(warehouse, metadata) if moved else None, delta.to_json(), actions)
     return Change(state, event, written, file, _trimmed(state, metadata))
 
 
@@ -111,7 +102,7 @@ def trim(write: WriteSide, warehouse: Warehouse, files: Sequence[str]) -> None:
     """Deletes old metadata files in the background, where the table's own property asks for that."""
     if files:
         places = [StorageLocation.parse_structure(file, what="metadata-file") for file in files]
-        task = asyncio.create_task(write.discard(warehouse, places))
+        task = asyncio.create_task(write.delete(warehouse, places))
         _trimming.add(task)
         task.add_done_callback(_trimming.discard)
 
@@ -131,6 +122,7 @@ def _trimmed(state: TableState, metadata: Json) -> tuple[str, ...]:
 
 
 def _unchanged(submission: Submission, state: TableState) -> Decision:
+    submission.rest_on(state)
     body = results.commit_table_response(loaded_table(state, written_table(state.document)))
     etag = results.table_etag(state.id, state.version)
     return Decision(submission, IdempotencyRecord(200, state.id, state.version), lambda position: Answer(200, body, position, etag))
@@ -166,4 +158,4 @@ async def add_created(write: WriteSide, warehouse: Warehouse, submission: Submis
     if not metadata.get("location"):
         metadata = {**metadata, "location": str(warehouse.profile.default_table_location(table_id))}
     check_document_locations(warehouse.profile, None, metadata)
-    return await add_table(write, warehouse, submission, namespace_id, table_id, command.table.name, metadata, staged=True)
+    return add_table(warehouse, submission, namespace_id, table_id, command.table.name, metadata, staged=True)

@@ -4,13 +4,15 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from commands.commit_table import Change, CommitTable, add_created, creates, prepare, read_table, trim
+from commands.commit_table import CommitTable, add_created, creates, prepare, trim
 from commands.context import Answer, CommandContext
-from commands.create_table import Created
+from commands.decision import Decision, MetadataFile
+from commands.located import Located, locate_table
 from commands.submission import IdempotencyRecord, Submission
-from commands.write_side import Decision, WriteSide
-from domain.errors import BadRequest, CatalogError
+from commands.write_side import WriteSide
+from domain.errors import BadRequest
 from domain.table import TableState
+from projections.streams import State
 from queries.warehouse import Warehouse
 
 
@@ -25,48 +27,34 @@ async def commit_transaction(write: WriteSide, context: CommandContext, warehous
     """204 once every table's commit is in the log under one command; no reader sees half."""
     commits = [change for change in command.changes if not creates(change)]
     creations = [change for change in command.changes if creates(change)]
+    located: list[Located[TableState]] = []
     trimmed: list[str] = []
 
-    async def decide() -> Decision:
-        async with write.connection() as connection:
-            found = [await read_table(connection, warehouse, commit.table) for commit in commits]
-        states = [state for state, _ in found]
-        if len({state.id for state in states}) < len(states):
+    async def locate() -> Sequence[Located[State]]:
+        located[:] = await asyncio.gather(*(locate_table(write, warehouse, commit.table) for commit in commits))
+        if len({stream.id for stream in located}) < len(located):
             raise BadRequest("Invalid table-changes: a table is named more than once")
+        return located
+
+    async def decide() -> Decision:
+        found = [await stream.read_now() for stream in located]
         submission = Submission(context)
-        changes, created = await _prepare_all(write, warehouse, submission, states, commits, creations)
+        files: list[MetadataFile] = []
         trimmed.clear()
         # Where a rebuild switched between two reads, append refuses the older generation and all is read again.
         generation = min((generation for _, generation in found), default=None)
-        for change in changes:
-            submission.add(change.state.id, warehouse.id, change.state, [change.event], generation)
+        for (state, _), commit in zip(found, commits, strict=True):
+            change = prepare(warehouse, state, commit, write.now_ms())
+            if change is None:
+                submission.rest_on(state)
+                continue
+            submission.add(state.id, warehouse.id, state, [change.event], generation)
+            files.append(change.file)
             trimmed.extend(change.trimmed)
-        files = [*(change.file for change in changes), *(table.file for table in created)]
+        for creation in creations:
+            files.append((await add_created(write, warehouse, submission, creation)).file)
         return Decision(submission, IdempotencyRecord(204), lambda position: Answer(204, None, position), files)
 
-    answer = await write.execute(context, warehouse, decide)
+    answer = await write.execute_together(context, warehouse, locate, decide)
     trim(write, warehouse, trimmed)
     return answer
-
-
-async def _prepare_all(
-    write: WriteSide,
-    warehouse: Warehouse,
-    submission: Submission,
-    states: Sequence[TableState],
-    commits: Sequence[CommitTable],
-    creations: Sequence[CommitTable],
-) -> tuple[list[Change], list[Created]]:
-    """Every table's change; where one is refused, the files of the others are taken away again."""
-    prepared = await asyncio.gather(
-        *(prepare(write, warehouse, state, commit) for state, commit in zip(states, commits, strict=True)),
-        *(add_created(write, warehouse, submission, creation) for creation in creations),
-        return_exceptions=True,
-    )
-    failures = [failure for failure in prepared if isinstance(failure, BaseException)]
-    changes = [change for change in prepared if isinstance(change, Change)]
-    created = [table for table in prepared if isinstance(table, Created)]
-    if failures:
-        await write.discard(warehouse, [*(change.file for change in changes), *(table.file for table in created)])
-        raise next((failure for failure in failures if isinstance(failure, CatalogError)), failures[0])
-    return changes, created

@@ -7,18 +7,17 @@ import orjson
 
 from commands.context import Answer, CommandContext
 from commands.create_view import view_body
+from commands.decision import Decision
+from commands.located import Located, locate_view
 from commands.submission import IdempotencyRecord, Submission
-from commands.table_files import location_key, next_file_number, write_file
-from commands.write_side import Decision, WriteSide
+from commands.table_files import location_key, metadata_file, next_file_number
+from commands.write_side import WriteSide
 from domain.documents import VIEW_KINDS, Json, difference, fold, split
-from domain.errors import NoSuchView
 from domain.events import ViewCommitted
 from domain.identifiers import TabularIdentifier
 from domain.view import ViewState
 from domain.view_metadata.requirements import check_view_requirements
 from domain.view_metadata.updates import apply_view_updates
-from projections import names, views
-from projections.connections import Connection
 from queries.warehouse import Warehouse
 from security.property_rules import refuse_credential_properties
 from storage.location_door import check_document_locations
@@ -36,38 +35,33 @@ class CommitView:
 async def commit_view(write: WriteSide, context: CommandContext, warehouse: Warehouse, command: CommitView) -> Answer:
     """200 with a LoadViewResult; CommitFailed where a requirement does not hold."""
 
-    async def decide() -> Decision:
-        async with write.connection() as connection:
-            state, generation = await read_view(connection, warehouse, command.view)
+    async def locate() -> Located[ViewState]:
+        return await locate_view(write, warehouse, command.view)
+
+    def decide(state: ViewState, generation: int) -> Decision:
         before = state.metadata
         check_view_requirements(before, command.requirements)
         metadata = apply_view_updates(before, command.updates, now_ms=write.now_ms())
-        submission, record = Submission(context), IdempotencyRecord(200, state.id, state.version)
-        document = split(before, VIEW_KINDS)
-        delta = difference(document, metadata)
+        submission, document = Submission(context), split(before, VIEW_KINDS)
         if metadata is before:
-            body = view_body(warehouse, state, orjson.dumps(before))
-            return Decision(submission, record, lambda position: Answer(200, body, position))
+            submission.rest_on(state)
+            return _decision(warehouse, submission, state, orjson.dumps(before))
+        delta = difference(document, metadata)
         refuse_credential_properties(delta.properties_set, "properties")
         check_document_locations(warehouse.profile, before, metadata)
         written = orjson.dumps(fold(document, delta).value)
-        number = next_file_number(state.metadata_location)
-        file = await write_file(write, warehouse, written, metadata["location"], metadata["properties"], number)
+        file = metadata_file(warehouse, metadata, written, next_file_number(state.metadata_location))
         key = location_key(warehouse, metadata) if metadata["location"] != before["location"] else None
-        event = ViewCommitted(file.spelled, key, delta.to_json(), [update["action"] for update in command.updates])
+        event = ViewCommitted(file.location.spelled, key, delta.to_json(), [update["action"] for update in command.updates])
         after = submission.add(state.id, warehouse.id, state, [event], generation)
         assert isinstance(after, ViewState)
-        body = view_body(warehouse, after, written)
-        record = IdempotencyRecord(200, after.id, after.version)
-        return Decision(submission, record, lambda position: Answer(200, body, position), [file])
+        decision = _decision(warehouse, submission, after, written)
+        decision.files, decision.after = [file], after
+        return decision
 
-    return await write.execute(context, warehouse, decide)
+    return await write.execute_in_lane(context, warehouse, locate, decide)
 
 
-async def read_view(connection: Connection, warehouse: Warehouse, view: TabularIdentifier) -> tuple[ViewState, int]:
-    """The view as it is now, and the generation it was read from; NoSuchView."""
-    view_id = await names.find_view(connection, warehouse.scope, view)
-    found = await views.read_state(connection, view_id)
-    if found is None or found[0].status != "live":
-        raise NoSuchView(f"View does not exist: {view}")
-    return found
+def _decision(warehouse: Warehouse, submission: Submission, state: ViewState, written: bytes) -> Decision:
+    body = view_body(warehouse, state, written)
+    return Decision(submission, IdempotencyRecord(200, state.id, state.version), lambda position: Answer(200, body, position))

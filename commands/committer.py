@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,8 +33,10 @@ _FINAL = frozenset({"appended", "recorded", "replayed", "key_reused"})
 
 @dataclass(slots=True)
 class _Waiting:
-    submission: Submission
-    answer: "asyncio.Future[AppendResult]"
+    """A chain: commands that are appended in one batch, in this order."""
+
+    submissions: Sequence[Submission]
+    answer: "asyncio.Future[list[AppendResult]]"
     in_doubt: bool = False
 
 
@@ -48,6 +51,7 @@ class Committer:
         self._dsn = dsn
         self._connections = connections
         self._waiting: deque[_Waiting] = deque()
+        self._queued = 0
         self._wake = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -63,13 +67,30 @@ class Committer:
             _refuse([self._waiting.popleft()], ServiceUnavailable("The catalog is shutting down", retry_after_seconds=1))
 
     async def submit(self, submission: Submission) -> AppendResult:
-        if len(self._waiting) >= QUEUE_COMMANDS_MAX:
+        (result,) = await self.submit_chain([submission])
+        return result
+
+    async def submit_chain(self, submissions: Sequence[Submission]) -> list[AppendResult]:
+        """Commands that rest on each other: they go in one batch, in this order; each has its own outcome."""
+        assert 0 < len(submissions) <= BATCH_COMMANDS_MAX
+        if self._queued + len(submissions) > QUEUE_COMMANDS_MAX:
             raise TooManyRequests(f"{QUEUE_COMMANDS_MAX} commands are waiting already")
-        waiting = _Waiting(submission, asyncio.get_running_loop().create_future())
+        waiting = _Waiting(submissions, asyncio.get_running_loop().create_future())
         self._waiting.append(waiting)
+        self._queued += len(submissions)
         self._wake.set()
         # A client that goes away does not undo its command: others may share its batch.
         return await asyncio.shield(waiting.answer)
+
+    def _batch(self) -> list[_Waiting]:
+        """What goes next: whole chains, as many as one call takes."""
+        batch: list[_Waiting] = []
+        room = BATCH_COMMANDS_MAX
+        while self._waiting and len(self._waiting[0].submissions) <= room:
+            batch.append(self._waiting.popleft())
+            room -= len(batch[-1].submissions)
+        self._queued -= BATCH_COMMANDS_MAX - room
+        return batch
 
     async def _work(self) -> None:
         connection: Connection | None = None
@@ -79,8 +100,7 @@ class Committer:
                     self._wake.clear()
                     await self._wake.wait()
                     continue
-                batch = [self._waiting.popleft() for _ in range(min(len(self._waiting), BATCH_COMMANDS_MAX))]
-                connection = await self._settle(connection, batch)
+                connection = await self._settle(connection, self._batch())
         finally:
             if connection is not None:
                 await connection.close()
@@ -103,7 +123,7 @@ class Committer:
                         # Postgres answered: it gave the batch up and kept nothing of it.
                         _refuse(batch, ServiceUnavailable("The log is busy", retry_after_seconds=1))
                         return connection
-                    _log.warning("append_in_doubt", sent=sent, error=str(error), commands=len(batch))
+                    _log.warning("append_in_doubt", sent=sent, error=str(error), chains=len(batch))
                     connection = None
                     for waiting in batch:
                         waiting.in_doubt = sent
@@ -122,13 +142,30 @@ class Committer:
             raise
         except Exception as error:
             # What a whole batch cannot say of itself its commands say one by one.
-            _log.warning("append_batch_failed", error=repr(error), commands=len(batch))
-            if len(batch) == 1:
+            _log.warning("append_batch_failed", error=repr(error), chains=len(batch))
+            if len(batch) == 1 and len(batch[0].submissions) == 1:
                 _refuse(batch, InternalError("The log refused the command"))
                 return connection
             for waiting in batch:
-                connection = await self._settle(connection, [waiting])
+                connection = await self._settle_singly(connection, waiting)
             return connection
+
+    async def _settle_singly(self, connection: Connection | None, waiting: _Waiting) -> Connection | None:
+        """A chain command by command: those behind the one that is at fault find another head than theirs."""
+        loop = asyncio.get_running_loop()
+        singles = [_Waiting([submission], loop.create_future(), waiting.in_doubt) for submission in waiting.submissions]
+        for single in singles:
+            connection = await self._settle(connection, [single])
+        results: list[AppendResult] = []
+        for single in singles:
+            error = single.answer.exception()
+            if error is not None and not isinstance(error, InternalError):
+                _refuse([waiting], error)
+                return connection
+            results += single.answer.result() if error is None else [AppendResult("error", 0, str(error))]
+        if not waiting.answer.done():
+            waiting.answer.set_result(results)
+        return connection
 
     async def _connect(self) -> Connection:
         async with asyncio.timeout(CONNECT_SECONDS_MAX):
@@ -141,14 +178,22 @@ class Committer:
             )
 
     async def _append(self, connection: Connection, batch: list[_Waiting]) -> None:
-        results = await _send(connection, [waiting.submission for waiting in batch])
-        for waiting, result in zip(batch, results, strict=True):
-            if waiting.in_doubt and result.outcome not in _FINAL:
-                # The copy that was lost may still be on its way: a row without events under its id bars it for good.
-                (barred,) = await _send(connection, [Submission(waiting.submission.context, waiting.submission.command_id)])
-                result = barred if barred.outcome == "appended" else result
+        results = iter(await _send(connection, [submission for waiting in batch for submission in waiting.submissions]))
+        for waiting in batch:
+            answers = [next(results) for _ in waiting.submissions]
+            if waiting.in_doubt:
+                answers = [await _barred(connection, *pair) for pair in zip(waiting.submissions, answers, strict=True)]
             if not waiting.answer.done():
-                waiting.answer.set_result(result)
+                waiting.answer.set_result(answers)
+
+
+async def _barred(connection: Connection, submission: Submission, result: AppendResult) -> AppendResult:
+    """The result of a command sent again, once no lost copy of it can change that any more."""
+    if result.outcome in _FINAL:
+        return result
+    # The copy that was lost may still be on its way: a row without events under its id bars it for good.
+    (barred,) = await _send(connection, [Submission(submission.context, submission.command_id)])
+    return barred if barred.outcome == "appended" else result
 
 
 async def _send(connection: Connection, submissions: list[Submission]) -> list[AppendResult]:
@@ -168,7 +213,7 @@ def _result(row: tuple[Any, ...]) -> AppendResult:
     return AppendResult(outcome, position, detail, record)
 
 
-def _refuse(batch: list[_Waiting], error: Exception) -> None:
+def _refuse(batch: list[_Waiting], error: BaseException) -> None:
     for waiting in batch:
         if not waiting.answer.done():
             waiting.answer.set_exception(error)

@@ -7,8 +7,9 @@ import orjson
 from uuid_utils.compat import uuid7
 
 from commands.context import Answer, CommandContext
+from commands.decision import Decision
 from commands.submission import IdempotencyRecord, Submission
-from commands.write_side import Decision, WriteSide
+from commands.write_side import WriteSide
 from domain.errors import AlreadyExists, NoSuchNamespace
 from domain.events import NamespaceCreated
 from domain.identifiers import NamespaceIdentifier

@@ -7,9 +7,10 @@ from uuid import UUID
 from uuid_utils.compat import uuid7
 
 from commands.context import Answer, CommandContext
+from commands.decision import Decision, MetadataFile
 from commands.submission import IdempotencyRecord, Submission
-from commands.table_files import free_name, loaded_table, location_key, location_of, write_file, written_table
-from commands.write_side import Decision, WriteSide
+from commands.table_files import free_name, loaded_table, location_key, location_of, metadata_file, written_table
+from commands.write_side import WriteSide
 from domain.documents import TABLE_KINDS, Json, split
 from domain.events import TableCreated
 from domain.identifiers import NamespaceIdentifier, TabularIdentifier
@@ -20,7 +21,6 @@ from projections.tables import LoadedTable
 from queries.warehouse import Warehouse
 from security.property_rules import refuse_credential_properties
 from storage.location_door import check_document_locations
-from storage.locations import StorageLocation
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ async def create_table(write: WriteSide, context: CommandContext, warehouse: War
             body = results.staged_table_result(written_table(split(metadata, TABLE_KINDS)), config)
             return Decision(Submission(context), IdempotencyRecord(200, body=body), lambda position: Answer(200, body, position))
         submission = Submission(context)
-        created = await add_table(write, warehouse, submission, namespace_id, table_id, command.name, metadata, staged=False)
+        created = add_table(warehouse, submission, namespace_id, table_id, command.name, metadata, staged=False)
         body = results.load_table_result(created.loaded, config)
         etag = results.table_etag(table_id, created.loaded.version)
         record = IdempotencyRecord(200, table_id, created.loaded.version)
@@ -75,11 +75,10 @@ class Created:
     """A table on its way into the log: what a load will find, and its first metadata file."""
 
     loaded: LoadedTable
-    file: StorageLocation
+    file: MetadataFile
 
 
-async def add_table(
-    write: WriteSide,
+def add_table(
     warehouse: Warehouse,
     submission: Submission,
     namespace_id: UUID,
@@ -89,10 +88,11 @@ async def add_table(
     *,
     staged: bool,
 ) -> Created:
-    """Writes the first metadata file of `metadata` and adds the event to the submission."""
+    """Adds a table that begins with `metadata` to the submission; its first metadata file is still to be written."""
     written = written_table(split(metadata, TABLE_KINDS))
-    file = await write_file(write, warehouse, written, metadata["location"], metadata["properties"], 0)
-    event = TableCreated(namespace_id, name, warehouse.scope.key(name), location_key(warehouse, metadata), file.spelled, metadata, staged)
+    file = metadata_file(warehouse, metadata, written, 0)
+    name_key, key = warehouse.scope.key(name), location_key(warehouse, metadata)
+    event = TableCreated(namespace_id, name, name_key, key, file.location.spelled, metadata, staged)
     submission.alive.append(namespace_id)
     state = submission.add(table_id, warehouse.id, None, [event])
     assert isinstance(state, TableState)

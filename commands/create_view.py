@@ -7,9 +7,10 @@ import orjson
 from uuid_utils.compat import uuid7
 
 from commands.context import Answer, CommandContext
+from commands.decision import Decision
 from commands.submission import IdempotencyRecord, Submission
-from commands.table_files import free_name, location_key, location_of, write_file
-from commands.write_side import Decision, WriteSide
+from commands.table_files import free_name, location_key, location_of, metadata_file
+from commands.write_side import WriteSide
 from domain.documents import Json
 from domain.events import ViewCreated
 from domain.identifiers import NamespaceIdentifier, TabularIdentifier
@@ -53,9 +54,9 @@ async def create_view(write: WriteSide, context: CommandContext, warehouse: Ware
         )
         check_document_locations(warehouse.profile, None, metadata)
         written = orjson.dumps(metadata)
-        file = await write_file(write, warehouse, written, metadata["location"], metadata["properties"], 0)
+        file = metadata_file(warehouse, metadata, written, 0)
         key = location_key(warehouse, metadata)
-        created = ViewCreated(namespace_id, command.name, warehouse.scope.key(command.name), key, file.spelled, metadata)
+        created = ViewCreated(namespace_id, command.name, warehouse.scope.key(command.name), key, file.location.spelled, metadata)
         submission = Submission(context, alive=[namespace_id])
         state = submission.add(view_id, warehouse.id, None, [created])
         assert isinstance(state, ViewState)

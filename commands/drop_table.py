@@ -2,12 +2,14 @@
 
 from dataclasses import dataclass
 
-from commands.commit_table import read_table
 from commands.context import Answer, CommandContext
+from commands.decision import Decision
+from commands.located import Located, locate_table
 from commands.submission import IdempotencyRecord, Submission
-from commands.write_side import Decision, WriteSide
+from commands.write_side import WriteSide
 from domain.events import TableDropped
 from domain.identifiers import TabularIdentifier
+from domain.table import TableState
 from queries.warehouse import Warehouse
 
 
@@ -20,11 +22,12 @@ class DropTable:
 async def drop_table(write: WriteSide, context: CommandContext, warehouse: Warehouse, command: DropTable) -> Answer:
     """204; with `purge_requested` a job deletes the files, and the location is free when they are gone."""
 
-    async def decide() -> Decision:
-        async with write.connection() as connection:
-            state, generation = await read_table(connection, warehouse, command.table)
-        submission = Submission(context)
-        submission.add(state.id, warehouse.id, state, [TableDropped(command.purge_requested)], generation)
-        return Decision(submission, IdempotencyRecord(204), lambda position: Answer(204, None, position))
+    async def locate() -> Located[TableState]:
+        return await locate_table(write, warehouse, command.table)
 
-    return await write.execute(context, warehouse, decide)
+    def decide(state: TableState, generation: int) -> Decision:
+        submission = Submission(context)
+        after = submission.add(state.id, warehouse.id, state, [TableDropped(command.purge_requested)], generation)
+        return Decision(submission, IdempotencyRecord(204), lambda position: Answer(204, None, position), after=after)
+
+    return await write.execute_in_lane(context, warehouse, locate, decide)

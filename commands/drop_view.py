@@ -2,12 +2,14 @@
 
 from dataclasses import dataclass
 
-from commands.commit_view import read_view
 from commands.context import Answer, CommandContext
+from commands.decision import Decision
+from commands.located import Located, locate_view
 from commands.submission import IdempotencyRecord, Submission
-from commands.write_side import Decision, WriteSide
+from commands.write_side import WriteSide
 from domain.events import ViewDropped
 from domain.identifiers import TabularIdentifier
+from domain.view import ViewState
 from queries.warehouse import Warehouse
 
 
@@ -19,11 +21,12 @@ class DropView:
 async def drop_view(write: WriteSide, context: CommandContext, warehouse: Warehouse, command: DropView) -> Answer:
     """204."""
 
-    async def decide() -> Decision:
-        async with write.connection() as connection:
-            state, generation = await read_view(connection, warehouse, command.view)
-        submission = Submission(context)
-        submission.add(state.id, warehouse.id, state, [ViewDropped()], generation)
-        return Decision(submission, IdempotencyRecord(204), lambda position: Answer(204, None, position))
+    async def locate() -> Located[ViewState]:
+        return await locate_view(write, warehouse, command.view)
 
-    return await write.execute(context, warehouse, decide)
+    def decide(state: ViewState, generation: int) -> Decision:
+        submission = Submission(context)
+        after = submission.add(state.id, warehouse.id, state, [ViewDropped()], generation)
+        return Decision(submission, IdempotencyRecord(204), lambda position: Answer(204, None, position), after=after)
+
+    return await write.execute_in_lane(context, warehouse, locate, decide)

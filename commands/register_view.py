@@ -7,9 +7,10 @@ from uuid_utils.compat import uuid7
 
 from commands.context import Answer, CommandContext
 from commands.create_view import view_body
+from commands.decision import Decision
 from commands.submission import IdempotencyRecord, Submission
 from commands.table_files import free_name, location_key
-from commands.write_side import Decision, WriteSide
+from commands.write_side import WriteSide
 from domain.events import ViewRegistered
 from domain.identifiers import NamespaceIdentifier, TabularIdentifier
 from domain.view import ViewState

@@ -14,7 +14,9 @@ from domain.events import Event
 from projections.rows import Rows
 from projections.streams import State, StreamFold, claims_of
 
-Outcome = Literal["appended", "recorded", "replayed", "key_reused", "head", "parent", "not_empty", "claim", "location", "generation", "error"]
+Outcome = Literal[
+    "appended", "recorded", "replayed", "key_reused", "head", "parent", "not_empty", "claim", "location", "generation", "error"
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +31,12 @@ class IdempotencyRecord:
 
 @dataclass(frozen=True, slots=True)
 class AppendResult:
-    """What became of one command. `position`: of its last event; `record` and `operation`: of the request that used its key first."""
+    """What became of one command.
+
+    position -- of its last event.
+    detail -- what stood in its way; for `replayed`, the operation of the request that used the key first.
+    record -- what that request is remembered by.
+    """
 
     outcome: Outcome
     position: int
@@ -53,7 +60,9 @@ class Submission:
     _taken: list[Claim] = field(default_factory=list)
     _released: list[Claim] = field(default_factory=list)
 
-    def add(self, stream_id: UUID, warehouse_id: UUID, before: State | None, events: Sequence[Event], generation: int | None = None) -> State:
+    def add(
+        self, stream_id: UUID, warehouse_id: UUID, before: State | None, events: Sequence[Event], generation: int | None = None
+    ) -> State:
         """Events that follow `before` (None: a new stream) in their stream; the state they lead to."""
         assert events, "a stream is named for its events"
         if generation is not None:
@@ -74,9 +83,18 @@ class Submission:
         self._taken += holds - held
         return state
 
+    def rest_on(self, state: State) -> None:
+        """The command holds only if the stream still is as it was seen, though it writes nothing there."""
+        self._heads.append((state.id, state.event_id))
+
     @property
     def has_events(self) -> bool:
         return bool(self._events)
+
+    @property
+    def must_be_appended(self) -> bool:
+        """Whether there is anything to append: events, or an answer to remember."""
+        return self.has_events or self.context.idempotency_key is not None
 
     def to_json(self, blobs: list[bytes]) -> Json:
         """The command as migrations/0001_log.sql::append takes it; bytes go to `blobs` and leave their index, from 1."""

@@ -1,12 +1,11 @@
 """A table's or view's next metadata file: its document as bytes, where it goes, and who may place it there."""
 
 import re
-from collections.abc import Mapping
 from uuid import UUID
 
 from uuid_utils.compat import uuid7
 
-from commands.write_side import WriteSide
+from commands.decision import MetadataFile
 from domain.documents import TABLE_KINDS, Document, Json, join, joined_bodies, table_head
 from domain.errors import AlreadyExists, NoSuchNamespace
 from domain.identifiers import TabularIdentifier
@@ -16,7 +15,7 @@ from projections.connections import Connection
 from projections.tables import LoadedTable
 from queries.warehouse import Warehouse
 from storage.locations import StorageLocation
-from storage.metadata_files import metadata_file_location, write_metadata
+from storage.metadata_files import metadata_file_location
 
 _FILE_NUMBER = re.compile(r"^(\d{1,9})-")
 
@@ -31,13 +30,10 @@ def loaded_table(state: TableState, metadata: bytes) -> LoadedTable:
     return LoadedTable(state.id, state.version, state.metadata_location, metadata)
 
 
-async def write_file(
-    write: WriteSide, warehouse: Warehouse, metadata: bytes, location: str, properties: Mapping[str, str], number: int
-) -> StorageLocation:
-    """Writes a metadata file under a name nobody had, and says where."""
-    file = metadata_file_location(warehouse.profile, location, properties, number, uuid7())
-    await write_metadata(await write.store(warehouse), file, metadata)
-    return file
+def metadata_file(warehouse: Warehouse, metadata: Json, written: bytes, number: int) -> MetadataFile:
+    """The file for a document, under a name nobody had."""
+    location = metadata_file_location(warehouse.profile, metadata["location"], metadata["properties"], number, uuid7())
+    return MetadataFile(location, written)
 
 
 def next_file_number(metadata_location: str) -> int:

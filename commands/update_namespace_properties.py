@@ -6,13 +6,12 @@ from dataclasses import dataclass
 import orjson
 
 from commands.context import Answer, CommandContext
+from commands.decision import Decision
+from commands.located import Located, locate_namespace
 from commands.submission import IdempotencyRecord, Submission
-from commands.write_side import Decision, WriteSide
-from domain.errors import NoSuchNamespace
+from commands.write_side import WriteSide
 from domain.identifiers import NamespaceIdentifier
 from domain.namespace import NamespaceState, change_properties
-from projections import names, namespaces
-from projections.connections import Connection
 from queries.warehouse import Warehouse
 from security.property_rules import refuse_credential_properties
 
@@ -30,23 +29,18 @@ async def update_namespace_properties(
     """200 with what was updated, removed and missing; 422 for a key in both."""
     refuse_credential_properties(command.updates, "updates")
 
-    async def decide() -> Decision:
-        async with write.connection() as connection:
-            state, generation = await read_namespace(connection, warehouse, command.namespace)
+    async def locate() -> Located[NamespaceState]:
+        return await locate_namespace(write, warehouse, command.namespace)
+
+    def decide(state: NamespaceState, generation: int) -> Decision:
         changes = change_properties(state, command.removals, command.updates)
-        submission = Submission(context)
-        if changes.event is not None:
-            submission.add(state.id, warehouse.id, state, [changes.event], generation)
+        submission, after = Submission(context), None
+        if changes.event is None:
+            submission.rest_on(state)
+        else:
+            after = submission.add(state.id, warehouse.id, state, [changes.event], generation)
         body = orjson.dumps({"updated": changes.updated, "removed": changes.removed, "missing": changes.missing})
-        return Decision(submission, IdempotencyRecord(200, body=body), lambda position: Answer(200, body, position))
+        return Decision(submission, IdempotencyRecord(200, body=body), lambda position: Answer(200, body, position), after=after)
 
-    return await write.execute(context, warehouse, decide)
+    return await write.execute_in_lane(context, warehouse, locate, decide)
 
-
-async def read_namespace(connection: Connection, warehouse: Warehouse, namespace: NamespaceIdentifier) -> tuple[NamespaceState, int]:
-    """The namespace as it is now, and the generation it was read from; NoSuchNamespace."""
-    namespace_id = await names.find_namespace(connection, warehouse.scope, namespace)
-    found = await namespaces.read_state(connection, namespace_id)
-    if found is None or found[0].status != "live":
-        raise NoSuchNamespace(f"Namespace does not exist: {namespace}")
-    return found

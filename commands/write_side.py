@@ -1,9 +1,10 @@
-"""What every command takes: the read models to decide on, the committer, the stores, and the loop that decides again."""
+"""What every command takes: the read models to decide on, the lanes, the committer, the stores, and the loop that decides again."""
 
+import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field
+from typing import Protocol, TypeVar
 
 import orjson
 import structlog
@@ -11,42 +12,35 @@ import structlog
 from commands import idempotency
 from commands.committer import Committer
 from commands.context import Answer, CommandContext
+from commands.decision import Decision, Relocate
 from commands.idempotency import Remembered
+from commands.lanes import Decide, Lanes, S_co, Settled, Stream
 from commands.metrics_reports import MetricsReports
 from commands.submission import AppendResult, IdempotencyRecord, Submission
 from domain.errors import AlreadyExists, CatalogError, CommitFailed, InternalError, ServiceUnavailable, UnsupportedOperation
 from projections.connections import Connection
+from projections.streams import State
 from projections.warehouses import log_head
 from queries.read_side import ReadSide
 from queries.warehouse import Warehouse
 from security.secrets import SecretStore
 from storage.locations import StorageLocation
+from storage.metadata_files import write_metadata
 from storage.object_store import ObjectStore
 
 _log = structlog.get_logger("icecore.commands")
 
 # How long a command that loses to others decides again before it gives up.
 DECIDE_SECONDS_MAX = 10
-DECISIONS_MAX = 100
+
+S = TypeVar("S", bound=State)
 
 
-@dataclass(slots=True)
-class Decision:
-    """What a command came to on the state it saw.
+class NamedStream(Stream[S_co], Protocol[S_co]):
+    """A stream that was found by a name."""
 
-    submission -- None where nothing changes: the answer is given at once, or recorded if it carries a key.
-    record -- what the key is remembered by.
-    answer -- the answer once the position is known.
-    files -- metadata files written for it: taken away again if it surely did not come to effect.
-    """
-
-    submission: Submission
-    record: IdempotencyRecord
-    answer: Callable[[int], Answer]
-    files: list[StorageLocation] = field(default_factory=list)
-
-
-Decide = Callable[[], Awaitable[Decision]]
+    def check(self, state: State) -> None:
+        """Raises Relocate where the state no longer is what the name stood for."""
 
 
 class WriteSide:
@@ -64,7 +58,8 @@ class WriteSide:
         self.reads = reads
         self.secrets = secrets
         self.metrics_reports = metrics_reports
-        self._committer = committer
+        self.lanes = Lanes()
+        self.committer = committer
         self._decide_seconds_max = decide_seconds_max
 
     def connection(self) -> AbstractAsyncContextManager[Connection]:
@@ -77,10 +72,62 @@ class WriteSide:
         return time.time_ns() // 1_000_000
 
     async def submit(self, submission: Submission) -> AppendResult:
-        return await self._committer.submit(submission)
+        return await self.committer.submit(submission)
 
-    async def execute(self, context: CommandContext, warehouse: Warehouse, decide: Decide) -> Answer:
-        """Decides, appends, and decides again on newer state while others come first.
+    async def execute(self, context: CommandContext, warehouse: Warehouse, decide: Callable[[], Awaitable[Decision]]) -> Answer:
+        """For a command that begins a stream: decided on what the read models say, again while others take what it wants."""
+        appending = _Appending(self, warehouse)
+
+        async def attempt(deadline: float) -> Settled:
+            decision = await decide()
+            if not decision.submission.must_be_appended:
+                return Settled(decision, None)
+            return await appending.append(decision)
+
+        return await self._until_settled(context, warehouse, attempt)
+
+    async def execute_in_lane(
+        self, context: CommandContext, warehouse: Warehouse, locate: Callable[[], Awaitable[NamedStream[S]]], decide: Decide[S]
+    ) -> Answer:
+        """For a command on one stream that is decided on its state alone: in a chain with others on the same stream."""
+        appending = _Appending(self, warehouse)
+
+        async def attempt(deadline: float) -> Settled:
+            stream = await locate()
+
+            def decide_what_was_named(state: S, generation: int) -> Decision:
+                stream.check(state)
+                return decide(state, generation)
+
+            return await self.lanes.run(stream, decide_what_was_named, appending, deadline)
+
+        return await self._until_settled(context, warehouse, attempt)
+
+    async def execute_together(
+        self,
+        context: CommandContext,
+        warehouse: Warehouse,
+        locate: Callable[[], Awaitable[Sequence[Stream[State]]]],
+        decide: Callable[[], Awaitable[Decision]],
+    ) -> Answer:
+        """For a command over several streams, or one that must ask more than its stream's state: its lanes stand still meanwhile."""
+        appending = _Appending(self, warehouse)
+
+        async def attempt(deadline: float) -> Settled:
+            async def work() -> Settled:
+                decision = await decide()
+                if not decision.submission.must_be_appended:
+                    return Settled(decision, None)
+                return await appending.append(decision)
+
+            return await self.lanes.run_together(await locate(), work)
+
+        return await self._until_settled(context, warehouse, attempt)
+
+    async def _until_settled(
+        self, context: CommandContext, warehouse: Warehouse, attempt: Callable[[float], Awaitable[Settled]]
+    ) -> Answer:
+        """Attempts until the command came to effect or is refused.
 
         A refusal that carries a key is recorded before it is answered, so that the key always gets the same answer.
         """
@@ -92,36 +139,31 @@ class WriteSide:
                 if remembered is not None:
                     return await self._again(connection, warehouse, remembered)
         deadline = time.monotonic() + self._decide_seconds_max
-        for _ in range(DECISIONS_MAX):
+        while True:
             try:
-                decision = await decide()
+                settled = await attempt(deadline)
+            except Relocate:
+                settled = None
             except CatalogError as refusal:
                 return await self._refused(context, warehouse, refusal)
-            answer = await self._settled(context, warehouse, decision)
+            answer = None if settled is None else await self._answered(context, warehouse, settled)
             if answer is not None:
                 return answer
             if time.monotonic() > deadline:
-                break
-        raise CommitFailed("Others kept changing the same thing: try again")
+                raise CommitFailed("Others kept changing the same thing: try again")
 
-    async def _settled(self, context: CommandContext, warehouse: Warehouse, decision: Decision) -> Answer | None:
+    async def _answered(self, context: CommandContext, warehouse: Warehouse, settled: Settled) -> Answer | None:
         """The answer, or None where another command came first."""
-        submission = decision.submission
-        submission.record = decision.record
-        if not submission.has_events and context.idempotency_key is None:
+        decision, result = settled.decision, settled.result
+        if result is None:
             return decision.answer(await self._log_head())
-        try:
-            result = await self.submit(submission)
-        except ServiceUnavailable:
-            await self.discard(warehouse, decision.files)
-            raise
         match result.outcome:
             case "appended" | "recorded":
                 return decision.answer(result.position)
             case "replayed" | "key_reused":
-                await self.discard(warehouse, decision.files)
+                await self.discard(warehouse, decision)
                 return await self._replayed(warehouse, result)
-        await self.discard(warehouse, decision.files)
+        await self.discard(warehouse, decision)
         match result.outcome:
             case "location":
                 # The claim key is the store's identity, a bar, and the place.
@@ -145,7 +187,8 @@ class WriteSide:
     async def _replayed(self, warehouse: Warehouse, result: AppendResult) -> Answer:
         if result.outcome == "key_reused":
             raise idempotency.key_reused()
-        assert result.record is not None and result.detail is not None
+        assert result.record is not None
+        assert result.detail is not None
         async with self.connection() as connection:
             return await self._again(connection, warehouse, Remembered(result.record, result.position, result.detail))
 
@@ -161,11 +204,45 @@ class WriteSide:
         async with self.connection() as connection:
             return await log_head(connection)
 
-    async def discard(self, warehouse: Warehouse, files: list[StorageLocation]) -> None:
+    async def discard(self, warehouse: Warehouse, decision: Decision) -> None:
         """Takes files away that no event names; one that stays is an orphan, and harms nobody."""
+        await self.delete(warehouse, [file.location for file in decision.files])
+
+    async def delete(self, warehouse: Warehouse, files: Sequence[StorageLocation]) -> None:
         if not files:
             return
         try:
             await (await self.store(warehouse)).delete(files)
         except CatalogError as error:
             _log.warning("metadata_file_left", files=[str(file) for file in files], error=error.message)
+
+
+class _Appending:
+    """How one warehouse's decisions get into the log: files first, then one batch."""
+
+    def __init__(self, write: WriteSide, warehouse: Warehouse) -> None:
+        self._write = write
+        self._warehouse = warehouse
+
+    async def write_files(self, decision: Decision) -> None:
+        decision.submission.record = decision.record
+        if decision.files:
+            store = await self._write.store(self._warehouse)
+            await asyncio.gather(*(write_metadata(store, file.location, file.document) for file in decision.files))
+
+    async def submit_chain(self, submissions: Sequence[Submission]) -> list[AppendResult]:
+        return await self._write.committer.submit_chain(submissions)
+
+    async def discard(self, decision: Decision) -> None:
+        await self._write.discard(self._warehouse, decision)
+
+    async def append(self, decision: Decision) -> Settled:
+        """One command by itself."""
+        try:
+            await self.write_files(decision)
+            (result,) = await self.submit_chain([decision.submission])
+        except ServiceUnavailable:
+            # Nothing was appended; where that is in doubt, the error is another.
+            await self.discard(decision)
+            raise
+        return Settled(decision, result)

@@ -13,14 +13,12 @@ SERIALISATION = 1
 
 def load_table_result(table: LoadedTable, config: Mapping[str, str]) -> bytes:
     """LoadTableResult: where the metadata file is, the metadata, and what the engine's file access needs to know."""
-    return b"".join(
-        (b'{"metadata-location":', orjson.dumps(table.metadata_location), b',"metadata":', table.metadata, b',"config":', orjson.dumps(config), b"}")
-    )
+    return _joined(orjson.dumps(table.metadata_location), table.metadata, config)
 
 
 def staged_table_result(metadata: bytes, config: Mapping[str, str]) -> bytes:
     """LoadTableResult of a staged create: nothing is written, so there is no metadata location."""
-    return b"".join((b'{"metadata-location":null,"metadata":', metadata, b',"config":', orjson.dumps(config), b"}"))
+    return _joined(b"null", metadata, config)
 
 
 def commit_table_response(table: LoadedTable) -> bytes:
@@ -30,11 +28,13 @@ def commit_table_response(table: LoadedTable) -> bytes:
 
 def load_view_result(view: LoadedView, config: Mapping[str, str]) -> bytes:
     """LoadViewResult."""
-    return b"".join(
-        (b'{"metadata-location":', orjson.dumps(view.metadata_location), b',"metadata":', view.metadata, b',"config":', orjson.dumps(config), b"}")
-    )
+    return _joined(orjson.dumps(view.metadata_location), view.metadata, config)
 
 
 def table_etag(table_id: object, version: int, *, referenced_only: bool = False) -> str:
     """One for each version and each form of a table's answer; weak, because gzip and plain bytes share it."""
     return f'W/"{table_id}.{version}.{"refs" if referenced_only else "all"}.{SERIALISATION}"'
+
+
+def _joined(metadata_location: bytes, metadata: bytes, config: Mapping[str, str]) -> bytes:
+    return b"".join((b'{"metadata-location":', metadata_location, b',"metadata":', metadata, b',"config":', orjson.dumps(config), b"}"))

@@ -1,0 +1,81 @@
+"""Objects found by their names: the stream a command's lane is joined for, and whether the name still stands for it."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+from uuid import UUID
+
+from commands.decision import Relocate
+from commands.write_side import WriteSide
+from domain.claims import NameClaim
+from domain.errors import NoSuchTable, NoSuchView
+from domain.identifiers import NamespaceIdentifier, TabularIdentifier
+from domain.namespace import NamespaceState
+from domain.table import TableState
+from domain.view import ViewState
+from projections import names, namespaces, tables, views
+from projections.connections import Connection
+from projections.streams import State, claims_of
+from queries.warehouse import Warehouse
+
+S_co = TypeVar("S_co", bound=State, covariant=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Located(Generic[S_co]):
+    """A stream; `claim` is the name it was found by (None: by a path of namespaces, which are never renamed)."""
+
+    id: UUID
+    claim: NameClaim | None
+    _write: WriteSide
+    _read: Callable[[Connection, UUID], Awaitable[tuple[S_co, int] | None]]
+
+    async def read(self) -> tuple[S_co, int] | None:
+        """The newest state, and the generation of the read models it was read from."""
+        async with self._write.connection() as connection:
+            return await self._read(connection, self.id)
+
+    async def read_now(self) -> tuple[S_co, int]:
+        """The same, while it still is what the name stands for; else Relocate."""
+        found = await self.read()
+        if found is None:
+            raise Relocate
+        self.check(found[0])
+        return found
+
+    def check(self, state: State) -> None:
+        """Relocate where the state no longer is what the name stood for."""
+        held = claims_of(state)
+        if not held or (self.claim is not None and self.claim not in held):
+            raise Relocate
+
+
+async def locate_table(write: WriteSide, warehouse: Warehouse, table: TabularIdentifier) -> Located[TableState]:
+    """NoSuchTable where the name stands for none."""
+    claim = await _locate(write, warehouse, table, "table")
+    if claim is None:
+        raise NoSuchTable(f"Table does not exist: {table}")
+    return Located(claim.owner, claim, write, tables.read_state)
+
+
+async def locate_view(write: WriteSide, warehouse: Warehouse, view: TabularIdentifier) -> Located[ViewState]:
+    """NoSuchView where the name stands for none."""
+    claim = await _locate(write, warehouse, view, "view")
+    if claim is None:
+        raise NoSuchView(f"View does not exist: {view}")
+    return Located(claim.owner, claim, write, views.read_state)
+
+
+async def locate_namespace(write: WriteSide, warehouse: Warehouse, namespace: NamespaceIdentifier) -> Located[NamespaceState]:
+    """NoSuchNamespace where there is none."""
+    async with write.connection() as connection:
+        namespace_id = await names.find_namespace(connection, warehouse.scope, namespace)
+    return Located(namespace_id, None, write, namespaces.read_state)
+
+
+async def _locate(write: WriteSide, warehouse: Warehouse, identifier: TabularIdentifier, kind: str) -> NameClaim | None:
+    async with write.connection() as connection:
+        found = await names.find(connection, warehouse.scope, identifier.namespace, identifier.name)
+    if found is None or found.object_id is None or found.kind != kind:
+        return None
+    return NameClaim("tabular", found.namespace_id, warehouse.scope.key(identifier.name), found.object_id)

@@ -56,10 +56,13 @@ async def answer_again(connection: Connection, warehouse: Warehouse, remembered:
         body = results.load_table_result(table, warehouse.profile.client_config())
     else:
         body = results.commit_table_response(table)
-    return Answer(record.status, body, remembered.position, results.table_etag(table.table_id, table.version))
+    etag = None if remembered.operation in _WITHOUT_ETAG else results.table_etag(table.table_id, table.version)
+    return Answer(record.status, body, remembered.position, etag)
 
 
 _WITH_CONFIG = frozenset({"createTable", "registerTable"})
+# Nothing is left to be loaded.
+_WITHOUT_ETAG = frozenset({"unregisterTable"})
 
 
 async def forget(connection: Connection, lifetime: timedelta) -> int:

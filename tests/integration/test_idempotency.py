@@ -1,0 +1,453 @@
+"""Idempotency-Keys on every mutation: one effect, and the first answer again byte for byte, whatever has happened since."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from uuid_utils.compat import uuid7
+
+from tests.fixtures.catalog import CatalogServer, served_catalog
+from tests.fixtures.rest_client import SCHEMA, RestAnswer, RestClient, namespace_path, set_properties, table_path, view_path, view_version
+from tests.fixtures.shared_server import SharedCatalog
+
+Request = tuple[str, str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Mutation:
+    """One mutation of the API.
+
+    prepare -- makes what it needs and gives the request. succeeds -- its status. other -- the same operation, asked otherwise.
+    moved_on -- what happens to its object afterwards. refused -- a request of the operation that is refused, with its status.
+    """
+
+    prepare: Callable[[RestClient], Request]
+    succeeds: int
+    other: Callable[[Request], Request]
+    moved_on: Callable[[RestClient], list[RestAnswer]]
+    refused: Callable[[RestClient], Request]
+    refused_status: int
+
+
+CREATE_UPDATES: list[dict[str, Any]] = [
+    {"action": "assign-uuid", "uuid": "3b0ee7cb-6f0c-4b3f-bf4c-17a3e2dcd8f1"},
+    {"action": "add-schema", "schema": SCHEMA},
+    {"action": "set-current-schema", "schema-id": -1},
+    {"action": "add-spec", "spec": {"fields": []}},
+    {"action": "set-default-spec", "spec-id": -1},
+    {"action": "add-sort-order", "sort-order": {"order-id": 0, "fields": []}},
+    {"action": "set-default-sort-order", "sort-order-id": -1},
+]
+TABLES, VIEWS = "/namespaces/a/tables", "/namespaces/a/views"
+
+
+def table_body(name: str, **fields: Any) -> dict[str, Any]:
+    return {"name": name, "schema": SCHEMA, **fields}
+
+
+def view_body(name: str) -> dict[str, Any]:
+    return {"name": name, "schema": SCHEMA, "view-version": view_version("select 1"), "properties": {}}
+
+
+def commit_body(**properties: str) -> dict[str, Any]:
+    return {"requirements": [], "updates": [set_properties(**properties)]}
+
+
+def with_body(**fields: Any) -> Callable[[Request], Request]:
+    """The same request with some fields of its body otherwise."""
+    return lambda request: (request[0], request[1], {**request[2], **fields})
+
+
+def at_path(path: str) -> Callable[[Request], Request]:
+    return lambda request: (request[0], path, request[2])
+
+
+def after_table(client: RestClient) -> list[RestAnswer]:
+    """The table `t` is committed to, renamed and dropped."""
+    return [
+        client.commit(["a"], "t", set_properties(later="1")),
+        client.rename_table((["a"], "t"), (["a"], "elsewhere")),
+        client.commit(["a"], "elsewhere", set_properties(later="2")),
+        client.drop_table(["a"], "elsewhere"),
+    ]
+
+
+def after_view(client: RestClient) -> list[RestAnswer]:
+    return [
+        client.call("POST", view_path(["a"], "t"), commit_body(later="1")),
+        client.rename_view((["a"], "t"), (["a"], "elsewhere")),
+        client.call("DELETE", view_path(["a"], "elsewhere")),
+    ]
+
+
+def taken_again(client: RestClient) -> list[RestAnswer]:
+    """Another table gets the name."""
+    return [client.create_table(["a"], "t", properties={"another": "one"})]
+
+
+def nothing(client: RestClient) -> list[RestAnswer]:
+    return []
+
+
+def made(request: Request, *steps: Callable[[RestClient], RestAnswer]) -> Callable[[RestClient], Request]:
+    """Does the steps, then gives the request."""
+
+    def prepare(client: RestClient) -> Request:
+        for step in steps:
+            assert step(client).status < 300
+        return request
+
+    return prepare
+
+
+def a_table(client: RestClient) -> RestAnswer:
+    return client.create_table(["a"], "t")
+
+
+def a_view(client: RestClient) -> RestAnswer:
+    return client.create_view(["a"], "t")
+
+
+def registration(path: str, make: Callable[[RestClient], RestAnswer], tail: str, **fields: Any) -> Callable[[RestClient], Request]:
+    """Registers the file of a table or view that was there."""
+
+    def prepare(client: RestClient) -> Request:
+        location = make(client).json["metadata-location"]
+        if not fields:
+            assert client.call("DELETE", f"/namespaces/a/{tail}/t").status == 204
+        return "POST", path, {"name": "t", "metadata-location": location, **fields}
+
+    return prepare
+
+
+def registration_of_nothing(path: str) -> Callable[[RestClient], Request]:
+    """Registers a file that is not there, below the warehouse."""
+
+    def prepare(client: RestClient) -> Request:
+        location = client.create_table(["a"], "holder").json["metadata-location"]
+        return "POST", path, {"name": "n", "metadata-location": f"{location}.absent"}
+
+    return prepare
+
+
+def create_commit(client: RestClient) -> Request:
+    """The commit that ends a staged create."""
+    location = client.create_table(["a"], "staged", **{"stage-create": True}).json["metadata"]["location"]
+    updates = [*CREATE_UPDATES, {"action": "set-location", "location": location}]
+    return "POST", table_path(["a"], "t"), {"requirements": [{"type": "assert-create"}], "updates": updates}
+
+
+def create_commit_of_a_table(client: RestClient) -> Request:
+    assert a_table(client).status == 200
+    return create_commit(client)
+
+
+def rename_body(source: str, destination: str) -> dict[str, Any]:
+    return {"source": {"namespace": ["a"], "name": source}, "destination": {"namespace": ["a"], "name": destination}}
+
+
+def transaction_body(name: str, **properties: str) -> dict[str, Any]:
+    return {"table-changes": [{"identifier": {"namespace": ["a"], "name": name}, **commit_body(**properties)}]}
+
+
+WRONG: dict[str, Any] = {"requirements": [{"type": "assert-table-uuid", "uuid": "no"}], "updates": [set_properties(k="v")]}
+
+MUTATIONS: dict[str, Mutation] = {
+    "createNamespace": Mutation(
+        made(("POST", "/namespaces", {"namespace": ["n"], "properties": {"k": "v"}})),
+        200,
+        with_body(properties={"k": "w"}),
+        lambda client: [client.call("POST", "/namespaces/n/properties", {"updates": {"k": "x"}}), client.call("DELETE", "/namespaces/n")],
+        made(("POST", "/namespaces", {"namespace": ["a"]})),
+        409,
+    ),
+    "updateProperties": Mutation(
+        made(("POST", "/namespaces/a/properties", {"updates": {"k": "v"}, "removals": ["absent"]})),
+        200,
+        with_body(removals=[]),
+        lambda client: [client.call("POST", "/namespaces/a/properties", {"updates": {"absent": "1"}, "removals": ["k"]})],
+        made(("POST", "/namespaces/a/properties", {"updates": {"k": "v"}, "removals": ["k"]})),
+        422,
+    ),
+    "dropNamespace": Mutation(
+        made(("DELETE", "/namespaces/n", None), lambda client: client.create_namespace("n")),
+        204,
+        at_path("/namespaces/other"),
+        lambda client: [client.create_namespace("n")],
+        made(("DELETE", "/namespaces/n", None)),
+        404,
+    ),
+    "createTable": Mutation(
+        made(("POST", TABLES, table_body("t"))),
+        200,
+        with_body(name="other"),
+        after_table,
+        made(("POST", TABLES, table_body("t")), a_table),
+        409,
+    ),
+    "createTable staged": Mutation(
+        made(("POST", TABLES, table_body("t", **{"stage-create": True}))),
+        200,
+        with_body(**{"stage-create": False}),
+        taken_again,
+        made(("POST", TABLES, table_body("t", **{"stage-create": True})), a_table),
+        409,
+    ),
+    "registerTable": Mutation(
+        registration("/namespaces/a/register", a_table, "tables"),
+        200,
+        with_body(name="other"),
+        after_table,
+        registration_of_nothing("/namespaces/a/register"),
+        404,
+    ),
+    "registerTable overwrite": Mutation(
+        registration("/namespaces/a/register", a_table, "tables", overwrite=True),
+        200,
+        with_body(overwrite=False),
+        after_table,
+        made(("POST", "/namespaces/b/register", {"name": "n", "metadata-location": "file:///nowhere/x.metadata.json", "overwrite": True})),
+        400,
+    ),
+    "updateTable": Mutation(
+        made(("POST", table_path(["a"], "t"), commit_body(k="v")), a_table),
+        200,
+        with_body(updates=[set_properties(k="w")]),
+        after_table,
+        made(("POST", table_path(["a"], "t"), WRONG), a_table),
+        409,
+    ),
+    "updateTable unchanged": Mutation(
+        made(("POST", table_path(["a"], "t"), {"requirements": [], "updates": []}), a_table),
+        200,
+        with_body(updates=[set_properties(k="w")]),
+        after_table,
+        made(("POST", table_path(["a"], "t"), {"requirements": [], "updates": []})),
+        404,
+    ),
+    "updateTable creates": Mutation(
+        create_commit,
+        200,
+        with_body(updates=[*CREATE_UPDATES, set_properties(k="w")]),
+        after_table,
+        create_commit_of_a_table,
+        409,
+    ),
+    "commitTransaction": Mutation(
+        made(("POST", "/transactions/commit", transaction_body("t", k="v")), a_table),
+        204,
+        lambda request: (*request[:2], transaction_body("t", k="w")),
+        after_table,
+        made(("POST", "/transactions/commit", transaction_body("t", k="v"))),
+        404,
+    ),
+    "dropTable": Mutation(
+        made(("DELETE", table_path(["a"], "t"), None), a_table),
+        204,
+        at_path(f"{table_path(['a'], 't')}?purgeRequested=true"),
+        taken_again,
+        made(("DELETE", table_path(["a"], "t"), None)),
+        404,
+    ),
+    "unregisterTable": Mutation(
+        made(("POST", f"{table_path(['a'], 't')}/unregister", None), a_table),
+        200,
+        at_path(f"{table_path(['a'], 'u')}/unregister"),
+        taken_again,
+        made(("POST", f"{table_path(['a'], 't')}/unregister", None)),
+        404,
+    ),
+    "renameTable": Mutation(
+        made(("POST", "/tables/rename", rename_body("t", "u")), a_table),
+        204,
+        with_body(destination={"namespace": ["a"], "name": "other"}),
+        lambda client: [client.drop_table(["a"], "u"), client.create_table(["a"], "t")],
+        made(("POST", "/tables/rename", rename_body("t", "u"))),
+        404,
+    ),
+    "createView": Mutation(
+        made(("POST", VIEWS, view_body("t"))),
+        200,
+        with_body(name="other"),
+        after_view,
+        made(("POST", VIEWS, view_body("t")), a_view),
+        409,
+    ),
+    "registerView": Mutation(
+        registration("/namespaces/a/register-view", a_view, "views"),
+        200,
+        with_body(name="other"),
+        after_view,
+        registration_of_nothing("/namespaces/a/register-view"),
+        404,
+    ),
+    "replaceView": Mutation(
+        made(("POST", view_path(["a"], "t"), commit_body(k="v")), a_view),
+        200,
+        with_body(updates=[set_properties(k="w")]),
+        after_view,
+        made(("POST", view_path(["a"], "t"), {**WRONG, "requirements": [{"type": "assert-view-uuid", "uuid": "no"}]}), a_view),
+        409,
+    ),
+    "dropView": Mutation(
+        made(("DELETE", view_path(["a"], "t"), None), a_view),
+        204,
+        at_path(view_path(["a"], "u")),
+        lambda client: [client.create_view(["a"], "t")],
+        made(("DELETE", view_path(["a"], "t"), None)),
+        404,
+    ),
+    "renameView": Mutation(
+        made(("POST", "/views/rename", rename_body("t", "u")), a_view),
+        204,
+        with_body(destination={"namespace": ["a"], "name": "other"}),
+        lambda client: [client.call("DELETE", view_path(["a"], "u")), client.create_view(["a"], "t")],
+        made(("POST", "/views/rename", rename_body("t", "u"))),
+        404,
+    ),
+}
+
+
+@pytest.fixture(params=MUTATIONS)
+def mutation(request: pytest.FixtureRequest) -> Mutation:
+    return MUTATIONS[request.param]
+
+
+def events(shared_catalog: SharedCatalog) -> int:
+    ((count,),) = shared_catalog.rows("select count(*) from icecore.events")
+    return int(count)
+
+
+def test_every_mutation_of_the_api_is_here(client: RestClient) -> None:
+    """What `getConfig` advertises and changes something, metrics reports apart (they are no part of the catalog)."""
+    endpoints = client.call_root("GET", f"/config?warehouse={client.warehouse}").json["endpoints"]
+    changing = {endpoint for endpoint in endpoints if not endpoint.startswith(("GET", "HEAD")) and not endpoint.endswith("/metrics")}
+    assert len(changing) == len({name.split()[0] for name in MUTATIONS})
+
+
+def test_the_same_request_again_answers_the_same_bytes(client: RestClient, shared_catalog: SharedCatalog, mutation: Mutation) -> None:
+    """Status, body, ETag and position; and nothing happens a second time."""
+    method, path, body = mutation.prepare(client)
+    key = uuid7()
+    first = client.call(method, path, body, key=key)
+    assert mutation.succeeds == first.status, first.body
+    count = events(shared_catalog)
+    for _ in range(3):
+        assert first.replayable == client.call(method, path, body, key=key).replayable
+    assert count == events(shared_catalog)
+
+
+def test_the_old_answer_comes_after_the_object_moved_on(client: RestClient, mutation: Mutation) -> None:
+    """Commits, renames, drops and a new owner of the name change nothing about it."""
+    method, path, body = mutation.prepare(client)
+    key = uuid7()
+    first = client.call(method, path, body, key=key)
+    assert mutation.succeeds == first.status, first.body
+    statuses = [(answer.status, answer.body) for answer in mutation.moved_on(client)]
+    # A rename or a drop leaves no table `t` for the steps that follow; those that can happen do.
+    assert not [status for status, _ in statuses if status >= 500]
+    assert first.replayable == client.call(method, path, body, key=key).replayable
+
+
+def test_another_request_with_the_key_is_refused(client: RestClient, shared_catalog: SharedCatalog, mutation: Mutation) -> None:
+    """422, and nothing happens; the first answer still comes."""
+    request = mutation.prepare(client)
+    method, path, body = request
+    key = uuid7()
+    first = client.call(method, path, body, key=key)
+    count = events(shared_catalog)
+    method_other, path_other, body_other = mutation.other(request)
+    refused = client.call(method_other, path_other, body_other, key=key)
+    assert (422, "UnprocessableEntityException") == refused.error
+    assert count == events(shared_catalog)
+    assert first.replayable == client.call(method, path, body, key=key).replayable
+
+
+def test_a_refusal_is_answered_again_though_it_would_succeed_now(client: RestClient, mutation: Mutation) -> None:
+    """What was refused stays refused under its key, in the same bytes, also when the reason is gone."""
+    method, path, body = mutation.refused(client)
+    key = uuid7()
+    first = client.call(method, path, body, key=key)
+    assert mutation.refused_status == first.status, first.body
+    for make in (lambda: client.create_namespace("n"), lambda: client.create_table(["a"], "t"), lambda: client.create_view(["a"], "t")):
+        make()
+    assert first.replayable == client.call(method, path, body, key=key).replayable
+    for clear in ("/namespaces/n", table_path(["a"], "t"), view_path(["a"], "t")):
+        client.call("DELETE", clear)
+    assert first.replayable == client.call(method, path, body, key=key).replayable
+
+
+def test_twenty_twins_in_flight_have_one_effect(client: RestClient, shared_catalog: SharedCatalog, mutation: Mutation) -> None:
+    """All hear the same, and the log grows by one command at most."""
+    method, path, body = mutation.prepare(client)
+    key = uuid7()
+    before = events(shared_catalog)
+    answers = client.together([(method, path, body, key)] * 20)
+    assert {mutation.succeeds} == {answer.status for answer in answers}, {answer.body for answer in answers}
+    assert 1 == len({answer.replayable for answer in answers})
+    assert events(shared_catalog) - before <= 1
+
+
+def test_twins_of_a_refusal_hear_the_same(client: RestClient, mutation: Mutation) -> None:
+    """Ten at once."""
+    method, path, body = mutation.refused(client)
+    answers = client.together([(method, path, body, uuid7())] + [(method, path, body, key) for key in [uuid7()] * 10])
+    assert 1 == len({answer.replayable for answer in answers})
+
+
+def test_keys_are_told_apart(client: RestClient) -> None:
+    """Another key is another request: the second creation of a name is refused."""
+    assert 200 == client.call("POST", "/namespaces", {"namespace": ["n"]}, key=uuid7()).status
+    assert 409 == client.call("POST", "/namespaces", {"namespace": ["n"]}, key=uuid7()).status
+
+
+@pytest.mark.parametrize("key", ["", "not-a-uuid", "0198f3c0-1234-7abc-8def-0123456789", "{0198f3c0-1234-7abc-8def-0123456789ab}"])
+def test_a_key_that_is_no_uuid_is_refused(client: RestClient, key: str) -> None:
+    """400 before anything happens."""
+    assert (400, "BadRequestException") == client.call("POST", "/namespaces", {"namespace": ["n"]}, key=key).error
+    assert 404 == client.call("HEAD", "/namespaces/n").status
+
+
+def test_a_key_is_good_in_spellings_of_one_address(client: RestClient) -> None:
+    """`+` and `%20` are one space: a retry through another client library is the same request."""
+    client.create_namespace("a b")
+    key = uuid7()
+    first = client.call("POST", "/namespaces/a+b/tables", table_body("t"), key=key)
+    assert first.replayable == client.call("POST", f"{namespace_path(['a b'])}/tables", table_body("t"), key=key).replayable
+
+
+def test_a_replay_leaves_no_file_behind(client: RestClient, shared_catalog: SharedCatalog) -> None:
+    """Twins that lose take the metadata files away that they wrote."""
+    key = uuid7()
+    answers = client.together([("POST", TABLES, table_body("t"), key)] * 8)
+    location = answers[0].json["metadata"]["location"]
+    folder = shared_catalog.server.warehouse_directory.parent / client.warehouse
+    assert [location.rpartition("/")[2]] == [path.parent.parent.name for path in folder.rglob("*.metadata.json")]
+
+
+def test_answers_survive_a_restart_of_the_server(catalog_server: CatalogServer) -> None:
+    """Keys live in the database: another process, or the same one started again, gives the same answers."""
+    client = RestClient(catalog_server.url)
+    client.create_namespace("a")
+    asked: list[tuple[Request, object, RestAnswer]] = []
+    for request in (
+        ("POST", TABLES, table_body("t")),
+        ("POST", TABLES, table_body("s", **{"stage-create": True})),
+        ("POST", table_path(["a"], "t"), commit_body(k="v")),
+        ("POST", table_path(["a"], "t"), WRONG),
+        ("POST", VIEWS, view_body("v")),
+        ("POST", "/namespaces/a/properties", {"updates": {"k": "v"}}),
+        ("DELETE", "/namespaces/a", None),
+        ("POST", "/transactions/commit", transaction_body("t", k="w")),
+        ("DELETE", table_path(["a"], "t"), None),
+    ):
+        key = uuid7()
+        asked.append((request, key, client.call(*request, key=key)))
+    client.close()
+    with served_catalog(catalog_server.dsn, catalog_server.warehouse_directory) as again:
+        client = RestClient(again.url)
+        for request, key, answer in asked:
+            assert answer.replayable == client.call(*request, key=key).replayable
+            assert (422, "UnprocessableEntityException") == client.call("POST", "/namespaces", {"namespace": ["z"]}, key=key).error
+        client.close()

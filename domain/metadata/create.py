@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from itertools import count
 
 from domain.errors import BadRequest, IllegalArgument
-from domain.metadata.builder import DEFAULT_FORMAT_VERSION, FORMAT_VERSION_MAX, LAST_ADDED, TableMetadataBuilder
+from domain.metadata.builder import DEFAULT_FORMAT_VERSION, FORMAT_VERSION_MAX, TableMetadataBuilder
+from domain.metadata.columns import LAST_ADDED
 from domain.metadata.fields import Json
 from domain.metadata.partitioning import UNPARTITIONED, bind_spec, parse_spec
 from domain.metadata.properties import (
@@ -57,14 +58,14 @@ def new_table_metadata(
     check_new_table_properties(kept, sent_index, describe_schema(sent_schema), format_version)
     if not 1 <= format_version <= FORMAT_VERSION_MAX:
         raise IllegalArgument(f"Unsupported format version: v{format_version} (supported: v{FORMAT_VERSION_MAX})")
-    builder = TableMetadataBuilder(None, format_version).at(now_ms)
+    builder = TableMetadataBuilder(None, now_ms=now_ms, format_version=format_version)
     builder.assign_uuid(table_uuid)
-    builder.add_schema(fresh_schema)
-    builder.set_current_schema(LAST_ADDED)
-    builder.add_spec({"spec-id": 0, "fields": spec_fields})
-    builder.set_default_spec(LAST_ADDED)
-    builder.add_sort_order({**order, "fields": order_fields})
-    builder.set_default_sort_order(LAST_ADDED)
+    builder.columns.add_schema(fresh_schema)
+    builder.columns.set_current_schema(LAST_ADDED)
+    builder.columns.add_spec({"spec-id": 0, "fields": spec_fields})
+    builder.columns.set_default_spec(LAST_ADDED)
+    builder.columns.add_sort_order({**order, "fields": order_fields})
+    builder.columns.set_default_sort_order(LAST_ADDED)
     builder.set_location(location)
     builder.set_properties(kept)
     return builder.build(None)

@@ -13,6 +13,7 @@ from domain.metadata.types import TypeJson, describe_type, type_id
 
 DECIMAL_EXPONENT_MAX = 1_000
 """A larger exponent would make a few characters into megabytes of digits."""
+DECIMAL_CHARACTERS_MAX = 1_100
 
 _DECIMAL = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,9})?", re.ASCII)
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
@@ -76,7 +77,7 @@ def _string(_: str, value: object) -> object:
 
 
 def _decimal(type_: str, value: object) -> object:
-    if not isinstance(value, str) or not _DECIMAL.fullmatch(value):
+    if not isinstance(value, str) or len(value) > DECIMAL_CHARACTERS_MAX or not _DECIMAL.fullmatch(value):
         return None
     number = Decimal(value)
     exponent = number.as_tuple().exponent

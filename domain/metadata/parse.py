@@ -5,7 +5,8 @@ from typing import Any
 
 from domain.errors import BadRequest, IllegalArgument
 from domain.metadata.attachments import parse_encryption_key, parse_partition_statistics_file, parse_statistics_file
-from domain.metadata.builder import FORMAT_VERSION_MAX, check_sequence_numbers, empty_metadata, strip_trailing_slash
+from domain.metadata.builder import FORMAT_VERSION_MAX, strip_trailing_slash
+from domain.metadata.draft import empty_metadata
 from domain.metadata.fields import (
     Json,
     get,
@@ -30,7 +31,7 @@ from domain.metadata.partitioning import (
     parse_spec_fields,
 )
 from domain.metadata.schemas import SchemaIndex, parse_schema
-from domain.metadata.snapshots import MAIN_BRANCH, describe_ref, make_ref, parse_ref, parse_snapshot
+from domain.metadata.snapshots import MAIN_BRANCH, check_sequence_numbers, describe_ref, make_ref, parse_ref, parse_snapshot
 from domain.metadata.sorting import UNSORTED, UNSORTED_ORDER_ID, bind_sort_order, parse_sort_order
 
 _LEGACY_KEYS = frozenset(("schema", "partition-spec"))

@@ -1,6 +1,6 @@
 """Snapshots and the references to them, branches and tags (table spec, "Snapshots" and "Snapshot References")."""
 
-from domain.errors import BadRequest, IllegalArgument
+from domain.errors import BadRequest, IllegalArgument, ValidationFailed
 from domain.metadata.fields import (
     Json,
     get_int_or_none,
@@ -155,3 +155,13 @@ def describe_ref(ref: Json) -> str:
     )
     retention = "".join(f", {name}={ref.get(key, 'null')}" for name, key in names)
     return f"SnapshotRef{{snapshotId={ref['snapshot-id']}, type={ref['type'].upper()}{retention}}}"
+
+
+def check_sequence_numbers(document: Json) -> None:
+    """Refuse snapshots beyond the table's last sequence number."""
+    last = document["last-sequence-number"]
+    for snapshot in document["snapshots"]:
+        if sequence_number(snapshot) > last:
+            raise ValidationFailed(
+                f"Invalid snapshot with sequence number {sequence_number(snapshot)} greater than last sequence number {last}"
+            )

@@ -31,9 +31,10 @@ def parse_transform(text: str) -> str:
 
 
 def _width(digits: str) -> int:
-    if len(digits.lstrip("0")) > len(str(INT_MAX)) or int(digits) > INT_MAX:
+    significant = digits.lstrip("0") or "0"
+    if len(significant) > len(str(INT_MAX)) or int(significant) > INT_MAX:
         raise IllegalArgument(f'For input string: "{digits}"')
-    return int(digits)
+    return int(significant)
 
 
 def bind_transform(transform: str, source: TypeJson) -> None:

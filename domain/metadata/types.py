@@ -22,9 +22,9 @@ TYPE_DEPTH_MAX = 100
 """Levels of struct, list and map inside one another; deeper ones are refused before they can exhaust the stack."""
 
 _DEFAULT_CRS = "OGC:CRS84"
+_WHITESPACE = " \t\n\v\f\r"
 _EDGE_ALGORITHMS = frozenset(("spherical", "vincenty", "thomas", "andoyer", "karney"))
-_GEOMETRY = re.compile(r"geometry\s*(?:\(\s*([^)]*?)\s*\))?", re.IGNORECASE | re.ASCII)
-_GEOGRAPHY = re.compile(r"geography\s*(?:\(\s*([^,]*?)\s*(?:,\s*(\w*)\s*)?\))?", re.IGNORECASE | re.ASCII)
+_WORD = re.compile(r"\w*", re.ASCII)
 _FIXED = re.compile(r"fixed\[\s*(\d+)\s*\]", re.ASCII)
 _DECIMAL = re.compile(r"decimal\(\s*(\d+)\s*,\s*(\d+)\s*\)", re.ASCII)
 
@@ -34,11 +34,8 @@ def parse_type_name(text: str) -> str:
     lowered = text.lower()
     if lowered in PLAIN_TYPES:
         return lowered
-    if match := _GEOMETRY.fullmatch(text):
-        crs = _crs(match.group(1))
-        return f"geometry({crs})" if crs else "geometry"
-    if match := _GEOGRAPHY.fullmatch(text):
-        return _geography(match.group(1), match.group(2))
+    if lowered.startswith(("geometry", "geography")):
+        return _parse_geo_type(text)
     if match := _FIXED.fullmatch(lowered):
         return f"fixed[{_number(match.group(1))}]"
     if match := _DECIMAL.fullmatch(lowered):
@@ -50,25 +47,31 @@ def parse_type_name(text: str) -> str:
 
 
 def _number(digits: str) -> int:
-    if len(digits.lstrip("0")) > len(str(INT_MAX)) or int(digits) > INT_MAX:
+    significant = digits.lstrip("0") or "0"
+    if len(significant) > len(str(INT_MAX)) or int(significant) > INT_MAX:
         raise IllegalArgument(f'For input string: "{digits}"')
-    return int(digits)
+    return int(significant)
 
 
-def _crs(crs: str | None) -> str | None:
-    """The coordinate reference system, None for the default one."""
-    if crs == "":
-        raise IllegalArgument("Invalid CRS: (empty string)")
-    return None if crs is None or crs.upper() == _DEFAULT_CRS else crs
-
-
-def _geography(crs_text: str | None, algorithm: str | None) -> str:
-    if algorithm is not None and algorithm.lower() not in _EDGE_ALGORITHMS:
+def _parse_geo_type(text: str) -> str:
+    """`geometry(<crs>)` or `geography(<crs>, <edge algorithm>)`, the parameters optional and left out where they are the default."""
+    word = "geometry" if text.lower().startswith("geometry") else "geography"
+    rest = text[len(word) :].lstrip(_WHITESPACE)
+    if not rest:
+        return word
+    crs, comma, algorithm = rest[1:-1].partition("," if word == "geography" else ")")
+    crs, algorithm = crs.strip(_WHITESPACE), algorithm.strip(_WHITESPACE)
+    is_well_formed = word == "geography" or not comma
+    if not (rest.startswith("(") and rest.endswith(")") and is_well_formed and _WORD.fullmatch(algorithm)):
+        raise IllegalArgument(f"Cannot parse type string to primitive: {text}")
+    if comma and algorithm.lower() not in _EDGE_ALGORITHMS:
         raise IllegalArgument(f"Invalid edge interpolation algorithm: {algorithm}")
-    crs = _crs(crs_text)
-    if algorithm is not None:
-        return f"geography({crs or _DEFAULT_CRS}, {algorithm.lower()})"
-    return f"geography({crs})" if crs else "geography"
+    if not crs:
+        raise IllegalArgument("Invalid CRS: (empty string)")
+    is_default_crs = crs.upper() == _DEFAULT_CRS
+    if comma:
+        return f"geography({_DEFAULT_CRS if is_default_crs else crs}, {algorithm.lower()})"
+    return word if is_default_crs else f"{word}({crs})"
 
 
 def parse_list(node: Json, parse_element: Any) -> Json:

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 from domain.errors import BadRequest
 from domain.metadata.attachments import parse_encryption_key, parse_partition_statistics_file, parse_statistics_file
@@ -68,7 +67,7 @@ def apply_updates(
     """
     parsed = parse_updates(updates)
     asked = [update.format_version for update in parsed if update.format_version is not None]
-    builder = TableMetadataBuilder(base, asked[0] if asked else DEFAULT_FORMAT_VERSION).at(now_ms)
+    builder = TableMetadataBuilder(base, now_ms=now_ms, format_version=asked[0] if asked else DEFAULT_FORMAT_VERSION)
     if base is None and table_uuid is not None:
         builder.assign_uuid(table_uuid)
     for update in parsed:
@@ -89,109 +88,130 @@ def _parse_update(node: object) -> TableUpdate:
 
 
 def _assign_uuid(node: Json) -> Change:
-    return partial(TableMetadataBuilder.assign_uuid, uuid=get_string(node, "uuid"))
+    uuid = get_string(node, "uuid")
+    return lambda builder: builder.assign_uuid(uuid)
 
 
 def _upgrade_format_version(node: Json) -> Change:
-    return partial(TableMetadataBuilder.upgrade_format_version, version=get_int(node, "format-version"))
+    version = get_int(node, "format-version")
+    return lambda builder: builder.upgrade_format_version(version)
 
 
 def _add_schema(node: Json) -> Change:
-    return partial(TableMetadataBuilder.add_schema, schema=parse_schema(get(node, "schema")))
+    schema = parse_schema(get(node, "schema"))
+    return lambda builder: builder.columns.add_schema(schema)
 
 
 def _set_current_schema(node: Json) -> Change:
-    return partial(TableMetadataBuilder.set_current_schema, schema_id=get_int(node, "schema-id"))
+    schema_id = get_int(node, "schema-id")
+    return lambda builder: builder.columns.set_current_schema(schema_id)
 
 
 def _remove_schemas(node: Json) -> Change:
-    return partial(TableMetadataBuilder.remove_schemas, schema_ids=get_int_set(node, "schema-ids"))
+    schema_ids = get_int_set(node, "schema-ids")
+    return lambda builder: builder.columns.remove_schemas(schema_ids)
 
 
 def _add_spec(node: Json) -> Change:
-    return partial(TableMetadataBuilder.add_spec, unbound=parse_spec(get(node, "spec")))
+    unbound = parse_spec(get(node, "spec"))
+    return lambda builder: builder.columns.add_spec(unbound)
 
 
 def _set_default_spec(node: Json) -> Change:
-    return partial(TableMetadataBuilder.set_default_spec, spec_id=get_int(node, "spec-id"))
+    spec_id = get_int(node, "spec-id")
+    return lambda builder: builder.columns.set_default_spec(spec_id)
 
 
 def _remove_specs(node: Json) -> Change:
-    return partial(TableMetadataBuilder.remove_specs, spec_ids=get_int_set(node, "spec-ids"))
+    spec_ids = get_int_set(node, "spec-ids")
+    return lambda builder: builder.columns.remove_specs(spec_ids)
 
 
 def _add_sort_order(node: Json) -> Change:
-    return partial(TableMetadataBuilder.add_sort_order, order=parse_sort_order(get(node, "sort-order")))
+    order = parse_sort_order(get(node, "sort-order"))
+    return lambda builder: builder.columns.add_sort_order(order)
 
 
 def _set_default_sort_order(node: Json) -> Change:
-    return partial(TableMetadataBuilder.set_default_sort_order, order_id=get_int(node, "sort-order-id"))
+    order_id = get_int(node, "sort-order-id")
+    return lambda builder: builder.columns.set_default_sort_order(order_id)
 
 
 def _add_snapshot(node: Json) -> Change:
     sent = get(node, "snapshot")
     snapshot = parse_snapshot(sent)
-    return partial(TableMetadataBuilder.add_snapshot, snapshot=snapshot, sequence=get_long_or_none(sent, "sequence-number") or 0)
+    sequence = get_long_or_none(sent, "sequence-number") or 0
+    return lambda builder: builder.history.add_snapshot(snapshot, sequence)
 
 
 def _set_snapshot_ref(node: Json) -> Change:
     name, snapshot_id = get_string(node, "ref-name"), get_long(node, "snapshot-id")
     kind, retention = parse_ref_type(get_string(node, "type")), parse_retention(node)
     # The retention's rules are the ref's own and wait for their turn among the updates.
-    return lambda builder: builder.set_ref(name, make_ref(snapshot_id, kind, *retention))
+    return lambda builder: builder.history.set_ref(name, make_ref(snapshot_id, kind, *retention))
 
 
 def _remove_snapshot_ref(node: Json) -> Change:
-    return partial(TableMetadataBuilder.remove_ref, name=get_string(node, "ref-name"))
+    name = get_string(node, "ref-name")
+    return lambda builder: builder.history.remove_ref(name)
 
 
 def _remove_snapshots(node: Json) -> Change:
     if node.get("snapshot-ids") is None:
         raise BadRequest("Invalid set of snapshot ids to remove: must be non-null [null]")
-    return partial(TableMetadataBuilder.remove_snapshots, snapshot_ids=get_long_set(node, "snapshot-ids"))
+    snapshot_ids = get_long_set(node, "snapshot-ids")
+    return lambda builder: builder.history.remove_snapshots(snapshot_ids)
 
 
 def _set_properties(node: Json) -> Change:
     # Clients before Iceberg 0.14 write `updated` and `removed`.
     field = "updated" if "updated" in node and "updates" not in node else "updates"
-    return partial(TableMetadataBuilder.set_properties, updates=get_string_map(node, field))
+    updates = get_string_map(node, field)
+    return lambda builder: builder.set_properties(updates)
 
 
 def _remove_properties(node: Json) -> Change:
     field = "removed" if "removed" in node and "removals" not in node else "removals"
-    return partial(TableMetadataBuilder.remove_properties, removals=get_string_set(node, field))
+    removals = get_string_set(node, field)
+    return lambda builder: builder.remove_properties(removals)
 
 
 def _set_location(node: Json) -> Change:
-    return partial(TableMetadataBuilder.set_location, location=get_string(node, "location"))
+    location = get_string(node, "location")
+    return lambda builder: builder.set_location(location)
 
 
 def _set_statistics(node: Json) -> Change:
-    return partial(TableMetadataBuilder.set_statistics, file=parse_statistics_file(get(node, "statistics")))
+    file = parse_statistics_file(get(node, "statistics"))
+    return lambda builder: builder.history.set_statistics(file)
 
 
 def _remove_statistics(node: Json) -> Change:
-    return partial(TableMetadataBuilder.remove_statistics, snapshot_id=get_long(node, "snapshot-id"))
+    snapshot_id = get_long(node, "snapshot-id")
+    return lambda builder: builder.history.remove_statistics(snapshot_id)
 
 
 def _set_partition_statistics(node: Json) -> Change:
     file = parse_partition_statistics_file(get(node, "partition-statistics"))
-    return partial(TableMetadataBuilder.set_partition_statistics, file=file)
+    return lambda builder: builder.history.set_partition_statistics(file)
 
 
 def _remove_partition_statistics(node: Json) -> Change:
-    return partial(TableMetadataBuilder.remove_partition_statistics, snapshot_id=get_long(node, "snapshot-id"))
+    snapshot_id = get_long(node, "snapshot-id")
+    return lambda builder: builder.history.remove_partition_statistics(snapshot_id)
 
 
 def _add_encryption_key(node: Json) -> Change:
     key = node.get("encryption-key")
     if not isinstance(key, dict):
         raise BadRequest(f"Invalid encryption key, must be non-null object: {show(key)}")
-    return partial(TableMetadataBuilder.add_encryption_key, key=parse_encryption_key(key))
+    key = parse_encryption_key(key)
+    return lambda builder: builder.add_encryption_key(key)
 
 
 def _remove_encryption_key(node: Json) -> Change:
-    return partial(TableMetadataBuilder.remove_encryption_key, key_id=get_string(node, "key-id"))
+    key_id = get_string(node, "key-id")
+    return lambda builder: builder.remove_encryption_key(key_id)
 
 
 def _add_view_version(node: Json) -> Change:

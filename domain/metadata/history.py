@@ -1,0 +1,157 @@
+"""Snapshots, refs and statistics of a table in the making, and the snapshot log that follows from them."""
+
+from domain.errors import IllegalArgument, ValidationFailed
+from domain.metadata.draft import Draft
+from domain.metadata.fields import LONG_MAX, Json
+from domain.metadata.logs import check_snapshot_log, correct_snapshot_log
+from domain.metadata.snapshots import MAIN_BRANCH, check_sequence_numbers, describe_ref
+
+ROW_LINEAGE_MIN_FORMAT_VERSION = 3
+
+
+class HistoryBuilder:
+    """The updates of snapshots, branches, tags and statistics; the snapshots are indexed at most once, when first asked for."""
+
+    def __init__(self, draft: Draft) -> None:
+        self._draft = draft
+        self._snapshots_by_id: dict[int, Json] | None = None
+        self._files_by_snapshot: dict[str, dict[int, list[Json]]] = {}
+        self._added_snapshots: set[int] = set()
+        self._main_within_request: set[int] = set()
+        self._snapshots_removed = False
+        self._sequence_went_back = False
+        # The place in the snapshot log from which its order is not known yet.
+        self._log_start = len(draft.document["snapshot-log"])
+
+    def add_snapshot(self, snapshot: Json, sequence: int) -> None:
+        """`sequence` is the snapshot's sequence number as sent: one below zero counts here and is not written."""
+        document = self._draft.document
+        for key, what in (("schemas", "schema"), ("partition-specs", "partition spec"), ("sort-orders", "sort order")):
+            if not document[key]:
+                raise ValidationFailed(f"Attempting to add a snapshot before a {what} is added")
+        snapshot_id = snapshot["snapshot-id"]
+        if snapshot_id in self._snapshots():
+            raise ValidationFailed(f"Snapshot already exists for id: {snapshot_id}")
+        last = document["last-sequence-number"]
+        if document["format-version"] > 1 and sequence <= last and "parent-snapshot-id" in snapshot:
+            raise self._draft.stale(f"Cannot add snapshot with sequence number {sequence} older than last sequence number {last}")
+        self._sequence_went_back = self._sequence_went_back or sequence < last
+        self._draft.set("last-sequence-number", sequence)
+        self._snapshots()[snapshot_id] = snapshot
+        self._draft.touch("snapshots")
+        self._added_snapshots.add(snapshot_id)
+        if document["format-version"] >= ROW_LINEAGE_MIN_FORMAT_VERSION:
+            self._take_row_ids(snapshot)
+
+    def _take_row_ids(self, snapshot: Json) -> None:
+        first_row_id, next_row_id = snapshot.get("first-row-id"), self._draft.document["next-row-id"]
+        if first_row_id is None:
+            raise ValidationFailed("Cannot add a snapshot: first-row-id is null")
+        if first_row_id < next_row_id:
+            raise self._draft.stale(f"Cannot add a snapshot, first-row-id is behind table next-row-id: {first_row_id} < {next_row_id}")
+        if next_row_id + snapshot["added-rows"] > LONG_MAX:
+            raise ValidationFailed(f"Cannot add a snapshot: added-rows {snapshot['added-rows']} exhaust the table's row ids")
+        self._draft.set("next-row-id", next_row_id + snapshot["added-rows"])
+
+    def set_ref(self, name: str, ref: Json) -> None:
+        if self._draft.document["refs"].get(name) == ref:
+            return
+        snapshot_id = ref["snapshot-id"]
+        snapshot = self._snapshots().get(snapshot_id)
+        if snapshot is None:
+            raise ValidationFailed(f"Cannot set {name} to unknown snapshot: {snapshot_id}")
+        if name == MAIN_BRANCH:
+            if ref["type"] != "branch":
+                raise ValidationFailed(f"Cannot set {MAIN_BRANCH} to a tag, it must be a branch")
+            self._set_current_snapshot(snapshot_id, snapshot["timestamp-ms"])
+        self._draft.set("refs", {**self._draft.document["refs"], name: ref})
+
+    def _set_current_snapshot(self, snapshot_id: int, snapshot_ms: int) -> None:
+        is_added = snapshot_id in self._added_snapshots
+        self._draft.document["current-snapshot-id"] = None if snapshot_id == -1 else snapshot_id
+        # A rollback to an older snapshot happens now, whenever that snapshot was written.
+        entry = {"timestamp-ms": snapshot_ms if is_added else self._draft.now_ms, "snapshot-id": snapshot_id}
+        self._draft.own_list("snapshot-log").append(entry)
+        if is_added:
+            self._main_within_request.add(snapshot_id)
+
+    def remove_ref(self, name: str) -> None:
+        if name == MAIN_BRANCH:
+            self._draft.document["current-snapshot-id"] = None
+        if name in self._draft.document["refs"]:
+            self._draft.set("refs", {key: ref for key, ref in self._draft.document["refs"].items() if key != name})
+
+    def remove_snapshots(self, snapshot_ids: list[int]) -> None:
+        snapshots = self._snapshots()
+        for snapshot_id in snapshot_ids:
+            if snapshots.pop(snapshot_id, None) is not None:
+                self._draft.changed = self._snapshots_removed = True
+                self._draft.touch("snapshots")
+                self.remove_statistics(snapshot_id)
+                self.remove_partition_statistics(snapshot_id)
+        for name, ref in self._draft.document["refs"].items():
+            if ref["snapshot-id"] not in snapshots:
+                self.remove_ref(name)
+
+    def set_statistics(self, file: Json) -> None:
+        self._set_file("statistics", file)
+
+    def remove_statistics(self, snapshot_id: int) -> None:
+        self._remove_files("statistics", snapshot_id)
+
+    def set_partition_statistics(self, file: Json) -> None:
+        self._set_file("partition-statistics", file)
+
+    def remove_partition_statistics(self, snapshot_id: int) -> None:
+        self._remove_files("partition-statistics", snapshot_id)
+
+    def _set_file(self, key: str, file: Json) -> None:
+        files = self._files(key)
+        files.pop(file["snapshot-id"], None)
+        files[file["snapshot-id"]] = [file]
+        self._draft.touch(key)
+
+    def _remove_files(self, key: str, snapshot_id: int) -> None:
+        if self._files(key).pop(snapshot_id, None) is not None:
+            self._draft.touch(key)
+
+    def finish(self) -> None:
+        """Writes the changed lists and the snapshot log into the document."""
+        document = self._draft.document
+        if "snapshots" in self._draft.owned:
+            document["snapshots"] = list(self._snapshots().values())
+        for key, files in self._files_by_snapshot.items():
+            if key in self._draft.owned:
+                document[key] = [file for group in files.values() for file in group]
+        current = document["current-snapshot-id"]
+        intermediate = self._main_within_request - {current}
+        if intermediate or self._snapshots_removed:
+            self._log_start = 0
+            document["snapshot-log"] = correct_snapshot_log(
+                document["snapshot-log"], self._snapshots(), current, intermediate, self._snapshots_removed
+            )
+
+    def check(self) -> None:
+        """Refuses snapshots, refs and a log that do not fit one another; looks at no more than may have come wrong."""
+        document = self._draft.document
+        if self._sequence_went_back:
+            check_sequence_numbers(document)
+        current, main = document["current-snapshot-id"], document["refs"].get(MAIN_BRANCH)
+        if current is None and main is not None:
+            raise IllegalArgument(f"Current snapshot is not set, but main branch exists: {describe_ref(main)}")
+        check_snapshot_log(document["snapshot-log"], self._draft.now_ms, self._log_start)
+        if self._snapshots_removed and current is not None and current not in self._snapshots():
+            raise IllegalArgument("Invalid table metadata: Cannot find current version")
+
+    def _snapshots(self) -> dict[int, Json]:
+        if self._snapshots_by_id is None:
+            self._snapshots_by_id = {snapshot["snapshot-id"]: snapshot for snapshot in self._draft.document["snapshots"]}
+        return self._snapshots_by_id
+
+    def _files(self, key: str) -> dict[int, list[Json]]:
+        if key not in self._files_by_snapshot:
+            grouped: dict[int, list[Json]] = {}
+            for file in self._draft.document[key]:
+                grouped.setdefault(file["snapshot-id"], []).append(file)
+            self._files_by_snapshot[key] = grouped
+        return self._files_by_snapshot[key]

@@ -1,0 +1,285 @@
+"""Verification: nothing is said of an honest database, and every change of any row is named."""
+
+import asyncio
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+from uuid import UUID
+
+import psycopg
+import pytest
+from psycopg import sql
+from uuid_utils.compat import uuid7
+
+from commands.create_namespace import CreateNamespace, create_namespace
+from commands.create_table import CreateTable, create_table
+from domain.events import topics
+from domain.identifiers import NamespaceIdentifier
+from icecore.compose import Catalog
+from projections.rebuild import rebuild
+from projections.verify import Difference, verify
+from tests.fixtures.catalog import context
+from tests.fixtures.command_runs import EVERY_KIND, SCHEMA, CommandRun, Step
+
+# Tables of which the log says nothing, or less than all (idempotency, which has a test of its own).
+NOT_FOLDED = {"migrations", "secrets", "metrics_reports", "idempotency"}
+
+# What makes another value of each type.
+CHANGES = {
+    "uuid": "gen_random_uuid()",
+    "int8": "coalesce({column} + 1000, 1)",
+    "int4": "coalesce({column} + 1000, 1)",
+    "int2": "coalesce({column} + 1000, 1)::smallint",
+    "text": "coalesce({column}, '') || 'x'",
+    "_text": "array_append({column}, 'x')",
+    "bytea": "coalesce({column}, '') || '\\x20'",
+    "bool": "not {column}",
+    "timestamptz": "{column} + interval '1 microsecond'",
+}
+
+
+@pytest.fixture
+async def dsn(catalog: Catalog) -> str:
+    """A database whose log holds every kind of event; nothing more is appended."""
+    run = await CommandRun.on(catalog)
+    for step in EVERY_KIND:
+        await run.step(step)
+    return catalog.dsn
+
+
+@pytest.fixture
+def meddler(dsn: str) -> Iterator[psycopg.Connection[Any]]:
+    """A superuser who gets past triggers and checks."""
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        connection.execute("set session_replication_role = replica")
+        checks = connection.execute(
+            "select conrelid::regclass::text, conname from pg_constraint where contype = 'c' and connamespace = 'icecore'::regnamespace"
+        ).fetchall()
+        for table, name in checks:
+            connection.execute(sql.SQL("alter table {} drop constraint {}").format(sql.SQL(table), sql.Identifier(name)))
+        yield connection
+
+
+def folded_tables(connection: psycopg.Connection[Any]) -> list[str]:
+    """The tables that are made of the log; a new one is among them until it is said not to be."""
+    found = connection.execute("select tablename from pg_tables where schemaname = 'icecore' order by 1").fetchall()
+    return [name for (name,) in found if name not in NOT_FOLDED]
+
+
+def columns(connection: psycopg.Connection[Any], table: str) -> list[tuple[str, str, bool]]:
+    """(name, type, whether it is part of the primary key)"""
+    return connection.execute(
+        """
+        select c.column_name, c.udt_name, exists (
+          select from information_schema.key_column_usage k
+          where k.table_schema = c.table_schema and k.table_name = c.table_name and k.column_name = c.column_name)
+        from information_schema.columns c where c.table_schema = 'icecore' and c.table_name = %s order by c.ordinal_position
+        """,
+        (table,),
+    ).fetchall()
+
+
+def some_row(table: str) -> str:
+    """Which row is meddled with: in the middle of a log, a command with events."""
+    return {"events": "where notification_id = 5", "commands": "where first_position = 5"}.get(table, "")
+
+
+def named(differences: list[Difference], table: str, column: str, *, in_key: bool) -> bool:
+    """Whether one of them is about the change: of a key column, a row is missing or one too many; of an event, its hash."""
+    if column == "generation":
+        return any(difference.column is None for difference in differences)
+    for difference in differences:
+        if difference.table == table:
+            by_row = difference.column is None and (in_key or table in ("claims", "location_claims", "commands"))
+            by_hash = table == "events" and (difference.column == "hash" or column == "notification_id")
+            if difference.column == column or by_row or by_hash:
+                return True
+    return False
+
+
+async def test_an_honest_log_of_every_kind_of_event_has_no_difference(dsn: str) -> None:
+    """The run leads to every topic there is, and verification finds nothing, before and after a rebuild."""
+    with psycopg.connect(dsn) as connection:
+        seen = {topic for (topic,) in connection.execute("select distinct topic from icecore.events")}
+    assert set(topics()) == seen
+    before = await verify(dsn)
+    assert [] == before.differences
+    await rebuild(dsn)
+    after = await verify(dsn)
+    assert [] == after.differences
+    assert (before.head, before.head_hash, before.rows, before.claims) == (after.head, after.head_hash, after.rows, after.claims)
+    assert before.generation + 1 == after.generation
+    assert str(before).startswith("no difference: ")
+
+
+async def test_every_column_of_every_table_is_compared(dsn: str, meddler: psycopg.Connection[Any]) -> None:
+    """A change of any one value is named; the columns are those the database has, so a new one is covered."""
+    unnoticed = []
+    for table in folded_tables(meddler):
+        for column, kind, in_key in columns(meddler, table):
+            if (table, column) == ("read_models", "one"):
+                continue  # it only bars a second row
+            name, where = sql.Identifier(column), sql.SQL(some_row(table))  # type: ignore[arg-type]
+            change = sql.SQL(CHANGES[kind]).format(column=name)  # type: ignore[arg-type]
+            relation = sql.Identifier("icecore", table)
+            row = meddler.execute(sql.SQL("select ctid::text, {} from {} {} limit 1").format(name, relation, where)).fetchone()
+            assert row is not None, f"the run leaves no row in {table}"
+            update = sql.SQL("update {} set {} = {} where ctid = %s::tid returning ctid::text")
+            changed = meddler.execute(update.format(relation, name, change), (row[0],)).fetchone()
+            report = await verify(dsn)
+            if not named(report.differences, table, column, in_key=in_key):
+                unnoticed.append(f"{table}.{column}: {report}")
+            assert changed is not None
+            back = sql.SQL("%s::{}").format(sql.SQL(kind))  # type: ignore[arg-type]
+            meddler.execute(update.format(relation, name, back), (row[1], changed[0]))
+    assert [] == unnoticed
+    assert [] == (await verify(dsn)).differences
+
+
+async def test_a_row_that_is_gone_or_was_added_is_named(dsn: str, meddler: psycopg.Connection[Any]) -> None:
+    """In every table that is made of the log."""
+    unnoticed = []
+    for table in folded_tables(meddler):
+        if table == "read_models":
+            continue
+        relation = sql.Identifier("icecore", table)
+        with_where = sql.SQL(some_row(table))  # type: ignore[arg-type]
+        meddler.execute(sql.SQL("create temp table kept as select * from {} {} limit 1").format(relation, with_where))
+        uuids = [sql.Identifier(name) for name, kind, in_key in columns(meddler, table) if kind == "uuid"]
+        condition = sql.SQL("where to_jsonb(t) = (select to_jsonb(k) from kept k)")
+        deleted = meddler.execute(
+            sql.SQL("delete from {0} where ctid in (select t.ctid from {0} t {1})").format(relation, condition)
+        ).rowcount
+        assert deleted == 1
+        report = await verify(dsn)
+        if table not in {difference.table for difference in report.differences}:
+            unnoticed.append(f"{table}: a row is gone: {report}")
+        meddler.execute(sql.SQL("insert into {} select * from kept").format(relation))
+        fresh = sql.SQL(", ").join(sql.SQL("{} = gen_random_uuid()").format(name) for name in uuids)
+        meddler.execute(sql.SQL("update kept set {}").format(fresh))
+        if table == "events":
+            meddler.execute("update kept set notification_id = (select max(notification_id) + 1 from icecore.events)")
+        if table == "location_claims":
+            meddler.execute("update kept set key = key || 'x/'")
+        meddler.execute(sql.SQL("insert into {} select * from kept").format(relation))
+        report = await verify(dsn)
+        if not any(d.table == table and (d.column is None or table == "events") for d in report.differences):
+            unnoticed.append(f"{table}: a row was added: {report}")
+        meddler.execute(sql.SQL("delete from {0} where ctid in (select t.ctid from {0} t {1})").format(relation, condition))
+        meddler.execute("drop table kept")
+    assert [] == unnoticed
+    assert [] == (await verify(dsn)).differences
+
+
+async def test_the_last_event_cut_off_is_named_by_its_command(dsn: str, meddler: psycopg.Connection[Any]) -> None:
+    """The chain alone cannot see a missing tail: the row of the command can."""
+    meddler.execute("delete from icecore.events where notification_id = (select max(notification_id) from icecore.events)")
+    report = await verify(dsn)
+    assert {"commands", "tables", "namespaces"} & {difference.table for difference in report.differences}
+    assert "commands" in {difference.table for difference in report.differences}
+
+
+async def test_a_hole_in_the_log_is_named_by_position(dsn: str, meddler: psycopg.Connection[Any]) -> None:
+    """Positions are dense."""
+    meddler.execute("delete from icecore.events where notification_id = 5")
+    report = await verify(dsn)
+    assert Difference("events", "position 6", "notification_id", 5, 6) in report.differences
+
+
+async def test_one_changed_byte_is_one_difference_in_the_chain(dsn: str, meddler: psycopg.Connection[Any]) -> None:
+    """The chain is checked link by link: what follows a change is not blamed."""
+    meddler.execute("update icecore.events set actor = 'mallory' where notification_id = 5")
+    report = await verify(dsn)
+    assert [("events", "position 5", "hash")] == [(d.table, d.key, d.column) for d in report.differences]
+
+
+async def test_a_state_that_cannot_be_read_is_a_difference_and_no_crash(dsn: str, meddler: psycopg.Connection[Any]) -> None:
+    """The other streams are still compared."""
+    meddler.execute("update icecore.events set state = 'not JSON' where notification_id = 5")
+    report = await verify(dsn)
+    assert ("events", "position 5", "state") in [(d.table, d.key, d.column) for d in report.differences]
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [
+        ("command_id", "gen_random_uuid()"),
+        ("position", "position + 1"),
+        ("recorded_at", "recorded_at + interval '1 microsecond'"),
+        ("object_id", "gen_random_uuid()"),
+        ("version", "version + 1"),
+        ("actor", "actor || 'x'"),
+        ("project_id", "gen_random_uuid()"),
+    ],
+)
+async def test_an_idempotency_key_agrees_with_its_command(catalog: Catalog, column: str, value: str) -> None:
+    """The record is no fold of the log, but what it says of the log is checked."""
+    run = await CommandRun.on(catalog)
+    await run.step(Step("create_namespace"))
+    command = CreateTable(NamespaceIdentifier(("a",)), "t", None, SCHEMA, None, None, {}, stage_create=False)
+    await create_table(catalog.write, context("createTable", key=uuid7(), request_hash=b"h"), run.warehouse, command)
+    assert [] == (await verify(catalog.dsn)).differences
+    with psycopg.connect(catalog.dsn) as connection:
+        connection.execute(f"update icecore.idempotency set {column} = {value}")  # type: ignore[arg-type]  # the parameters above
+    assert {"idempotency"} == {difference.table for difference in (await verify(catalog.dsn)).differences}
+
+
+async def test_a_refusal_cannot_have_been_recorded_beyond_the_log(dsn: str, meddler: psycopg.Connection[Any]) -> None:
+    """A command without events stands at a position the log has, at a time between its neighbours'."""
+    meddler.execute(
+        "insert into icecore.commands select gen_random_uuid(), null, 5, e.recorded_at from icecore.events e where notification_id = 5"
+    )
+    assert [] == (await verify(dsn)).differences
+    meddler.execute("update icecore.commands set last_position = 1000000 where first_position is null")
+    assert ["last_position"] == [difference.column for difference in (await verify(dsn)).differences]
+    meddler.execute("update icecore.commands set last_position = 5, recorded_at = '2020-01-01' where first_position is null")
+    assert ["recorded_at"] == [difference.column for difference in (await verify(dsn)).differences]
+
+
+async def test_verification_looks_at_one_moment_while_writes_go_on(catalog: Catalog) -> None:
+    """Writers never make it see a difference, and its heads go up with theirs."""
+    run = await CommandRun.on(catalog)
+    stopped = asyncio.Event()
+
+    async def write(name: int) -> int:
+        written = 0
+        while not stopped.is_set():
+            command = CreateNamespace(NamespaceIdentifier((f"n{name}-{written}",)), {})
+            await create_namespace(catalog.write, context("createNamespace"), run.warehouse, command)
+            written += 1
+        return written
+
+    writers = [asyncio.create_task(write(name)) for name in range(4)]
+    reports = [await verify(catalog.dsn) for _ in range(8)]
+    stopped.set()
+    written = sum(await asyncio.gather(*writers))
+    assert [] == [difference for report in reports for difference in report.differences]
+    heads = [report.head for report in reports]
+    assert sorted(set(heads)) == heads, "every one at a later head: writes went on"
+    assert 1 + written == (await verify(catalog.dsn)).head
+
+
+def test_the_command_line_says_by_its_exit_code_whether_there_is_a_difference(dsn: str, meddler: psycopg.Connection[Any]) -> None:
+    """0 where the log and its rows agree, 1 where they do not, with the difference on standard output."""
+
+    def run() -> subprocess.CompletedProcess[str]:
+        environment = {**os.environ, "ICECORE_DATABASE_URL": dsn, "ICECORE_UNSAFE_DURABILITY": "true"}
+        return subprocess.run([sys.executable, "-m", "icecore", "verify"], env=environment, capture_output=True, text=True, timeout=60)
+
+    honest = run()
+    assert (0, "") == (honest.returncode, honest.stderr)
+    meddler.execute("update icecore.names set name = name || 'x' where to_position is null and kind = 'view'")
+    found = run()
+    assert 1 == found.returncode
+    assert "names [object_id" in found.stdout
+
+
+def test_differences_read_as_sentences() -> None:
+    """An operator sees table, key, column, and both values, cut where they are long."""
+    owner = UUID(int=7)
+    assert "names [object_id 1]: row is missing" == str(Difference("names", "object_id 1", None, (1,), None))
+    assert "names [object_id 1]: row should not be there" == str(Difference("names", "object_id 1", None, None, (1,)))
+    assert f"tables [k] owner: expected {owner}, found None" == str(Difference("tables", "k", "owner", owner, None))
+    assert "(1002 characters)" in str(Difference("tables", "k", "head", "x" * 1000, "y"))

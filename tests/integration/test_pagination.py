@@ -1,0 +1,152 @@
+"""Pages over HTTP: of namespaces, tables and views, while others come and go."""
+
+import threading
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+
+from tests.fixtures.rest_client import RestAnswer, RestClient, namespace_path, table_path
+
+LISTINGS: dict[str, tuple[str, Callable[[RestClient, str], RestAnswer]]] = {
+    "namespaces": ("/namespaces?parent=a", lambda client, name: client.create_namespace("a", name)),
+    "tables": ("/namespaces/a/tables?", lambda client, name: client.create_table(["a"], name)),
+    "views": ("/namespaces/a/views?", lambda client, name: client.create_view(["a"], name)),
+}
+
+
+@pytest.fixture(params=LISTINGS)
+def listing(request: pytest.FixtureRequest) -> tuple[str, Callable[[RestClient, str], RestAnswer]]:
+    return LISTINGS[request.param]
+
+
+def names_of(answer: RestAnswer) -> list[str]:
+    listed: dict[str, Any] = answer.json
+    if "namespaces" in listed:
+        return [levels[-1] for levels in listed["namespaces"]]
+    return [item["name"] for item in listed["identifiers"]]
+
+
+def pages(client: RestClient, path: str, size: int | None, between: Callable[[], Any] = lambda: None) -> list[list[str]]:
+    """Every page, as Java asks for them: an empty token first."""
+    token: str | None = ""
+    found: list[list[str]] = []
+    while token is not None:
+        answer = client.call("GET", f"{path}&pageToken={quote(token)}" + (f"&pageSize={size}" if size else ""))
+        assert 200 == answer.status, answer.body
+        found.append(names_of(answer))
+        token = answer.json["next-page-token"]
+        between()
+    return found
+
+
+def test_pages_hold_every_name_once_in_order(client: RestClient, listing: Any) -> None:
+    """Whatever the size of a page, and in the order of the folded names."""
+    path, create = listing
+    names = ["b", "A", "c c", "Ä", "z", "é", "É2", "0", "~"]
+    for name in names:
+        assert 200 == create(client, name).status
+    ordered = sorted(names, key=str.casefold)
+    assert ordered == names_of(client.call("GET", path))
+    for size in range(1, len(names) + 2):
+        found = pages(client, path, size)
+        assert ordered == [name for page in found for name in page]
+        assert all(len(page) == size for page in found[:-1])
+        assert 1 <= len(found[-1]) <= size
+    assert [ordered] == pages(client, path, None)
+
+
+def test_a_listing_of_nothing_is_one_empty_page(client: RestClient, listing: Any) -> None:
+    """With a null token, because Java asks until it is null."""
+    path, _ = listing
+    for query in ("&pageToken=", "&pageSize=3", "&pageToken=&pageSize=3", ""):
+        answer = client.call("GET", path + query)
+        assert (200, [], None) == (answer.status, names_of(answer), answer.json["next-page-token"])
+
+
+def test_what_stays_is_listed_once_while_others_come_and_go(client: RestClient, listing: Any) -> None:
+    """Names that are there all the time are on exactly one page each, whatever is created and dropped meanwhile."""
+    path, create = listing
+    staying = [f"s{n:02}" for n in range(12)]
+    for name in staying:
+        create(client, name)
+    changes = iter(range(1000))
+
+    def between() -> None:
+        number = next(changes)
+        create(client, f"s{number % 12:02}-{number}")
+        create(client, f"a{number}")
+        client.call("DELETE", {"n": "/namespaces/a%1F", "t": "/namespaces/a/tables/", "v": "/namespaces/a/views/"}[kind] + f"a{number - 1}")
+
+    kind = "n" if path.startswith("/namespaces?") else path.split("/")[-1][0]
+    found = [name for page in pages(client, path, 2, between) for name in page]
+    assert staying == [name for name in found if name in staying]
+    assert len(found) == len(set(found))
+
+
+def test_pages_are_stable_under_concurrent_inserts(client: RestClient) -> None:
+    """Readers that page while a writer creates tables see what was there before they began, once each."""
+    before = [f"t{n:03}" for n in range(0, 40, 2)]
+    for name in before:
+        client.create_table(["a"], name)
+    stop = threading.Event()
+    results: list[list[str]] = []
+
+    def read() -> None:
+        while not stop.is_set():
+            results.append([name for page in pages(client, "/namespaces/a/tables?", 3) for name in page])
+
+    readers = [threading.Thread(target=read) for _ in range(2)]
+    for reader in readers:
+        reader.start()
+    for number in range(1, 40, 2):
+        client.create_table(["a"], f"t{number:03}")
+    stop.set()
+    for reader in readers:
+        reader.join()
+    assert len(results) >= 2
+    for found in results:
+        assert before == [name for name in found if name in before]
+        assert found == sorted(set(found))
+
+
+def test_a_token_survives_the_name_it_stands_for(client: RestClient) -> None:
+    """The last item of a page is dropped: the next page goes on behind it."""
+    for name in ("a", "b", "c"):
+        client.create_table(["a"], name)
+    first = client.call("GET", "/namespaces/a/tables?pageSize=2").json
+    client.drop_table(["a"], "b")
+    second = client.call("GET", f"/namespaces/a/tables?pageSize=2&pageToken={first['next-page-token']}").json
+    assert (["c"], None) == ([item["name"] for item in second["identifiers"]], second["next-page-token"])
+
+
+def test_a_token_is_good_for_its_own_listing_only(client: RestClient) -> None:
+    """Another namespace, another kind, another point in time: 400."""
+    client.create_namespace("b")
+    position = 0
+    for name in ("x", "y"):
+        position = client.create_table(["a"], name).position
+    token = client.call("GET", "/namespaces/a/tables?pageSize=1").json["next-page-token"]
+    for path in ("/namespaces/b/tables", "/namespaces/a/views", "/namespaces"):
+        assert (400, "BadRequestException") == client.call("GET", f"{path}?pageToken={token}").error
+    assert 400 == client.at(position).call("GET", f"/namespaces/a/tables?pageToken={token}").status
+    assert 200 == client.call("GET", f"/namespaces/A/tables?pageToken={token}").status
+
+
+@pytest.mark.parametrize("query", ["pageToken=x", "pageToken=%F0", "pageSize=0", "pageSize=-1", "pageSize=1.5", "pageSize=many", "pageToken=W10"])
+def test_what_is_no_page_is_refused(client: RestClient, query: str) -> None:
+    """400, never a 500."""
+    assert (400, "BadRequestException") == client.call("GET", f"/namespaces/a/tables?{query}").error
+
+
+def test_a_past_is_paged_too(client: RestClient) -> None:
+    """Tokens of a pinned listing walk through that past, whatever happens now."""
+    names = [f"t{n}" for n in range(5)]
+    for name in names:
+        position = client.create_table(["a"], name).position
+    then = client.at(position)
+    path = f"{namespace_path(['a'])}/tables?"
+    between = iter(names)
+    found = pages(then, path, 2, lambda: client.call("DELETE", table_path(["a"], next(between))))
+    assert names == [name for page in found for name in page]

@@ -119,10 +119,10 @@ SCHEMAS = (
 
 LAYOUT = (
     Step("add partition field", "ALTER TABLE story.trips ADD PARTITION FIELD bucket(4, id)"),
-    Step("insert under new spec", "INSERT INTO story.trips (id, city, price, at) VALUES (6, 'Wien', 60.0, TIMESTAMP '2024-01-06 08:00:00')"),
+    Step("insert under new spec", "INSERT INTO story.trips (id, tip, city, price, at) VALUES (6, NULL, 'Wien', 60.0, TIMESTAMP '2024-01-06 08:00:00')"),
     Step("replace partition field", "ALTER TABLE story.trips REPLACE PARTITION FIELD days(at) WITH months(at)"),
     Step("drop partition field", "ALTER TABLE story.trips DROP PARTITION FIELD bucket(4, id)"),
-    Step("insert under last spec", "INSERT INTO story.trips (id, city, price, at) VALUES (7, 'Graz', 70.0, TIMESTAMP '2024-02-07 08:00:00')"),
+    Step("insert under last spec", "INSERT INTO story.trips (id, tip, city, price, at) VALUES (7, NULL, 'Graz', 70.0, TIMESTAMP '2024-02-07 08:00:00')"),
     Step("files of three specs", "SELECT DISTINCT spec_id FROM story.trips.files ORDER BY spec_id", rows=[[0], [1], [3]]),
     Step("select across specs", "SELECT id FROM story.trips WHERE at >= TIMESTAMP '2024-01-06 00:00:00' ORDER BY id", rows=[[6], [7]]),
     Step("set write order", "ALTER TABLE story.trips WRITE ORDERED BY city, id DESC"),
@@ -130,13 +130,14 @@ LAYOUT = (
     Step("set table properties", "ALTER TABLE story.trips SET TBLPROPERTIES ('colour' = 'blue', 'size' = 'small')"),
     Step("unset table property", "ALTER TABLE story.trips UNSET TBLPROPERTIES ('size')"),
     Step("show table property", "SHOW TBLPROPERTIES story.trips ('colour')", rows=[["colour", "blue"]]),
-    Step("removed property is gone", "SHOW TBLPROPERTIES story.trips ('size')", among=[]),
+    Step("removed property is gone", "SHOW TBLPROPERTIES story.trips ('size')",
+         rows=[["size", "Table ice.story.trips does not have property: size"]]),
 )
 
 BRANCHES = (
     Step("create tag", "ALTER TABLE story.trips CREATE TAG `before` RETAIN 30 DAYS"),
     Step("create branch", "ALTER TABLE story.trips CREATE BRANCH audit"),
-    Step("write to branch", "INSERT INTO story.trips.branch_audit (id, city, price, at) VALUES (8, 'Cork', 80.0, TIMESTAMP '2024-02-08 08:00:00')"),
+    Step("write to branch", "INSERT INTO story.trips.branch_audit (id, tip, city, price, at) VALUES (8, NULL, 'Cork', 80.0, TIMESTAMP '2024-02-08 08:00:00')"),
     Step("read branch", "SELECT count(*) FROM story.trips VERSION AS OF 'audit'", rows=[[7]]),
     Step("main is as before", "SELECT count(*) FROM story.trips", rows=[[6]]),
     Step("refs", "SELECT name, type FROM story.trips.refs ORDER BY name", rows=[["audit", "BRANCH"], ["before", "TAG"], ["main", "BRANCH"]]),
@@ -187,7 +188,7 @@ VIEWS = (
     Step("replace view", "CREATE OR REPLACE VIEW story.dear AS SELECT id, price FROM story.trips WHERE price > 60"),
     Step("select from replaced view", "SELECT id FROM story.dear ORDER BY id", rows=[[7], [8]]),
     Step("set view properties", "ALTER VIEW story.dear SET TBLPROPERTIES ('colour' = 'red')"),
-    Step("show view properties", "SHOW TBLPROPERTIES story.dear ('colour')", among=[]),
+    Step("show view properties", "SHOW TBLPROPERTIES story.dear ('colour')", rows=[["colour", "red"]]),
     Step("show views", "SHOW VIEWS IN story", rows=[["story", "dear", False]]),
     Step("rename view", "ALTER VIEW story.dear RENAME TO story.dearest"),
     Step("select from renamed view", "SELECT count(*) FROM story.dearest", rows=[[2]]),
@@ -209,7 +210,7 @@ VERSION_3 = (
     Step("one vector per file", "SELECT file_format, record_count FROM story.vectors.delete_files", rows=[["PUFFIN", 3]]),
     Step("rows know who they are", "SELECT _row_id FROM story.vectors WHERE id = 9", rows=[[9]]),
     Step("upgrade to v3", "ALTER TABLE story.trips SET TBLPROPERTIES ('format-version' = '3')"),
-    Step("insert after upgrade", "INSERT INTO story.trips (id, city, price, at) VALUES (9, 'Bari', 90.0, TIMESTAMP '2024-02-09 08:00:00')"),
+    Step("insert after upgrade", "INSERT INTO story.trips (id, tip, city, price, at) VALUES (9, NULL, 'Bari', 90.0, TIMESTAMP '2024-02-09 08:00:00')"),
     Step("select after upgrade", "SELECT count(*) FROM story.trips", rows=[[8]]),
 )
 

@@ -68,6 +68,7 @@ class Settings(BaseSettings):
     database_read_connections_max: int = Field(default=16, ge=1, le=1_000)
     database_write_connections_max: int = Field(default=4, ge=1, le=1_000)
     commit_deadline_seconds: float = Field(default=30.0, gt=0)
+    read_cache_bytes_max: int = Field(default=64 * MEBIBYTE, ge=0)
 
     # The server
     host: str = "127.0.0.1"

@@ -34,6 +34,14 @@ class Scope:
         """The form a name is matched by."""
         return name_key(name, exact=self.exact_names)
 
+    def namespace_path(self, namespace: NamespaceIdentifier) -> tuple[UUID, tuple[str, ...]]:
+        """A namespace as it is matched: two spellings of one have one path."""
+        return (self.warehouse_id, tuple(map(self.key, namespace.levels)))
+
+    def path(self, identifier: TabularIdentifier) -> tuple[UUID, tuple[str, ...], str]:
+        """A table or view as it is matched."""
+        return (*self.namespace_path(identifier.namespace), self.key(identifier.name))
+
 
 async def find_namespace(connection: Connection, scope: Scope, namespace: NamespaceIdentifier) -> UUID:
     """The namespace's id, or NoSuchNamespace."""

@@ -5,9 +5,11 @@ from uuid import UUID
 
 from domain.documents import TABLE_KINDS, Document, KindDelta, Part, assemble, join, part_from_body, table_head, table_head_value
 from domain.events import Event, TableCommitted, TableCreated, TableOverwritten, TableRegistered, TableRenamed
+from domain.identifiers import TabularIdentifier
 from domain.table import TableState
 from migrations.named_sql import named_sql
 from projections.connections import Connection
+from projections.names import Scope
 from projections.rows import Rows, close_name, open_name
 
 _SQL = named_sql("projections", "tables.sql")
@@ -91,15 +93,27 @@ def _since(parts: tuple[Part, ...], first_new: int) -> tuple[Part, ...]:
     return parts[start:]
 
 
-async def load(connection: Connection, table_id: UUID, as_of: int | None = None, *, referenced_only: bool = False) -> LoadedTable | None:
-    """The table's document now, or as of a position; `referenced_only`: only snapshots that a branch or tag names."""
-    block = "load_now" if as_of is None else "load_then"
-    return await _loaded(connection, block, {"table_id": table_id, "as_of": as_of, "version": None, "referenced_only": referenced_only})
+async def load_by_name(
+    connection: Connection, scope: Scope, table: TabularIdentifier, *, referenced_only: bool = False
+) -> LoadedTable | None:
+    """The table a name stands for; `referenced_only`: only snapshots that a branch or tag names."""
+    warehouse_id, keys, name_key = scope.path(table)
+    return await _loaded(
+        connection,
+        "load_by_name_now" if scope.as_of is None else "load_by_name_then",
+        {
+            "warehouse_id": warehouse_id,
+            "keys": list(keys),
+            "name_key": name_key,
+            "as_of": scope.as_of,
+            "referenced_only": referenced_only,
+        },
+    )
 
 
 async def load_version(connection: Connection, table_id: UUID, version: int) -> LoadedTable | None:
     """The table's document at a version of its stream."""
-    return await _loaded(connection, "load_then", {"table_id": table_id, "as_of": None, "version": version, "referenced_only": False})
+    return await _loaded(connection, "load_version", {"table_id": table_id, "version": version, "referenced_only": False})
 
 
 async def _loaded(connection: Connection, block: str, parameters: dict[str, object]) -> LoadedTable | None:
@@ -127,12 +141,6 @@ async def read_state(connection: Connection, table_id: UUID) -> tuple[TableState
     document: Document = assemble(table_head_value(head), {kind: tuple(members) for kind, members in parts.items()}, next_ordinal)
     state = TableState(stream_id, version, event_id, warehouse_id, namespace_id, name, key, status, location, tuple(keys), document)
     return state, generation
-
-
-async def read_metadata_location(connection: Connection, table_id: UUID) -> str | None:
-    cursor = await connection.execute(_SQL["metadata_location"], {"table_id": table_id})
-    row = await cursor.fetchone()
-    return None if row is None else row[0]
 
 
 async def purging(connection: Connection, limit: int) -> list[tuple[UUID, int, UUID]]:

@@ -1,9 +1,22 @@
--- name: load_now --
--- A table's head and its parts, each kind's bodies joined, by its id.
+-- name: load_by_name_now --
+-- A table by a path of name keys below a warehouse: its head and its parts, each kind's bodies joined, in one statement.
+with recursive g as (select generation from icecore.read_models),
+path(depth, id) as (
+  select 0, %(warehouse_id)s::uuid
+  union all
+  select p.depth + 1, n.object_id
+  from path p, icecore.names n
+  where p.depth < cardinality(%(keys)s::text[])
+    and n.generation = (select generation from g) and n.parent_id = p.id and n.kind = 'namespace'
+    and n.name_key = (%(keys)s::text[])[p.depth + 1] and n.to_position is null
+)
 select t.table_id, t.version, t.metadata_location, t.head, p.kinds, p.bodies, t.status
-from (
+from (select id from path where depth = cardinality(%(keys)s::text[])) ns
+join icecore.names n on n.generation = (select generation from g) and n.parent_id = ns.id and n.kind = 'table'
+  and n.name_key = %(name_key)s and n.to_position is null
+cross join lateral (
   select * from icecore.tables
-  where generation = (select generation from icecore.read_models) and table_id = %(table_id)s
+  where generation = n.generation and table_id = n.object_id
   order by version desc limit 1
 ) t
 left join lateral (
@@ -18,25 +31,54 @@ left join lateral (
   ) k
 ) p on true
 
--- name: load_then --
--- The same at the latest version not after a position, or at a version.
+-- name: load_by_name_then --
+with recursive g as (select generation from icecore.read_models),
+path(depth, id) as (
+  select 0, %(warehouse_id)s::uuid
+  union all
+  select p.depth + 1, n.object_id
+  from path p, icecore.names n
+  where p.depth < cardinality(%(keys)s::text[])
+    and n.generation = (select generation from g) and n.parent_id = p.id and n.kind = 'namespace'
+    and n.name_key = (%(keys)s::text[])[p.depth + 1]
+    and n.from_position <= %(as_of)s and (n.to_position is null or n.to_position > %(as_of)s)
+)
 select t.table_id, t.version, t.metadata_location, t.head, p.kinds, p.bodies, t.status
-from (
+from (select id from path where depth = cardinality(%(keys)s::text[])) ns
+join icecore.names n on n.generation = (select generation from g) and n.parent_id = ns.id and n.kind = 'table'
+  and n.name_key = %(name_key)s and n.from_position <= %(as_of)s and (n.to_position is null or n.to_position > %(as_of)s)
+cross join lateral (
   select * from icecore.tables
-  where generation = (select generation from icecore.read_models) and table_id = %(table_id)s
-    and (%(as_of)s::bigint is null or position <= %(as_of)s) and (%(version)s::bigint is null or version <= %(version)s)
+  where generation = n.generation and table_id = n.object_id and position <= %(as_of)s
   order by version desc limit 1
 ) t
 left join lateral (
   select array_agg(k.kind) as kinds, array_agg(k.body) as bodies from (
     select a.kind, string_agg(a.body, ','::bytea order by a.ordinal) as body
     from icecore.table_parts a
-    where a.generation = t.generation and a.table_id = t.table_id
-      and a.valid_from <= t.version and (a.valid_to is null or a.valid_to > t.version)
+    where a.generation = t.generation and a.table_id = t.table_id and a.valid_from <= t.version and (a.valid_to is null or a.valid_to > t.version)
       and (not %(referenced_only)s or a.kind <> 4 or a.snapshot_id in (
         select r.snapshot_id from icecore.table_parts r
-        where r.generation = t.generation and r.table_id = t.table_id and r.kind = 5
-          and r.valid_from <= t.version and (r.valid_to is null or r.valid_to > t.version)))
+        where r.generation = t.generation and r.table_id = t.table_id and r.kind = 5 and r.valid_from <= t.version and (r.valid_to is null or r.valid_to > t.version)))
+    group by a.kind
+  ) k
+) p on true
+
+-- name: load_version --
+-- A table by its id at a version of its stream.
+select t.table_id, t.version, t.metadata_location, t.head, p.kinds, p.bodies, t.status
+from (
+  select * from icecore.tables
+  where generation = (select generation from icecore.read_models) and table_id = %(table_id)s and version = %(version)s
+) t
+left join lateral (
+  select array_agg(k.kind) as kinds, array_agg(k.body) as bodies from (
+    select a.kind, string_agg(a.body, ','::bytea order by a.ordinal) as body
+    from icecore.table_parts a
+    where a.generation = t.generation and a.table_id = t.table_id and a.valid_from <= t.version and (a.valid_to is null or a.valid_to > t.version)
+      and (not %(referenced_only)s or a.kind <> 4 or a.snapshot_id in (
+        select r.snapshot_id from icecore.table_parts r
+        where r.generation = t.generation and r.table_id = t.table_id and r.kind = 5 and r.valid_from <= t.version and (r.valid_to is null or r.valid_to > t.version)))
     group by a.kind
   ) k
 ) p on true
@@ -56,11 +98,6 @@ left join lateral (
   from icecore.table_parts a
   where a.generation = t.generation and a.table_id = t.table_id and a.valid_to is null
 ) p on true
-
--- name: metadata_location --
-select t.metadata_location from icecore.tables t
-where t.generation = (select generation from icecore.read_models) and t.table_id = %(table_id)s
-order by t.version desc limit 1
 
 -- name: purging --
 -- Tables whose files a client asked to go, and are not gone.

@@ -3,6 +3,7 @@
 from domain.identifiers import NamespaceIdentifier
 from projections import names
 from queries.answers import Page, PageRequest
+from queries.list_tabulars import list_below
 from queries.read_side import ReadSide
 from queries.warehouse import Warehouse
 
@@ -12,7 +13,5 @@ async def list_namespaces(
 ) -> Page[tuple[str, ...]]:
     """Each with all its levels, those of `parent` spelled as the client did; NoSuchNamespace where there is no parent."""
     above = parent.levels if parent is not None else ()
-    async with reads.connection() as connection:
-        parent_id = warehouse.id if parent is None else await names.find_namespace(connection, warehouse.scope, parent)
-        listed = await names.list_page(connection, warehouse.scope, parent_id, "namespace", page.after, page.size)
+    listed: names.ListedNames = await list_below(reads, warehouse, parent, page, "namespace")
     return Page([(*above, name) for name in listed.names], listed.next_key)

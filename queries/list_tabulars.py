@@ -2,23 +2,37 @@
 
 from domain.identifiers import NamespaceIdentifier
 from projections import names
+from projections.connections import Connection
+from projections.names import ListedNames
 from queries.answers import Page, PageRequest
-from queries.read_side import ReadSide
+from queries.freshness import content_tag, listing_tag
+from queries.read_side import Fresh, ReadSide
 from queries.warehouse import Warehouse
+
+_BYTES_PER_NAME = 100
 
 
 async def list_tables(reads: ReadSide, warehouse: Warehouse, namespace: NamespaceIdentifier, page: PageRequest) -> Page[str]:
     """Their names; NoSuchNamespace where there is no such namespace."""
-    return await _list(reads, warehouse, namespace, page, "table")
+    listed = await list_below(reads, warehouse, namespace, page, "table")
+    return Page(listed.names, listed.next_key)
 
 
 async def list_views(reads: ReadSide, warehouse: Warehouse, namespace: NamespaceIdentifier, page: PageRequest) -> Page[str]:
     """Their names; NoSuchNamespace where there is no such namespace."""
-    return await _list(reads, warehouse, namespace, page, "view")
-
-
-async def _list(reads: ReadSide, warehouse: Warehouse, namespace: NamespaceIdentifier, page: PageRequest, kind: str) -> Page[str]:
-    async with reads.connection() as connection:
-        namespace_id = await names.find_namespace(connection, warehouse.scope, namespace)
-        listed = await names.list_page(connection, warehouse.scope, namespace_id, kind, page.after, page.size)
+    listed = await list_below(reads, warehouse, namespace, page, "view")
     return Page(listed.names, listed.next_key)
+
+
+async def list_below(
+    reads: ReadSide, warehouse: Warehouse, parent: NamespaceIdentifier | None, page: PageRequest, kind: str
+) -> ListedNames:
+    """One page of the names of a kind directly below a namespace, or below the warehouse."""
+
+    async def read(connection: Connection) -> Fresh[ListedNames]:
+        parent_id = warehouse.id if parent is None else await names.find_namespace(connection, warehouse.scope, parent)
+        listed = await names.list_page(connection, warehouse.scope, parent_id, kind, page.after, page.size)
+        return Fresh(listed, _BYTES_PER_NAME * len(listed.names), (listing_tag(kind), content_tag(parent_id)))
+
+    path = (warehouse.id,) if parent is None else warehouse.scope.namespace_path(parent)
+    return await reads.answer(("list", kind, *path, page.after, page.size), warehouse.as_of, read)

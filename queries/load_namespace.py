@@ -2,19 +2,26 @@
 
 from domain.identifiers import NamespaceIdentifier
 from projections import names, namespaces
+from projections.connections import Connection
 from queries.answers import NamespaceAnswer
-from queries.read_side import ReadSide
+from queries.freshness import content_tag
+from queries.read_side import Fresh, ReadSide
 from queries.warehouse import Warehouse
 
 
 async def load_namespace(reads: ReadSide, warehouse: Warehouse, namespace: NamespaceIdentifier) -> NamespaceAnswer:
     """Levels as the client spelled them; NoSuchNamespace."""
-    async with reads.connection() as connection:
+
+    async def read(connection: Connection) -> Fresh[dict[str, str]]:
         namespace_id = await names.find_namespace(connection, warehouse.scope, namespace)
-        return NamespaceAnswer(namespace.levels, await namespaces.read_properties(connection, namespace_id, warehouse.as_of))
+        properties = await namespaces.read_properties(connection, namespace_id, warehouse.as_of)
+        size = sum(len(key) + len(value) for key, value in properties.items())
+        return Fresh(properties, size, (content_tag(namespace_id),))
+
+    properties = await reads.answer(("namespace", *warehouse.scope.namespace_path(namespace)), warehouse.as_of, read)
+    return NamespaceAnswer(namespace.levels, properties)
 
 
 async def namespace_exists(reads: ReadSide, warehouse: Warehouse, namespace: NamespaceIdentifier) -> None:
     """NoSuchNamespace where it does not."""
-    async with reads.connection() as connection:
-        await names.find_namespace(connection, warehouse.scope, namespace)
+    await load_namespace(reads, warehouse, namespace)

@@ -1,12 +1,26 @@
 """A table as engines load it: its metadata, where the file is, and what their file access needs to know."""
 
+from dataclasses import dataclass
+from uuid import UUID
+
 from domain.errors import NoSuchTable, NotFound
 from domain.identifiers import TabularIdentifier
 from projections import names, results, tables
+from projections.connections import Connection
 from queries.answers import TableAnswer
-from queries.read_side import ReadSide
+from queries.freshness import content_tag, name_tag
+from queries.read_side import Fresh, ReadSide
 from queries.warehouse import Warehouse
 from storage.locations import StorageLocation
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """A LoadTableResult as it is sent, with what a request is checked against before."""
+
+    etag: str
+    body: bytes
+    metadata_location: str
 
 
 async def load_table(
@@ -18,23 +32,32 @@ async def load_table(
     NoSuchTable; NotFound where the warehouse looks for the metadata file and it is gone (only for now, never for a past).
     """
     referenced_only = snapshots == "refs"
-    async with reads.connection() as connection:
-        table_id = await names.find_table(connection, warehouse.scope, table)
-        loaded = await tables.load(connection, table_id, warehouse.as_of, referenced_only=referenced_only)
-    if loaded is None:
-        raise NoSuchTable(f"Table does not exist: {table}")
+
+    async def read(connection: Connection) -> Fresh[_Kept]:
+        loaded = await tables.load_by_name(connection, warehouse.scope, table, referenced_only=referenced_only)
+        if loaded is None:
+            raise NoSuchTable(f"Table does not exist: {table}")
+        etag = results.table_etag(loaded.table_id, loaded.version, referenced_only=referenced_only)
+        body = results.load_table_result(loaded, warehouse.profile.client_config())
+        tags = (name_tag(loaded.table_id), content_tag(loaded.table_id))
+        return Fresh(_Kept(etag, body, loaded.metadata_location), len(body), tags)
+
+    kept = await reads.answer(("table", *warehouse.scope.path(table), referenced_only), warehouse.as_of, read)
     if warehouse.profile.missing_file_check and warehouse.as_of is None:
-        await _check_file(reads, warehouse, loaded.metadata_location)
-    etag = results.table_etag(table_id, loaded.version, referenced_only=referenced_only)
-    if if_none_match is not None and _matches(if_none_match, etag):
-        return TableAnswer(etag, None)
-    return TableAnswer(etag, results.load_table_result(loaded, warehouse.profile.client_config()))
+        await _check_file(reads, warehouse, kept.metadata_location)
+    if if_none_match is not None and _matches(if_none_match, kept.etag):
+        return TableAnswer(kept.etag, None)
+    return TableAnswer(kept.etag, kept.body)
 
 
 async def table_exists(reads: ReadSide, warehouse: Warehouse, table: TabularIdentifier) -> None:
     """NoSuchTable where it does not."""
-    async with reads.connection() as connection:
-        await names.find_table(connection, warehouse.scope, table)
+
+    async def read(connection: Connection) -> Fresh[UUID]:
+        table_id = await names.find_table(connection, warehouse.scope, table)
+        return Fresh(table_id, 0, (name_tag(table_id),))
+
+    await reads.answer(("table name", *warehouse.scope.path(table)), warehouse.as_of, read)
 
 
 async def _check_file(reads: ReadSide, warehouse: Warehouse, metadata_location: str) -> None:

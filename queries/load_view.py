@@ -1,23 +1,35 @@
 """A view as engines load it."""
 
+from uuid import UUID
+
 from domain.errors import NoSuchView
 from domain.identifiers import TabularIdentifier
 from projections import names, results, views
-from queries.read_side import ReadSide
+from projections.connections import Connection
+from queries.freshness import content_tag, name_tag
+from queries.read_side import Fresh, ReadSide
 from queries.warehouse import Warehouse
 
 
 async def load_view(reads: ReadSide, warehouse: Warehouse, view: TabularIdentifier) -> bytes:
     """A LoadViewResult; NoSuchView."""
-    async with reads.connection() as connection:
+
+    async def read(connection: Connection) -> Fresh[bytes]:
         view_id = await names.find_view(connection, warehouse.scope, view)
         loaded = await views.load(connection, view_id, warehouse.as_of)
-    if loaded is None:
-        raise NoSuchView(f"View does not exist: {view}")
-    return results.load_view_result(loaded, warehouse.profile.client_config())
+        if loaded is None:
+            raise NoSuchView(f"View does not exist: {view}")
+        body = results.load_view_result(loaded, warehouse.profile.client_config())
+        return Fresh(body, len(body), (name_tag(view_id), content_tag(view_id)))
+
+    return await reads.answer(("view", *warehouse.scope.path(view)), warehouse.as_of, read)
 
 
 async def view_exists(reads: ReadSide, warehouse: Warehouse, view: TabularIdentifier) -> None:
     """NoSuchView where it does not."""
-    async with reads.connection() as connection:
-        await names.find_view(connection, warehouse.scope, view)
+
+    async def read(connection: Connection) -> Fresh[UUID]:
+        view_id = await names.find_view(connection, warehouse.scope, view)
+        return Fresh(view_id, 0, (name_tag(view_id),))
+
+    await reads.answer(("view name", *warehouse.scope.path(view)), warehouse.as_of, read)

@@ -1,26 +1,90 @@
-"""The read side as questions see it: connections to the read models, and the object stores behind the tables."""
+"""The read side as questions see it: connections to the read models, answers kept in the process, the stores behind the tables."""
 
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Hashable, Iterable
 from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from typing import Generic, TypeVar, cast
 from uuid import UUID
 
 from projections.connections import Connection, ConnectionHandOff
+from queries.freshness import Freshness
+from queries.read_cache import ReadCache, Tag
 from queries.warehouse import Warehouse
 from security.secrets import SecretStore
 from storage.credentials import StorageCredential
 from storage.object_store import ObjectStore, ObjectStores
 
+Value = TypeVar("Value")
+
+WAREHOUSES_KNOWN_MAX = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Fresh(Generic[Value]):
+    """What was read for an answer, how many bytes keeping it takes, and the tags of what it was made from."""
+
+    value: Value
+    size_bytes: int
+    tags: Iterable[Tag]
+
+
+class KnownWarehouses:
+    """Warehouses by what requests called them, the longest unused out first."""
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[tuple[UUID, str | None], Warehouse] = OrderedDict()
+
+    def get(self, called: tuple[UUID, str | None]) -> Warehouse | None:
+        warehouse = self._known.get(called)
+        if warehouse is not None:
+            self._known.move_to_end(called)
+        return warehouse
+
+    def put(self, called: tuple[UUID, str | None], warehouse: Warehouse) -> None:
+        self._known[called] = warehouse
+        if len(self._known) > WAREHOUSES_KNOWN_MAX:
+            self._known.popitem(last=False)
+
 
 class ReadSide:
-    """What every question takes."""
+    """What every question takes. `cache_bytes_max` 0 keeps nothing: every question then asks the read models."""
 
-    def __init__(self, connections: ConnectionHandOff, stores: ObjectStores, secrets: SecretStore) -> None:
+    def __init__(self, connections: ConnectionHandOff, stores: ObjectStores, secrets: SecretStore, *, cache_bytes_max: int) -> None:
         self._connections = connections
         self._stores = stores
         self._secrets = secrets
         self._credentials: dict[UUID, StorageCredential] = {}
+        self.warehouses = KnownWarehouses()
+        self.cache = ReadCache(cache_bytes_max)
+        self._keeps = cache_bytes_max > 0
+        self._freshness = Freshness(self.cache, self.connection)
 
     def connection(self) -> AbstractAsyncContextManager[Connection]:
         return self._connections.connection()
+
+    async def answer(self, key: Hashable, as_of: int | None, read: Callable[[Connection], Awaitable[Fresh[Value]]]) -> Value:
+        """The kept answer, if nothing that came into the log before this call concerns it; else what `read` finds now.
+
+        `key` must say all that `read` depends on beside the read models. A past is read each time: few ask for the same one.
+        """
+        if as_of is not None or not self._keeps:
+            async with self.connection() as connection:
+                return (await read(connection)).value
+        if key in self.cache:
+            await self._freshness.confirm()
+            kept = self.cache.get(key)
+            if kept is not None:
+                return cast(Value, kept)
+        ticket = self.cache.begin()
+        try:
+            async with self.connection() as connection:
+                fresh = await read(connection)
+        except BaseException:
+            self.cache.give_up(ticket)
+            raise
+        self.cache.keep(ticket, key, fresh.value, fresh.size_bytes, fresh.tags)
+        return fresh.value
 
     async def store(self, warehouse: Warehouse) -> ObjectStore:
         """The warehouse's object store, opened with its own credential."""

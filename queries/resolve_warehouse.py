@@ -1,6 +1,5 @@
 """Which warehouse a request means, and as of when: `<id or name>[@<position or RFC 3339 time>]`."""
 
-from collections import OrderedDict
 from datetime import datetime
 from uuid import UUID
 
@@ -10,10 +9,8 @@ from projections import warehouses
 from projections.connections import Connection
 from queries.read_side import ReadSide
 from queries.warehouse import Warehouse
-from storage.profiles import StorageProfile, parse_storage_profile
+from storage.profiles import parse_storage_profile
 
-_PROFILES_KEPT_MAX = 1_000
-_profiles: OrderedDict[UUID, StorageProfile] = OrderedDict()
 _POSITION_DIGITS_MAX = 18
 
 
@@ -23,6 +20,9 @@ async def resolve_warehouse(reads: ReadSide, project_id: UUID, reference: str | 
     No reference means the only warehouse there is. A position is rounded down to the end of a command; a time means the
     position the log had reached at it. A warehouse that was created later than the point does not exist there.
     """
+    known = reads.warehouses.get((project_id, reference))
+    if known is not None:
+        return known
     async with reads.connection() as connection:
         if reference is None:
             return as_warehouse(await _only(connection, project_id), None)
@@ -30,7 +30,11 @@ async def resolve_warehouse(reads: ReadSide, project_id: UUID, reference: str | 
         state = await _find(connection, project_id, name)
         if state is None:
             raise NoSuchWarehouse(f"Warehouse does not exist: {name}")
-        return as_warehouse(state, await _position(connection, point) if at else None)
+        if at:
+            return as_warehouse(state, await _position(connection, point))
+        # Nothing about a warehouse changes once it is created, so what its name stands for is known for good.
+        reads.warehouses.put((project_id, reference), found := as_warehouse(state, None))
+        return found
 
 
 async def list_warehouses(reads: ReadSide, project_id: UUID) -> list[Warehouse]:
@@ -40,12 +44,8 @@ async def list_warehouses(reads: ReadSide, project_id: UUID) -> list[Warehouse]:
 
 
 def as_warehouse(state: WarehouseState, as_of: int | None) -> Warehouse:
-    profile = _profiles.get(state.event_id)
-    if profile is None:
-        profile = _profiles[state.event_id] = parse_storage_profile(state.storage_profile)
-        if len(_profiles) > _PROFILES_KEPT_MAX:
-            _profiles.popitem(last=False)
-    return Warehouse(state.id, state.name, state.project_id, profile, state.secret_ref, state.exact_names, state.event_id, as_of)
+    profile = parse_storage_profile(state.storage_profile)
+    return Warehouse(state.id, state.name, state.project_id, profile, state.secret_ref, state.exact_names, as_of)
 
 
 async def _only(connection: Connection, project_id: UUID) -> WarehouseState:

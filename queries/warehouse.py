@@ -20,7 +20,6 @@ class Warehouse:
     profile: StorageProfile
     secret_ref: UUID | None
     exact_names: bool
-    event_id: UUID
     as_of: int | None = None
 
     @property

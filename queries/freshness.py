@@ -1,0 +1,84 @@
+"""Strict freshness for answers that are kept: requests share one read of the log, each joining only one that began after it came."""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from uuid import UUID
+
+from projections.connections import Connection
+from projections.log_changes import read_changes, read_head
+from queries.read_cache import ReadCache
+
+# An event of these changes what a name stands for, or that it stands for anything; the others change only what the object holds.
+_CONTENT_ONLY = frozenset({"table.committed.v1", "table.overwritten.v1", "view.committed.v1", "namespace.properties-changed.v1"})
+
+
+def content_tag(stream_id: UUID) -> tuple[str, UUID]:
+    """Dropped by every event of the stream."""
+    return ("content", stream_id)
+
+
+def name_tag(stream_id: UUID) -> tuple[str, UUID]:
+    """Dropped when the stream's name, or that it has one, changes."""
+    return ("name", stream_id)
+
+
+def listing_tag(kind: str) -> tuple[str, str]:
+    """Dropped when anything of the kind is created, renamed or dropped."""
+    return ("listing", kind)
+
+
+class Freshness:
+    """Keeps a cache abreast of the log."""
+
+    def __init__(self, cache: ReadCache, connection: Callable[[], AbstractAsyncContextManager[Connection]]) -> None:
+        self._cache = cache
+        self._connection = connection
+        self._applied: int | None = None
+        self._generation = 0
+        self._next: asyncio.Future[None] | None = None
+        self._reading: asyncio.Task[None] | None = None
+
+    async def confirm(self) -> None:
+        """When this returns, whatever was in the log when it was called has been taken out of the cache.
+
+        Raises ServiceUnavailable where the log cannot be read.
+        """
+        if self._next is None:
+            self._next = asyncio.get_running_loop().create_future()
+            if self._reading is None:
+                self._reading = asyncio.create_task(self._read_on(), name="freshness")
+        await asyncio.shield(self._next)
+
+    async def _read_on(self) -> None:
+        """Reads the log for those who wait, and again for those who came while it read."""
+        while self._next is not None:
+            waiting, self._next = self._next, None
+            try:
+                await self._catch_up()
+            except Exception as error:
+                waiting.set_exception(error)
+                # Everybody who waited may have gone away.
+                waiting.exception()
+            else:
+                waiting.set_result(None)
+        self._reading = None
+
+    async def _catch_up(self) -> None:
+        async with self._connection() as connection:
+            if self._applied is None:
+                self._generation, self._applied = await read_head(connection)
+                self._cache.clear()
+                return
+            changes = await read_changes(connection, self._applied)
+        if changes.generation != self._generation or not changes.complete:
+            self._generation = changes.generation
+            self._applied = None if not changes.complete else changes.head
+            self._cache.clear()
+            return
+        for stream_id, topic in changes.streams:
+            self._cache.drop(content_tag(stream_id))
+            if topic not in _CONTENT_ONLY:
+                self._cache.drop(name_tag(stream_id))
+                self._cache.drop(listing_tag(topic.partition(".")[0]))
+        self._applied = changes.head

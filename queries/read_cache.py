@@ -1,0 +1,113 @@
+"""Answers kept in the process, bounded in bytes, each with the tags of what it was made from."""
+
+from collections import OrderedDict
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+Tag = Hashable
+
+# What an entry costs beside its bytes: keys, tags, objects.
+ENTRY_OVERHEAD_BYTES = 1_000
+
+
+@dataclass(slots=True)
+class CacheFigures:
+    """Counts for the metrics."""
+
+    hits: int = 0
+    misses: int = 0
+    bytes_held: int = 0
+    evicted: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    value: Any
+    size_bytes: int
+    tags: frozenset[Tag]
+
+
+class ReadCache:
+    """Least recently used out first. An entry is dropped when one of its tags is.
+
+    A value is read from the database while tags go on being dropped: `begin` before the read and the ticket it gives at `keep` make
+    sure that a value older than such a drop is not kept.
+    """
+
+    def __init__(self, bytes_max: int) -> None:
+        self.figures = CacheFigures()
+        self._bytes_max = bytes_max
+        self._entries: OrderedDict[Hashable, _Entry] = OrderedDict()
+        self._keys_by_tag: dict[Tag, set[Hashable]] = {}
+        self._sequence = 0
+        self._filling: dict[int, int] = {}
+        self._dropped_while_filling: dict[Tag, int] = {}
+        self._cleared_at = 0
+
+    def __contains__(self, key: Hashable) -> bool:
+        return key in self._entries
+
+    def get(self, key: Hashable) -> Any | None:
+        entry = self._entries.get(key)
+        if entry is None:
+            self.figures.misses += 1
+            return None
+        self.figures.hits += 1
+        self._entries.move_to_end(key)
+        return entry.value
+
+    def begin(self) -> int:
+        """A ticket for a value that is about to be read."""
+        self._sequence += 1
+        self._filling[self._sequence] = self._sequence
+        return self._sequence
+
+    def give_up(self, ticket: int) -> None:
+        """The read came to nothing."""
+        del self._filling[ticket]
+        if not self._filling:
+            self._dropped_while_filling.clear()
+
+    def keep(self, ticket: int, key: Hashable, value: Any, size_bytes: int, tags: Iterable[Tag]) -> None:
+        """Keeps a value unless one of its tags was dropped since its ticket was given, or it is too large to be worth it."""
+        tags = frozenset(tags)
+        size_bytes += ENTRY_OVERHEAD_BYTES
+        stale = self._cleared_at > ticket or any(self._dropped_while_filling.get(tag, 0) > ticket for tag in tags)
+        self.give_up(ticket)
+        if stale or size_bytes > self._bytes_max // 4:
+            return
+        self._remove(key)
+        self._entries[key] = _Entry(value, size_bytes, tags)
+        for tag in tags:
+            self._keys_by_tag.setdefault(tag, set()).add(key)
+        self.figures.bytes_held += size_bytes
+        while self.figures.bytes_held > self._bytes_max:
+            self._remove(next(iter(self._entries)))
+            self.figures.evicted += 1
+
+    def drop(self, tag: Tag) -> None:
+        """Forgets every entry with the tag, and those being read."""
+        if self._filling:
+            self._sequence += 1
+            self._dropped_while_filling[tag] = self._sequence
+        for key in [*self._keys_by_tag.get(tag, ())]:
+            self._remove(key)
+
+    def clear(self) -> None:
+        self._sequence += 1
+        self._cleared_at = self._sequence
+        self._entries.clear()
+        self._keys_by_tag.clear()
+        self.figures.bytes_held = 0
+
+    def _remove(self, key: Hashable) -> None:
+        entry = self._entries.pop(key, None)
+        if entry is None:
+            return
+        self.figures.bytes_held -= entry.size_bytes
+        for tag in entry.tags:
+            keys = self._keys_by_tag[tag]
+            keys.discard(key)
+            if not keys:
+                del self._keys_by_tag[tag]

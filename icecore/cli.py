@@ -6,6 +6,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Annotated, Any
 
+import structlog
 from cyclopts import App, CycloptsError, Parameter
 from rich.console import Console
 
@@ -55,6 +56,10 @@ def run(arguments: list[str]) -> int:
         # The reader (head, less) has seen enough; keep the interpreter from complaining when it flushes.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return ExitCode.OK
+    except Exception as error:
+        # A fault of ours: its trace goes through the chain that blanks secrets.
+        structlog.get_logger("icecore.cli").error("crashed", exc_info=error)
+        return ExitCode.CRASHED
     return int(code) if isinstance(code, int) else ExitCode.OK
 
 

@@ -1,17 +1,14 @@
 """The warehouse of the embedded default: `demo`, local files below the data folder."""
 
-from uuid import UUID
-
 import uuid_utils
 
 from commands.context import CommandContext
 from commands.create_warehouse import CreateWarehouse, create_warehouse
-from icecore.compose import open_catalog
+from icecore.compose import PROJECT_ID_DEFAULT, open_catalog
 from icecore.settings import Settings
 from projections import warehouses
 
 DEMO_WAREHOUSE = "demo"
-PROJECT_ID_DEFAULT = UUID(int=0)
 ACTOR_DEFAULT = "anonymous"
 
 

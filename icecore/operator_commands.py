@@ -8,19 +8,20 @@ from urllib.parse import urlsplit
 import aiohttp
 import orjson
 import uvloop
-from projections.rebuild import rebuild as rebuild_read_models
-from projections.verify import verify as verify_log
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 
 from commands.create_warehouse import CreateWarehouse, create_warehouse
-from icecore.compose import open_catalog
+from icecore.compose import PROJECT_ID_DEFAULT, open_catalog
 from icecore.data_folder import DataFolder
-from icecore.demo_warehouse import PROJECT_ID_DEFAULT, operator_context
+from icecore.demo_warehouse import operator_context
 from icecore.exit_codes import CommandFailed, ExitCode
 from icecore.log_database import opened_database, prepare_database, require_schema
 from icecore.settings import Settings
 from projections import warehouses
+from projections.rebuild import RebuildRunningError
+from projections.rebuild import rebuild as rebuild_read_models
+from projections.verify import verify as verify_log
 
 HEALTH_SECONDS_MAX = 5.0
 JSON_FILE_BYTES_MAX = 1024 * 1024
@@ -36,13 +37,13 @@ def migrate(settings: Settings, console: Console) -> ExitCode:
 
 def rebuild(settings: Settings, console: Console) -> ExitCode:
     """Folds the whole log into a new generation of the read models and switches to it; writes go on."""
-
-    async def run(dsn: str) -> Any:
-        return await rebuild_read_models(dsn)
-
     with opened_database(settings) as opened:
         uvloop.run(require_schema(opened))
-        console.print(str(uvloop.run(run(opened.dsn))))
+        try:
+            report = uvloop.run(rebuild_read_models(opened.dsn))
+        except RebuildRunningError as error:
+            raise CommandFailed(ExitCode.BUSY, str(error)) from None
+    console.out(str(report), highlight=False)
     return ExitCode.OK
 
 
@@ -70,7 +71,7 @@ def list_warehouses(settings: Settings, console: Console, *, as_json: bool) -> E
     if as_json:
         console.out(orjson.dumps(found).decode(), highlight=False)
         return ExitCode.OK
-    table = Table("name", "id", "storage", box=None, pad_edge=False)
+    table = Table("name", "id", Column("storage", overflow="fold"), box=None, pad_edge=False)
     for each in found:
         table.add_row(each["name"], each["id"], orjson.dumps(each["storage-profile"]).decode())
     console.print(table if found else "no warehouse yet: icecore warehouse create NAME --profile JSON")

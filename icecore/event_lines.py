@@ -1,0 +1,147 @@
+"""`icecore log`: events as lines for people, in colour and with names, or as JSON for programs."""
+
+import asyncio
+import signal
+from collections import Counter
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from datetime import UTC
+from typing import Any, cast
+from uuid import UUID
+
+import orjson
+import psycopg
+import uvloop
+from rich.console import Console
+from rich.text import Text
+
+from domain.recorded import RecordedEvent
+from icecore.exit_codes import CommandFailed, ExitCode
+from icecore.log_database import opened_database, require_schema
+from icecore.settings import Settings
+from migrations.named_sql import named_sql
+from projections.connections import Connection
+from projections.warehouses import log_head
+from publishers.follow import follow_events
+
+_SQL = named_sql("icecore", "event_lines.sql")
+
+_NOUN_STYLES = {"warehouse": "magenta", "namespace": "blue", "table": "green", "view": "cyan"}
+_END_STYLES = {"dropped": "red", "unregistered": "red", "purged": "red"}
+
+
+def print_events(settings: Settings, *, first: int, follow: bool, limit: int | None, as_json: bool) -> ExitCode:
+    """Prints the events from position `first` on, `limit` at most; to the end of the log, or, with `follow`, until Ctrl-C."""
+    if first < 1:
+        raise CommandFailed(ExitCode.USAGE, "--from is a position; the first one is 1")
+    if limit is not None and limit < 1:
+        raise CommandFailed(ExitCode.USAGE, "--limit is a number of events; at least 1")
+    with opened_database(settings) as opened:
+        uvloop.run(_print(opened, first, follow, limit, as_json))
+    return ExitCode.OK
+
+
+async def _print(settings: Settings, first: int, follow: bool, limit: int | None, as_json: bool) -> None:
+    await require_schema(settings)
+    stop = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    console = Console(highlight=False, soft_wrap=True)
+    async with await psycopg.AsyncConnection.connect(settings.dsn, autocommit=True, prepare_threshold=0) as connection:
+        last = None if follow else await log_head(connection)
+        if limit is not None:
+            last = first + limit - 1 if last is None else min(last, first + limit - 1)
+        if last is not None and last < first:
+            return
+        following = cast(AsyncGenerator[RecordedEvent, None], follow_events(settings.dsn, first - 1, stop=stop))
+        async with aclosing(following) as events:
+            async for event in events:
+                if as_json:
+                    console.out(await event_json(connection, event), highlight=False)
+                else:
+                    console.print(await event_line(connection, event))
+                # Positions are dense, so that this one ends the range wherever it began.
+                if event.position == last:
+                    return
+
+
+async def event_json(connection: Connection, event: RecordedEvent) -> str:
+    """The whole event as one JSON object; `name` is resolved, everything else is what the log holds."""
+    return orjson.dumps(
+        {
+            "position": event.position,
+            "recorded-at": event.recorded_at.astimezone(UTC),
+            "topic": event.topic,
+            "name": await _names(connection, event.stream_id, event.position),
+            "stream-id": event.stream_id,
+            "version": event.version,
+            "event-id": event.event_id,
+            "command-id": event.command_id,
+            "project-id": event.project_id,
+            "warehouse-id": event.warehouse_id,
+            "actor": event.actor,
+            "request-id": event.request_id,
+            "correlation-id": event.correlation_id,
+            "causation-id": event.causation_id,
+            "traceparent": event.traceparent,
+            "hash": event.hash.hex(),
+            "data": orjson.Fragment(event.state),
+        }
+    ).decode()
+
+
+async def event_line(connection: Connection, event: RecordedEvent) -> Text:
+    """Position, time, what happened, to which thing, in which of its versions, and the point of it."""
+    noun, _, rest = event.topic.partition(".")
+    verb = rest.rpartition(".")[0] or rest
+    line = Text()
+    line.append(f"{event.position:>6}  ", "bold")
+    line.append(f"{event.recorded_at.astimezone(UTC):%Y-%m-%d %H:%M:%S.%f}"[:-3] + "Z  ", "dim")
+    line.append(f"{noun + ' ' + verb:<28}  ", _END_STYLES.get(verb, _NOUN_STYLES.get(noun, "")))
+    line.append(_joined(await _names(connection, event.stream_id, event.position)), "bold")
+    line.append(f" v{event.version}", "dim")
+    detail = _detail(noun, verb, orjson.loads(event.state))
+    if verb == "renamed":
+        detail = f"was {_joined(await _names(connection, event.stream_id, event.position - 1))}"
+    if detail:
+        line.append(f"  {_printable(detail)}")
+    return line
+
+
+async def _names(connection: Connection, object_id: UUID, position: int) -> list[str]:
+    row = await (await connection.execute(_SQL["path"], {"object_id": object_id, "position": position})).fetchone()
+    return list(row[0]) if row is not None and row[0] else [str(object_id)]
+
+
+def _joined(names: list[str]) -> str:
+    """`warehouse:namespace.table`."""
+    return _printable(f"{names[0]}:{'.'.join(names[1:])}" if len(names) > 1 else names[0])
+
+
+def _detail(noun: str, verb: str, data: dict[str, Any]) -> str:
+    match noun, verb:
+        case "warehouse", "created":
+            return f"{data['storage-profile'].get('type', '')} storage"
+        case "namespace", "created":
+            return _keys("with", list(data["properties"]))
+        case "namespace", "properties-changed":
+            return " ".join(filter(None, (_keys("set", list(data["updates"])), _keys("removed", data["removals"]))))
+        case (("table" | "view"), "committed"):
+            counted = Counter(data["actions"])
+            return ", ".join(f"{action} ×{times}" if times > 1 else action for action, times in counted.items())
+        case (("table" | "view"), ("created" | "registered" | "overwritten")):
+            return f"format v{data['metadata']['format-version']}{' (staged)' if data.get('staged') else ''}"
+        case "table", "dropped":
+            return "with its files" if data["purge-requested"] else ""
+        case "table", "purged":
+            return f"{data['files-deleted']} files deleted"
+    return ""
+
+
+def _keys(word: str, keys: list[str]) -> str:
+    return f"{word} {', '.join(keys)}" if keys else ""
+
+
+def _printable(text: str) -> str:
+    """What clients wrote must not steer the terminal."""
+    return "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in text)

@@ -53,6 +53,12 @@ async def read_all(connection: Connection, project_id: UUID) -> list[WarehouseSt
     return [_state(row) for row in await cursor.fetchall()]
 
 
+async def existed(connection: Connection, warehouse_id: UUID, as_of: int) -> bool:
+    """Whether the warehouse had been created as of a position."""
+    cursor = await connection.execute(_SQL["existed"], {"warehouse_id": warehouse_id, "as_of": as_of})
+    return await cursor.fetchone() is not None
+
+
 def _state(row: tuple[Any, ...]) -> WarehouseState:
     warehouse_id, version, event_id, project_id, name, key, storage_profile, secret_ref, exact_names, _ = row
     return WarehouseState(warehouse_id, version, event_id, project_id, name, key, orjson.loads(storage_profile), secret_ref, exact_names)

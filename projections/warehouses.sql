@@ -21,6 +21,11 @@ where n.generation = (select generation from icecore.read_models) and n.parent_i
   and n.to_position is null
 order by w.warehouse_id, w.version desc
 
+-- name: existed --
+select 1 from icecore.warehouses w
+where w.generation = (select generation from icecore.read_models) and w.warehouse_id = %(warehouse_id)s and w.position <= %(as_of)s
+limit 1
+
 -- name: position_not_after --
 -- The last position of the last whole command that is not after a position.
 select max(last_position) from icecore.commands where first_position is not null and last_position <= %(as_of)s

@@ -31,7 +31,10 @@ async def resolve_warehouse(reads: ReadSide, project_id: UUID, reference: str | 
         if state is None:
             raise NoSuchWarehouse(f"Warehouse does not exist: {name}")
         if at:
-            return as_warehouse(state, await _position(connection, point))
+            as_of = await _position(connection, point)
+            if not await warehouses.existed(connection, state.id, as_of):
+                raise NoSuchWarehouse(f"Warehouse does not exist: {name} as of position {as_of}")
+            return as_warehouse(state, as_of)
         # Nothing about a warehouse changes once it is created, so what its name stands for is known for good.
         reads.warehouses.put((project_id, reference), found := as_warehouse(state, None))
         return found

@@ -4,5 +4,5 @@ select * from unnest(%(report_ids)s::uuid[], %(table_ids)s::uuid[], %(received_a
 
 -- name: forget --
 -- All but the newest reports.
-delete from icecore.metrics_reports where received_at < (
+delete from icecore.metrics_reports where received_at <= (
   select received_at from icecore.metrics_reports order by received_at desc offset %(reports_max)s limit 1)

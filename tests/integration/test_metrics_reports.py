@@ -1,0 +1,116 @@
+"""Metrics reports over HTTP: kept as they came, bounded, and never in the way."""
+
+import asyncio
+import json
+import threading
+from uuid import UUID
+
+import pytest
+from uuid_utils.compat import uuid7
+
+from commands.metrics_reports import QUEUE_REPORTS_MAX, MetricsReports
+from icecore.compose import Catalog
+from tests.fixtures.rest_client import RestClient, table_path
+from tests.fixtures.shared_server import SharedCatalog
+
+PATH = f"{table_path(['a'], 't')}/metrics"
+
+
+def stored(shared_catalog: SharedCatalog, table_id: UUID, count: int) -> list[bytes]:
+    """The reports of a table once there are `count`; they are written behind the requests."""
+    waiting = threading.Event()
+    for _ in range(100):
+        rows = shared_catalog.rows("select report from icecore.metrics_reports where table_id = %s order by report_id", table_id)
+        if len(rows) >= count:
+            break
+        waiting.wait(0.05)
+    assert count == len(rows)
+    return [report for (report,) in rows]
+
+
+def table_id(client: RestClient) -> UUID:
+    return UUID(client.create_table(["a"], "t").json["metadata"]["location"].rpartition("/")[2])
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"report-type":"scan-report","table-name":"a.t","snapshot-id":1,"filter":true,"metrics":{}}',
+        b'{ "report-type" : "commit-report", "unknown" : { "kept" : [1.50, "\xc3\xa4"] } }',
+    ],
+)
+def test_a_report_is_kept_as_it_came(client: RestClient, shared_catalog: SharedCatalog, body: bytes) -> None:
+    """Byte for byte, with all its fields and spaces, and it is no event."""
+    table = table_id(client)
+    ((events,),) = shared_catalog.rows("select count(*) from icecore.events")
+    answer = client.call("POST", PATH, body)
+    assert (204, b"") == (answer.status, answer.body)
+    assert [body] == stored(shared_catalog, table, 1)
+    assert [(events,)] == shared_catalog.rows("select count(*) from icecore.events")
+
+
+def test_a_report_of_no_table_is_refused(client: RestClient) -> None:
+    """404."""
+    refused = client.call("POST", PATH, {"report-type": "scan-report"})
+    assert ((404, "NoSuchTableException"), "Table does not exist: a.t") == (refused.error, refused.message)
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [(b"", 400), (b"[]", 400), (b"{}", 400), (b'{"report-type": 1}', 400), (b'{"report-type":"' + b"x" * 300_000 + b'"}', 413)],
+    ids=["empty", "list", "no type", "odd type", "too long"],
+)
+def test_what_is_no_report_is_refused(client: RestClient, body: bytes, status: int) -> None:
+    """An Iceberg error, never a 500."""
+    table_id(client)
+    refused = client.call("POST", PATH, body)
+    assert status == refused.error[0]
+
+
+def test_reports_of_many_engines_at_once_all_arrive(client: RestClient, shared_catalog: SharedCatalog) -> None:
+    """Each once."""
+    table = table_id(client)
+    bodies = [json.dumps({"report-type": "scan-report", "number": number}).encode() for number in range(24)]
+    assert {204} == {answer.status for answer in client.together([("POST", PATH, body, None) for body in bodies])}
+    assert sorted(bodies) == sorted(stored(shared_catalog, table, 24))
+
+
+async def count(catalog: Catalog) -> list[int]:
+    """The numbers of the reports that are kept."""
+    async with catalog.reads.connection() as connection:
+        cursor = await connection.execute("select report from icecore.metrics_reports")
+        return sorted(int(report) for (report,) in await cursor.fetchall())
+
+
+async def test_only_the_newest_reports_stay(catalog: Catalog) -> None:
+    """`reports_max` bounds the table: the oldest go."""
+    reports = MetricsReports(catalog.reads, 10)
+    for number in range(25):
+        reports.offer(uuid7(), str(number).encode())
+    reports.start()
+    kept: list[int] = []
+    for _ in range(100):
+        kept = await count(catalog)
+        if kept and kept[0] > 0:
+            break
+        await asyncio.sleep(0.02)
+    await reports.close()
+    assert list(range(15, 25)) == kept
+
+
+async def test_what_waits_is_written_when_the_server_stops(catalog: Catalog) -> None:
+    """A graceful stop loses no report."""
+    reports = MetricsReports(catalog.reads, 1_000)
+    for number in range(250):
+        reports.offer(uuid7(), str(number).encode())
+    await reports.close()
+    assert list(range(250)) == await count(catalog)
+
+
+async def test_a_full_queue_drops_reports_and_refuses_nothing(catalog: Catalog) -> None:
+    """An engine is never held up by its report."""
+    reports = MetricsReports(catalog.reads, 10_000)
+    for number in range(QUEUE_REPORTS_MAX + 50):
+        reports.offer(uuid7(), str(number).encode())
+    await reports.close()
+    assert list(range(QUEUE_REPORTS_MAX)) == await count(catalog)

@@ -1,0 +1,183 @@
+"""Purge: files go only where a client asked, after the event, by a job that may be stopped at any moment."""
+
+import asyncio
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from commands.commit_table import CommitTable, commit_table
+from commands.create_namespace import CreateNamespace, create_namespace
+from commands.create_table import CreateTable, create_table
+from commands.drop_table import DropTable, drop_table
+from domain.errors import AlreadyExists
+from domain.identifiers import NamespaceIdentifier, TabularIdentifier
+from icecore.compose import PROJECT_ID_DEFAULT, Catalog
+from projections.verify import verify
+from queries.resolve_warehouse import resolve_warehouse
+from queries.warehouse import Warehouse
+from tests.fixtures.catalog import context
+from tests.fixtures.rest_client import SCHEMA, RestClient, set_properties
+from tests.fixtures.shared_server import FreshWarehouse, SharedCatalog
+
+NAMESPACE = NamespaceIdentifier(("a",))
+FILES = 2_500
+
+
+def settles(holds: Callable[[], Any], seconds: float = 10.0) -> None:
+    waiting = threading.Event()
+    for _ in range(int(seconds / 0.05)):
+        if holds():
+            return
+        waiting.wait(0.05)
+    raise AssertionError("still not so")
+
+
+def a_table_with_data(client: RestClient, warehouse: FreshWarehouse, name: str = "t") -> Path:
+    """A table at `here` with a metadata file or two and a data file; its folder."""
+    assert 200 == client.create_table(["a"], name, location=f"{warehouse.base}/here").status
+    assert 200 == client.commit(["a"], name, set_properties(k="v")).status
+    folder = warehouse.directory / "here"
+    (folder / "data").mkdir()
+    (folder / "data" / "00000-0.parquet").write_bytes(b"PAR1")
+    return folder
+
+
+def files(folder: Path) -> set[Path]:
+    return {path for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize("query", ["", "?purgeRequested=", "?purgeRequested=false", "?purgeRequested=False"])
+def test_without_being_asked_no_file_goes(client: RestClient, warehouse: FreshWarehouse, query: str) -> None:
+    """Name and location are free at once, and a table made there later does not bring the files down either."""
+    folder = a_table_with_data(client, warehouse)
+    before = files(folder)
+    assert 204 == client.drop_table(["a"], "t", query).status
+    assert 200 == client.create_table(["a"], "t", location=f"{warehouse.base}/here").status
+    threading.Event().wait(1.3)  # longer than the job waits between two rounds
+    assert before <= files(folder)
+
+
+@pytest.mark.parametrize("query", ["?purgeRequested=true", "?purgeRequested=True"])
+def test_when_asked_the_files_go_and_the_location_is_free(
+    client: RestClient, shared_catalog: SharedCatalog, warehouse: FreshWarehouse, query: str
+) -> None:
+    """Metadata and data alike; the log says how many; a file beside the table stays."""
+    folder = a_table_with_data(client, warehouse)
+    beside = warehouse.directory / "here-too.parquet"
+    beside.write_bytes(b"PAR1")
+    count = len(files(folder))
+    dropped = client.drop_table(["a"], "t", query)
+    assert 204 == dropped.status
+    assert (404, "NoSuchTableException") == client.load_table(["a"], "t").error
+    settles(lambda: not files(folder))
+    assert beside.is_file()
+    purged = "select convert_from(state, 'UTF8')::json->>'files-deleted' from icecore.events where topic = 'table.purged.v1' and warehouse_id = %s"
+    settles(lambda: shared_catalog.rows(purged, warehouse.id))
+    assert [(str(count),)] == shared_catalog.rows(purged, warehouse.id)
+    assert 200 == client.create_table(["a"], "t", location=f"{warehouse.base}/here").status
+
+
+def test_an_odd_purge_request_is_refused(client: RestClient, warehouse: FreshWarehouse) -> None:
+    """400, and the table stays."""
+    client.create_table(["a"], "t")
+    for text in ("yes", "1", "truе"):
+        assert 400 == client.drop_table(["a"], "t", f"?purgeRequested={text.encode().hex() if not text.isascii() else text}").status
+    assert ["t"] == client.table_names("a")
+
+
+async def the_warehouse(catalog: Catalog) -> Warehouse:
+    return await resolve_warehouse(catalog.reads, PROJECT_ID_DEFAULT, "demo")
+
+
+async def made_and_dropped(catalog: Catalog, folder: Path) -> Warehouse:
+    """A table at `folder` with FILES data files, dropped with its purge asked for; no job runs yet."""
+    warehouse = await the_warehouse(catalog)
+    await create_namespace(catalog.write, context("createNamespace"), warehouse, CreateNamespace(NAMESPACE, {}))
+    await create(catalog, warehouse, "t", folder)
+    data = folder / "data"
+    data.mkdir()
+    for number in range(FILES):
+        (data / f"{number:05}.parquet").touch()
+    table = TabularIdentifier(NAMESPACE, "t")
+    await drop_table(catalog.write, context("dropTable"), warehouse, DropTable(table, True))
+    return warehouse
+
+
+async def create(catalog: Catalog, warehouse: Warehouse, name: str, folder: Path) -> None:
+    command = CreateTable(NAMESPACE, name, f"file://{folder}", SCHEMA, None, None, {}, False)
+    await create_table(catalog.write, context("createTable"), warehouse, command)
+
+
+async def topics(catalog: Catalog) -> list[str]:
+    async with catalog.reads.connection() as connection:
+        cursor = await connection.execute("select topic from icecore.events order by notification_id desc limit 2")
+        return [topic for (topic,) in await cursor.fetchall()]
+
+
+async def test_the_location_stays_taken_until_the_files_are_gone(catalog: Catalog, tmp_path: Path) -> None:
+    """The name is free at once; nobody gets the place before the job has said it is empty."""
+    folder = tmp_path / "warehouse" / "here"
+    warehouse = await made_and_dropped(catalog, folder)
+    for place in (folder, folder / "below"):
+        with pytest.raises(AlreadyExists):
+            await create(catalog, warehouse, "t", place)
+    assert "table.dropped.v1" == (await topics(catalog))[0]
+    assert FILES < len(files(folder))
+    assert 1 == await catalog.purge.run_once()
+    assert ["table.purged.v1", "table.dropped.v1"] == await topics(catalog)
+    assert set() == files(folder)
+    await create(catalog, warehouse, "t", folder)
+    assert 0 == await catalog.purge.run_once()
+    assert 1 == len(files(folder))
+    assert [] == [str(difference) for difference in (await verify(catalog.dsn)).differences]
+
+
+async def test_a_job_stopped_in_the_middle_is_finished_later(catalog: Catalog, tmp_path: Path) -> None:
+    """Some files gone, no event yet, the location still taken; the next round does the rest, once."""
+    folder = tmp_path / "warehouse" / "here"
+    warehouse = await made_and_dropped(catalog, folder)
+    job = asyncio.create_task(catalog.purge.run_once())
+    while len(files(folder)) > FILES - 100:
+        await asyncio.sleep(0.001)
+    job.cancel()
+    with suppress(asyncio.CancelledError):
+        await job
+    left = len(files(folder))
+    assert 0 < left < FILES
+    assert "table.dropped.v1" == (await topics(catalog))[0]
+    with pytest.raises(AlreadyExists):
+        await create(catalog, warehouse, "t", folder)
+    assert 1 == await catalog.purge.run_once()
+    assert ["table.purged.v1", "table.dropped.v1"] == await topics(catalog)
+    assert set() == files(folder)
+    assert 0 == await catalog.purge.run_once()
+
+
+async def test_a_table_that_moved_is_purged_at_both_places(catalog: Catalog, tmp_path: Path) -> None:
+    """Where it lies and where it lay, and nothing between."""
+    base = tmp_path / "warehouse"
+    warehouse = await the_warehouse(catalog)
+    await create_namespace(catalog.write, context("createNamespace"), warehouse, CreateNamespace(NAMESPACE, {}))
+    await create(catalog, warehouse, "t", base / "old")
+    await create(catalog, warehouse, "neighbour", base / "older")
+    table = TabularIdentifier(NAMESPACE, "t")
+    move = {"action": "set-location", "location": f"file://{base}/new"}
+    await commit_table(catalog.write, context("updateTable"), warehouse, CommitTable(table, [], [move]))
+    assert (1, 1) == (len(files(base / "old")), len(files(base / "new")))
+    with pytest.raises(AlreadyExists):
+        await create(catalog, warehouse, "u", base / "old")
+    await drop_table(catalog.write, context("dropTable"), warehouse, DropTable(table, True))
+    assert 1 == await catalog.purge.run_once()
+    assert (0, 0, 1) == (len(files(base / "old")), len(files(base / "new")), len(files(base / "older")))
+    await create(catalog, warehouse, "u", base / "old")
+
+
+async def test_two_jobs_at_once_purge_a_table_once(catalog: Catalog, tmp_path: Path) -> None:
+    """One leads, the other finds nothing to do."""
+    await made_and_dropped(catalog, tmp_path / "warehouse" / "here")
+    assert [0, 1] == sorted(await asyncio.gather(catalog.purge.run_once(), catalog.purge.run_once()))
+    assert ["table.purged.v1", "table.dropped.v1"] == await topics(catalog)

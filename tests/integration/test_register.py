@@ -1,0 +1,195 @@
+"""Registration over HTTP: metadata files that are there become tables and views, or take over a table."""
+
+import gzip
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.fixtures.rest_client import RestAnswer, RestClient, set_properties, table_path, view_path
+from tests.fixtures.shared_server import FreshWarehouse, SharedCatalog
+
+
+def register(client: RestClient, name: str, location: str, namespace: str = "a", **fields: Any) -> RestAnswer:
+    return client.call("POST", f"/namespaces/{namespace}/register", {"name": name, "metadata-location": location, **fields})
+
+
+def register_view(client: RestClient, name: str, location: str, namespace: str = "a") -> RestAnswer:
+    return client.call("POST", f"/namespaces/{namespace}/register-view", {"name": name, "metadata-location": location})
+
+
+def local(location: str) -> Path:
+    return Path(location.removeprefix("file://"))
+
+
+def moved(metadata_location: str, warehouse: FreshWarehouse, folder: str, **fields: Any) -> str:
+    """A copy of a metadata file for another place in the warehouse, some fields otherwise."""
+    document = json.loads(local(metadata_location).read_bytes())
+    document |= {"location": f"{warehouse.base}/{folder}", "metadata-log": [], **fields}
+    target = warehouse.directory / folder / "metadata" / "v7.metadata.json"
+    target.parent.mkdir(parents=True)
+    target.write_text(json.dumps(document))
+    return f"file://{target}"
+
+
+def test_a_table_that_was_dropped_comes_back_by_its_file(client: RestClient) -> None:
+    """Metadata, UUID and location are the file's; the next file's number follows."""
+    client.create_table(["a"], "t")
+    before = client.commit(["a"], "t", set_properties(k="v")).json
+    assert 204 == client.drop_table(["a"], "t").status
+    answer = register(client, "back", before["metadata-location"])
+    assert 200 == answer.status
+    assert (before["metadata"], before["metadata-location"]) == (answer.json["metadata"], answer.json["metadata-location"])
+    loaded = client.load_table(["a"], "back")
+    assert (answer.body, answer.headers["etag"]) == (loaded.body, loaded.headers["etag"])
+    after = client.commit(["a"], "back", set_properties(k="w")).json
+    assert "00002" == local(after["metadata-location"]).name.split("-")[0]
+
+
+def test_a_packed_file_is_registered_too(client: RestClient, warehouse: FreshWarehouse) -> None:
+    """gzip is recognised by the bytes."""
+    location = moved(client.create_table(["a"], "t").json["metadata-location"], warehouse, "packed")
+    target = local(location).with_name("v7.gz.metadata.json")
+    target.write_bytes(gzip.compress(local(location).read_bytes()))
+    answer = register(client, "packed", f"file://{target}")
+    assert (200, f"{warehouse.base}/packed") == (answer.status, answer.json["metadata"]["location"])
+
+
+def test_a_file_of_another_numbering_starts_at_zero(client: RestClient, warehouse: FreshWarehouse) -> None:
+    """A Hadoop table's `v7.metadata.json` has no number of ours."""
+    location = moved(client.create_table(["a"], "t").json["metadata-location"], warehouse, "foreign")
+    assert 200 == register(client, "foreign", location).status
+    after = client.commit(["a"], "foreign", set_properties(k="w")).json
+    assert "00000" == local(after["metadata-location"]).name.split("-")[0]
+    assert [location] == [entry["metadata-file"] for entry in after["metadata"]["metadata-log"]]
+
+
+def test_refusals_say_what_the_kit_reads(client: RestClient, warehouse: FreshWarehouse) -> None:
+    """Taken by a table or a view, no namespace, and a file whose table lives."""
+    location = client.create_table(["a"], "t").json["metadata-location"]
+    client.create_view(["a"], "v")
+    refused = register(client, "t", location)
+    assert ((409, "AlreadyExistsException"), "Table already exists: a.t") == (refused.error, refused.message)
+    for overwrite in (False, True):
+        refused = register(client, "v", location, overwrite=overwrite)
+        assert ((409, "AlreadyExistsException"), "View with same name already exists: a.v") == (refused.error, refused.message)
+    refused = register(client, "t", location, namespace="b")
+    assert ((404, "NoSuchNamespaceException"), "Namespace does not exist: b") == (refused.error, refused.message)
+    assert (409, "AlreadyExistsException") == register(client, "twin", location).error
+    assert ["t"] == client.table_names("a")
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"{}", b'{"format-version": 9}', b"\x1f\x8bnot gzip", b"\xff\xfe"])
+def test_a_file_that_is_no_metadata_is_refused(client: RestClient, warehouse: FreshWarehouse, content: bytes) -> None:
+    """400 for tables and views, and no trace."""
+    file = warehouse.directory / "broken.metadata.json"
+    file.write_bytes(content)
+    position = client.create_namespace("before").position
+    for answer in (register(client, "t", f"file://{file}"), register_view(client, "t", f"file://{file}")):
+        assert 400 == answer.status, answer.body
+        assert answer.error[1].endswith("Exception")
+    assert position + 1 == client.create_namespace("after").position
+
+
+def test_a_file_that_is_not_there_is_not_found(client: RestClient, warehouse: FreshWarehouse) -> None:
+    """404 that names the file."""
+    location = f"{warehouse.base}/absent.metadata.json"
+    for answer in (register(client, "t", location), register_view(client, "t", location)):
+        assert (404, "NotFoundException") == answer.error
+        assert location in answer.message
+
+
+def test_a_file_outside_the_warehouse_is_refused(
+    client: RestClient, shared_catalog: SharedCatalog, warehouse: FreshWarehouse
+) -> None:
+    """Neither by its address nor by the location it claims, not even another warehouse's."""
+    other = shared_catalog.client(neighbour := shared_catalog.new_warehouse())
+    other.create_namespace("a")
+    theirs = other.create_table(["a"], "t").json["metadata-location"]
+    assert 400 == register(client, "t", theirs).status
+    inside = warehouse.directory / "x.metadata.json"
+    shutil.copyfile(local(theirs), inside)
+    refused = register(client, "t", f"file://{inside}")
+    assert 400 == refused.status
+    assert str(neighbour.directory) in refused.message
+    assert 400 == register(client, "t", "file:///etc/passwd").status
+    other.close()
+
+
+def test_an_overwrite_takes_the_table_over(client: RestClient, warehouse: FreshWarehouse) -> None:
+    """The table keeps its name and gets the file's metadata; the versions before stay readable in the past."""
+    first = client.create_table(["a"], "t", properties={"k": "old"})
+    old = client.load_table(["a"], "t")
+    location = moved(first.json["metadata-location"], warehouse, "fresh", properties={"k": "new"})
+    answer = register(client, "t", location, overwrite=True)
+    assert (200, location, {"k": "new"}) == (answer.status, answer.json["metadata-location"], answer.json["metadata"]["properties"])
+    loaded = client.load_table(["a"], "t")
+    assert (answer.body, answer.headers["etag"]) == (loaded.body, loaded.headers["etag"])
+    assert old.headers["etag"] != loaded.headers["etag"]
+    assert old.body == client.at(first.position).load_table(["a"], "t").body
+    after = client.commit(["a"], "t", set_properties(k="newer")).json["metadata"]
+    assert [location] == [entry["metadata-file"] for entry in after["metadata-log"]]
+
+
+def test_an_overwrite_goes_back_to_an_older_file_of_its_own(client: RestClient) -> None:
+    """As a rollback; the location is the table's own."""
+    first = client.create_table(["a"], "t").json
+    for number in range(3):
+        client.commit(["a"], "t", set_properties(k=str(number)))
+    answer = register(client, "t", first["metadata-location"], overwrite=True)
+    assert (200, first["metadata"]) == (answer.status, answer.json["metadata"])
+    assert first["metadata"] == client.load_table(["a"], "t").json["metadata"]
+
+
+def test_an_overwritten_table_keeps_both_places(client: RestClient, warehouse: FreshWarehouse) -> None:
+    """Until it is dropped nobody else gets either."""
+    first = client.create_table(["a"], "t", location=f"{warehouse.base}/old").json
+    assert 200 == register(client, "t", moved(first["metadata-location"], warehouse, "new"), overwrite=True).status
+    for folder in ("old", "new"):
+        assert 409 == client.create_table(["a"], "u", location=f"{warehouse.base}/{folder}").status
+    assert 204 == client.drop_table(["a"], "t").status
+    for folder in ("old", "new"):
+        assert 200 == client.create_table(["a"], folder, location=f"{warehouse.base}/{folder}").status
+
+
+def test_an_overwrite_of_nothing_registers(client: RestClient, warehouse: FreshWarehouse) -> None:
+    """With `overwrite` the table need not be there."""
+    location = moved(client.create_table(["a"], "t").json["metadata-location"], warehouse, "fresh")
+    assert 200 == register(client, "u", location, overwrite=True).status
+    assert ["t", "u"] == client.table_names("a")
+
+
+def test_an_unregistered_table_is_registered_again(client: RestClient) -> None:
+    """Under another name, in another namespace."""
+    client.create_namespace("b")
+    client.create_table(["a"], "t")
+    left = client.call("POST", f"{table_path(['a'], 't')}/unregister").json
+    answer = register(client, "u", left["metadata-location"], namespace="b")
+    assert (200, left["metadata"]) == (answer.status, answer.json["metadata"])
+
+
+def test_a_view_that_was_dropped_comes_back_by_its_file(client: RestClient) -> None:
+    """As for tables; a live one's file is refused."""
+    created = client.create_view(["a"], "v").json
+    assert (409, "AlreadyExistsException") == register_view(client, "twin", created["metadata-location"]).error
+    refused = register_view(client, "v", created["metadata-location"])
+    assert ((409, "AlreadyExistsException"), "View already exists: a.v") == (refused.error, refused.message)
+    assert 204 == client.call("DELETE", view_path(["a"], "v")).status
+    client.create_table(["a"], "t")
+    refused = register_view(client, "t", created["metadata-location"])
+    assert ((409, "AlreadyExistsException"), "Table with same name already exists: a.t") == (refused.error, refused.message)
+    refused = register_view(client, "v", created["metadata-location"], namespace="b")
+    assert ((404, "NoSuchNamespaceException"), "Namespace does not exist: b") == (refused.error, refused.message)
+    answer = register_view(client, "back", created["metadata-location"])
+    assert (200, created["metadata"]) == (answer.status, answer.json["metadata"])
+    assert answer.json == client.load_view(["a"], "back").json
+
+
+def test_a_view_file_is_no_table_and_a_table_file_no_view(client: RestClient) -> None:
+    """400 for each."""
+    view = client.create_view(["a"], "v").json["metadata-location"]
+    table = client.create_table(["a"], "t").json["metadata-location"]
+    assert 400 == register(client, "x", view).status
+    assert 400 == register_view(client, "x", table).status

@@ -1,0 +1,257 @@
+"""Lanes: commands on one object in one process and in two, on a real Postgres."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from commands import lanes
+from commands.commit_table import CommitTable, commit_table
+from commands.commit_transaction import CommitTransaction, commit_transaction
+from commands.context import Answer
+from commands.create_namespace import CreateNamespace, create_namespace
+from commands.create_table import CreateTable, create_table
+from commands.drop_table import DropTable, drop_table
+from commands.rename_table import RenameTable, rename_table
+from domain.errors import CommitFailed, NoSuchTable, ServiceUnavailable, TooManyRequests
+from domain.identifiers import NamespaceIdentifier, TabularIdentifier
+from icecore.compose import Catalog
+from projections.verify import verify
+from queries.load_table import load_table
+from queries.resolve_warehouse import resolve_warehouse
+from queries.warehouse import Warehouse
+from storage.local_store import LocalStore
+from storage.locations import StorageLocation
+from tests.fixtures.catalog import PROJECT_ID, context, opened_catalog
+
+NAMESPACE = NamespaceIdentifier(("a",))
+WRITERS = 32
+
+
+class Process:
+    """One catalog process's commands on tables of one namespace."""
+
+    def __init__(self, catalog: Catalog, warehouse: Warehouse) -> None:
+        self.catalog = catalog
+        self.warehouse = warehouse
+
+    async def create(self, name: str) -> None:
+        schema = {"type": "struct", "fields": [{"id": 1, "name": "x", "required": False, "type": "long"}]}
+        command = CreateTable(NAMESPACE, name, None, schema, None, None, {}, stage_create=False)
+        await create_table(self.catalog.write, context("createTable"), self.warehouse, command)
+
+    async def set(self, name: str, properties: dict[str, str], *requirements: dict[str, Any]) -> Answer:
+        return await commit_table(self.catalog.write, context("updateTable"), self.warehouse, setting(name, properties, *requirements))
+
+    async def metadata(self, name: str) -> dict[str, Any]:
+        answer = await load_table(self.catalog.reads, self.warehouse, identifier(name))
+        assert answer.body is not None
+        metadata: dict[str, Any] = orjson.loads(answer.body)["metadata"]
+        return metadata
+
+
+def identifier(name: str) -> TabularIdentifier:
+    return TabularIdentifier(NAMESPACE, name)
+
+
+def setting(name: str, properties: dict[str, str], *requirements: dict[str, Any]) -> CommitTable:
+    return CommitTable(identifier(name), requirements, [{"action": "set-properties", "updates": properties}])
+
+
+async def process(catalog: Catalog) -> Process:
+    return Process(catalog, await resolve_warehouse(catalog.reads, PROJECT_ID, "demo"))
+
+
+@pytest.fixture
+async def one(catalog: Catalog) -> Process:
+    """A process, and a table `t`."""
+    opened = await process(catalog)
+    await create_namespace(catalog.write, context("createNamespace"), opened.warehouse, CreateNamespace(NAMESPACE, {}))
+    await opened.create("t")
+    return opened
+
+
+@pytest.fixture
+async def two(one: Process, database: str, tmp_path: Path) -> AsyncIterator[tuple[Process, Process]]:
+    """Two processes on one database."""
+    async with AsyncExitStack() as stack:
+        yield one, await process(await stack.enter_async_context(opened_catalog(database, tmp_path / "warehouse")))
+
+
+async def test_commits_that_do_not_conflict_go_in_chains(one: Process) -> None:
+    """32 writers of properties on one table: every commit counts, and they are not appended one by one."""
+    rounds = 8
+
+    async def write(writer: int) -> None:
+        for n in range(rounds):
+            await one.set("t", {f"writer-{writer}": str(n)})
+
+    await asyncio.gather(*(write(writer) for writer in range(WRITERS)))
+    metadata = await one.metadata("t")
+    written = {f"writer-{writer}": str(rounds - 1) for writer in range(WRITERS)}
+    assert written == {key: value for key, value in metadata["properties"].items() if key.startswith("writer-")}
+    figures = one.catalog.write.lanes.figures
+    assert WRITERS * rounds == figures.chained
+    assert figures.chained / figures.chains >= 8
+    assert (await verify(one.catalog.dsn)).ok
+
+
+async def test_a_process_with_an_old_memory_decides_on_the_newest_state(two: tuple[Process, Process]) -> None:
+    """What the other process wrote meanwhile is neither overwritten nor a reason to refuse."""
+    first, second = two
+    await first.set("t", {"a": "1"})
+    await second.set("t", {"b": "1"})
+    await first.set("t", {"c": "1"})
+    properties = (await second.metadata("t"))["properties"]
+    assert {"a": "1", "b": "1", "c": "1"} == {key: properties.get(key) for key in "abc"}
+
+
+async def test_a_refusal_rests_on_a_head_that_was_read_after_the_request(two: tuple[Process, Process]) -> None:
+    """A requirement that holds on the newest state is not refused for what this process remembers."""
+    first, second = two
+    await first.set("t", {"warm": "the lane"})
+    schema = {"type": "struct", "fields": [{"id": 1, "name": "x", "required": False, "type": "long"}]}
+    wider = {**schema, "fields": [*schema["fields"], {"id": 2, "name": "y", "required": False, "type": "long"}]}
+    updates = [{"action": "add-schema", "schema": wider}, {"action": "set-current-schema", "schema-id": -1}]
+    await commit_table(second.catalog.write, context("updateTable"), second.warehouse, CommitTable(identifier("t"), [], updates))
+    newest = {"type": "assert-current-schema-id", "current-schema-id": 1}
+    await first.set("t", {"k": "v"}, newest)
+    with pytest.raises(CommitFailed, match="current schema changed"):
+        await first.set("t", {"k": "w"}, {"type": "assert-current-schema-id", "current-schema-id": 0})
+
+
+async def test_control_a_refusal_from_memory_alone_would_be_wrong(two: tuple[Process, Process], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the read behind the refusal, a commit that holds is refused."""
+
+    async def settle_from_memory(_: lanes.Lane[Any], refused: list[Any]) -> None:
+        for entry in refused:
+            entry.settle()
+
+    first, second = two
+    await first.set("t", {"warm": "the lane"})
+    schema = {"type": "struct", "fields": [{"id": 1, "name": "y", "required": False, "type": "long"}]}
+    updates = [{"action": "add-schema", "schema": schema}, {"action": "set-current-schema", "schema-id": -1}]
+    await commit_table(second.catalog.write, context("updateTable"), second.warehouse, CommitTable(identifier("t"), [], updates))
+    monkeypatch.setattr(lanes.Lane, "_settle_refused", settle_from_memory)
+    with pytest.raises(CommitFailed):
+        await first.set("t", {"k": "v"}, {"type": "assert-current-schema-id", "current-schema-id": 1})
+
+
+async def test_a_refused_commit_does_not_break_the_chain_around_it(one: Process) -> None:
+    """Commits before and behind one that cannot hold come to effect, and only that one is refused."""
+    wrong = {"type": "assert-current-schema-id", "current-schema-id": 7}
+    outcomes = await asyncio.gather(
+        *(one.set("t", {f"k{n}": "v"}, *([wrong] if n % 3 == 1 else [])) for n in range(12)), return_exceptions=True
+    )
+    assert [n % 3 == 1 for n in range(12)] == [isinstance(outcome, CommitFailed) for outcome in outcomes]
+    kept = {key for key in (await one.metadata("t"))["properties"] if key.startswith("k")}
+    assert {f"k{n}" for n in range(12) if n % 3 != 1} == kept
+
+
+async def test_a_file_that_cannot_be_written_fails_its_commit_alone(one: Process, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those behind it are decided again without it."""
+    put_new, failures = LocalStore.put_new, iter([False, False, True])
+
+    async def put(self: LocalStore, location: StorageLocation, data: bytes) -> None:
+        if next(failures, False):
+            raise ServiceUnavailable("The store is away")
+        await put_new(self, location, data)
+
+    monkeypatch.setattr(LocalStore, "put_new", put)
+    outcomes = await asyncio.gather(*(one.set("t", {f"k{n}": "v"}) for n in range(8)), return_exceptions=True)
+    (failed,) = [n for n, outcome in enumerate(outcomes) if isinstance(outcome, ServiceUnavailable)]
+    kept = {key for key in (await one.metadata("t"))["properties"] if key.startswith("k")}
+    assert {f"k{n}" for n in range(8) if n != failed} == kept
+    assert (await verify(one.catalog.dsn)).ok
+
+
+async def test_a_drop_ends_the_chain(one: Process) -> None:
+    """Commits before it come to effect; those behind it find no table."""
+    drop = drop_table(one.catalog.write, context("dropTable"), one.warehouse, DropTable(identifier("t"), purge_requested=False))
+    before = [one.set("t", {f"before-{n}": "v"}) for n in range(5)]
+    behind = [one.set("t", {f"behind-{n}": "v"}) for n in range(5)]
+    outcomes = await asyncio.gather(*before, drop, *behind, return_exceptions=True)
+    dropped = outcomes.pop(len(before))
+    assert isinstance(dropped, Answer)
+    positions = [outcome.position for outcome in outcomes if isinstance(outcome, Answer)]
+    assert [*range(dropped.position - len(positions), dropped.position)] == sorted(positions)
+    assert len(outcomes) - len(positions) == sum(isinstance(outcome, NoSuchTable) for outcome in outcomes)
+    with pytest.raises(NoSuchTable):
+        await one.set("t", {"late": "v"})
+
+
+async def test_a_rename_is_not_starved_by_commits(one: Process) -> None:
+    """It takes its turn in the lane; commits under the old name then find no table."""
+    stop = asyncio.Event()
+
+    async def write(writer: int) -> None:
+        while not stop.is_set():
+            await one.set("t", {f"writer-{writer}": str(time.monotonic_ns())})
+
+    writers = [asyncio.create_task(write(writer)) for writer in range(8)]
+    await asyncio.sleep(0.2)
+    command = RenameTable(identifier("t"), identifier("u"))
+    async with asyncio.timeout(5):
+        answer = await rename_table(one.catalog.write, context("renameTable"), one.warehouse, command)
+    assert answer.status == 204
+    stop.set()
+    outcomes = await asyncio.gather(*writers, return_exceptions=True)
+    assert any(isinstance(outcome, NoSuchTable) for outcome in outcomes)
+
+
+async def test_transactions_over_the_same_tables_never_wait_for_each_other(one: Process) -> None:
+    """Each joins all its lanes in one step, whatever order it names them in."""
+    await one.create("u")
+
+    async def transact(first: str, second: str, value: str) -> Answer:
+        changes = [setting(first, {"turn": value}), setting(second, {"turn": value})]
+        return await commit_transaction(one.catalog.write, context("commitTransaction"), one.warehouse, CommitTransaction(changes))
+
+    async with asyncio.timeout(20):
+        answers = await asyncio.gather(
+            *(transact("t", "u", f"{n}") if n % 2 else transact("u", "t", f"{n}") for n in range(20)),
+            *(one.set("t", {f"between-{n}": "v"}) for n in range(20)),
+        )
+    assert {204, 200} == {answer.status for answer in answers}
+    assert (await one.metadata("t"))["properties"]["turn"] == (await one.metadata("u"))["properties"]["turn"]
+    assert (await verify(one.catalog.dsn)).ok
+
+
+async def test_two_processes_on_one_table_lose_no_commit(two: tuple[Process, Process]) -> None:
+    """A lane that loses tries again with a chain of one, until it is through."""
+    await asyncio.gather(*(side.set("t", {f"{n}-{m}": "v"}) for n, side in enumerate(two) for m in range(40)))
+    kept = {key for key in (await two[0].metadata("t"))["properties"] if "-" in key and key[0].isdigit()}
+    assert {f"{n}-{m}" for n in range(2) for m in range(40)} == kept
+    assert (await verify(two[0].catalog.dsn)).ok
+
+
+async def test_a_full_lane_asks_to_come_again_later(one: Process, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The queue is bounded, and so is the time in it."""
+    monkeypatch.setattr(lanes, "LANE_COMMANDS_MAX", 2)
+    outcomes = await asyncio.gather(*(one.set("t", {f"k{n}": "v"}) for n in range(20)), return_exceptions=True)
+    assert any(isinstance(outcome, TooManyRequests) for outcome in outcomes)
+    assert any(isinstance(outcome, Answer) for outcome in outcomes)
+
+
+async def test_a_lane_that_stands_still_lets_its_queue_go(one: Process, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who waited the named time hears 429, and its commit does not come to effect later."""
+    monkeypatch.setattr(lanes, "LANE_WAIT_SECONDS_MAX", 0.3)
+    put_new, release = LocalStore.put_new, asyncio.Event()
+
+    async def put(self: LocalStore, location: StorageLocation, data: bytes) -> None:
+        await release.wait()
+        await put_new(self, location, data)
+
+    monkeypatch.setattr(LocalStore, "put_new", put)
+    first = asyncio.create_task(one.set("t", {"first": "v"}))
+    await asyncio.sleep(0.1)
+    with pytest.raises(TooManyRequests):
+        await one.set("t", {"second": "v"})
+    release.set()
+    assert (await first).status == 200
+    assert "second" not in (await one.metadata("t"))["properties"]

@@ -1,0 +1,158 @@
+"""Answers kept in a process are as fresh as the log, whoever writes."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import orjson
+import pytest
+
+from commands.commit_table import CommitTable, commit_table
+from commands.create_namespace import CreateNamespace, create_namespace
+from commands.create_table import CreateTable, create_table
+from commands.drop_table import DropTable, drop_table
+from commands.rename_table import RenameTable, rename_table
+from commands.update_namespace_properties import UpdateNamespaceProperties, update_namespace_properties
+from domain.errors import NoSuchTable
+from domain.identifiers import NamespaceIdentifier, TabularIdentifier
+from icecore.compose import Catalog
+from projections.rebuild import rebuild
+from queries import freshness
+from queries.answers import PageRequest
+from queries.list_tabulars import list_tables
+from queries.load_namespace import load_namespace
+from queries.load_table import load_table, table_exists
+from queries.read_cache import ENTRY_OVERHEAD_BYTES, ReadCache
+from queries.resolve_warehouse import resolve_warehouse
+from queries.warehouse import Warehouse
+from tests.fixtures.catalog import PROJECT_ID, context, opened_catalog
+
+NAMESPACE = NamespaceIdentifier(("a",))
+TABLE = TabularIdentifier(NAMESPACE, "t")
+TURNS = 300
+
+
+@pytest.fixture
+async def warehouse(catalog: Catalog) -> Warehouse:
+    """The warehouse `demo` with a table `a.t`."""
+    found = await resolve_warehouse(catalog.reads, PROJECT_ID, "demo")
+    await create_namespace(catalog.write, context("createNamespace"), found, CreateNamespace(NAMESPACE, {}))
+    await _create(catalog, found, "t")
+    return found
+
+
+@pytest.fixture
+async def other(catalog: Catalog, database: str, tmp_path: Path) -> AsyncIterator[Catalog]:
+    """A second process on the same database."""
+    async with AsyncExitStack() as stack:
+        yield await stack.enter_async_context(opened_catalog(database, tmp_path / "warehouse"))
+
+
+async def _create(catalog: Catalog, warehouse: Warehouse, name: str) -> None:
+    schema = {"type": "struct", "fields": [{"id": 1, "name": "x", "required": False, "type": "long"}]}
+    command = CreateTable(NAMESPACE, name, None, schema, None, None, {}, stage_create=False)
+    await create_table(catalog.write, context("createTable"), warehouse, command)
+
+
+async def _set(catalog: Catalog, warehouse: Warehouse, value: int) -> None:
+    command = CommitTable(TABLE, [], [{"action": "set-properties", "updates": {"turn": str(value)}}])
+    await commit_table(catalog.write, context("updateTable"), warehouse, command)
+
+
+async def _turn(catalog: Catalog, warehouse: Warehouse) -> int:
+    answer = await load_table(catalog.reads, warehouse, TABLE)
+    assert answer.body is not None
+    return int(orjson.loads(answer.body)["metadata"]["properties"].get("turn", -1))
+
+
+async def _stale_reads(writer: Catalog, reader: Catalog, warehouse: Warehouse) -> int:
+    """How often a read that began after a commit was answered misses it."""
+    stale = 0
+    await _turn(reader, warehouse)
+    for turn in range(TURNS):
+        await _set(writer, warehouse, turn)
+        turns = await asyncio.gather(*(_turn(reader, warehouse) for _ in range(4)))
+        stale += sum(seen < turn for seen in turns)
+    return stale
+
+
+async def test_what_one_process_wrote_another_reads_at_once(catalog: Catalog, other: Catalog, warehouse: Warehouse) -> None:
+    """Not one stale answer, and answers do come from memory."""
+    assert 0 == await _stale_reads(catalog, other, warehouse)
+    before = other.reads.cache.figures.hits
+    await asyncio.gather(*(_turn(other, warehouse) for _ in range(100)))
+    assert other.reads.cache.figures.hits - before >= 100
+
+
+async def test_control_without_the_read_of_the_log_answers_are_stale(
+    catalog: Catalog, other: Catalog, warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The check above sees a cache that is not confirmed."""
+
+    async def believe(_: freshness.Freshness) -> None:
+        return None
+
+    monkeypatch.setattr(freshness.Freshness, "confirm", believe)
+    assert await _stale_reads(catalog, other, warehouse) > 0
+
+
+async def test_names_listings_and_properties_are_as_fresh(catalog: Catalog, other: Catalog, warehouse: Warehouse) -> None:
+    """Renames, drops, creations and properties written by one process are seen by the other at once."""
+    reads, write = other.reads, catalog.write
+    everything = PageRequest()
+    assert ["t"] == (await list_tables(reads, warehouse, NAMESPACE, everything)).items
+    await table_exists(reads, warehouse, TABLE)
+    await _create(catalog, warehouse, "u")
+    assert ["t", "u"] == (await list_tables(reads, warehouse, NAMESPACE, everything)).items
+    await rename_table(write, context("renameTable"), warehouse, RenameTable(TABLE, TabularIdentifier(NAMESPACE, "v")))
+    with pytest.raises(NoSuchTable):
+        await table_exists(reads, warehouse, TABLE)
+    with pytest.raises(NoSuchTable):
+        await load_table(reads, warehouse, TABLE)
+    assert ["u", "v"] == (await list_tables(reads, warehouse, NAMESPACE, everything)).items
+    await drop_table(write, context("dropTable"), warehouse, DropTable(TabularIdentifier(NAMESPACE, "u"), purge_requested=False))
+    assert ["v"] == (await list_tables(reads, warehouse, NAMESPACE, everything)).items
+    assert {} == (await load_namespace(reads, warehouse, NAMESPACE)).properties
+    update = UpdateNamespaceProperties(NAMESPACE, [], {"k": "v"})
+    await update_namespace_properties(write, context("updateProperties"), warehouse, update)
+    assert {"k": "v"} == (await load_namespace(reads, warehouse, NAMESPACE)).properties
+
+
+async def test_answers_are_the_same_with_and_without_memory(catalog: Catalog, database: str, warehouse: Warehouse, tmp_path: Path) -> None:
+    """Under writers in another process, byte for byte at the version both read."""
+    async with opened_catalog(database, tmp_path / "warehouse", cache_bytes_max=0) as plain:
+        for turn in range(50):
+            await _set(catalog, warehouse, turn)
+            kept, asked = await asyncio.gather(load_table(catalog.reads, warehouse, TABLE), load_table(plain.reads, warehouse, TABLE))
+            assert asked == kept
+        assert 0 == plain.reads.cache.figures.hits
+
+
+async def test_a_rebuild_under_the_readers_changes_no_answer(catalog: Catalog, warehouse: Warehouse) -> None:
+    """The generation is read with the log's head."""
+    before = await load_table(catalog.reads, warehouse, TABLE)
+    await rebuild(catalog.dsn)
+    assert before == await load_table(catalog.reads, warehouse, TABLE)
+
+
+def test_a_value_read_before_its_tag_was_dropped_is_not_kept() -> None:
+    """The drop may come between the read and the keeping."""
+    cache = ReadCache(1_000_000)
+    early, late = cache.begin(), None
+    cache.drop("tag")
+    late = cache.begin()
+    cache.keep(early, "early", 1, 10, ["tag"])
+    cache.keep(late, "late", 2, 10, ["tag"])
+    assert (None, 2) == (cache.get("early"), cache.get("late"))
+
+
+def test_the_memory_is_bounded_in_bytes() -> None:
+    """The longest unused goes first; one too large is not kept at all."""
+    cache = ReadCache(10 * (ENTRY_OVERHEAD_BYTES + 100))
+    for n in range(20):
+        cache.keep(cache.begin(), n, n, 100, [n])
+    assert [n >= 10 for n in range(20)] == [n in cache for n in range(20)]
+    assert cache.figures.bytes_held <= 10 * (ENTRY_OVERHEAD_BYTES + 100)
+    cache.keep(cache.begin(), "large", 0, 1_000_000, [])
+    assert "large" not in cache

@@ -1,6 +1,7 @@
 """One serving process: the catalog behind a listening socket until it is told to stop."""
 
 import asyncio
+import contextlib
 import signal
 import socket
 from collections.abc import Callable
@@ -10,8 +11,11 @@ from aiohttp import web
 
 from api.server import build_runner
 from icecore.compose import open_catalog
+from icecore.draining import Draining
 from icecore.listening import BACKLOG_CONNECTIONS_MAX
 from icecore.settings import Settings
+
+CLOSE_SECONDS_MAX = 1.0
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger("icecore.server")
 
@@ -22,21 +26,29 @@ async def run_server(settings: Settings, listening: socket.socket, *, ready: Cal
     ready -- called once, when requests are answered.
     """
     async with open_catalog(settings, jobs=True) as catalog:
+        draining = Draining()
+        catalog.app.middlewares.insert(0, draining.middleware())
         runner = build_runner(catalog.app)
         await runner.setup()
+        site = web.SockSite(runner, listening, backlog=BACKLOG_CONNECTIONS_MAX)
         try:
-            await web.SockSite(runner, listening, backlog=BACKLOG_CONNECTIONS_MAX).start()
+            await site.start()
             ready()
             await stop.wait()
+            await _finish(site, draining, settings.shutdown_grace_seconds)
         finally:
-            await _finish(runner, settings.shutdown_grace_seconds)
+            # What is left now are idle connections, and requests beyond the grace.
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(CLOSE_SECONDS_MAX):
+                    await runner.cleanup()
 
 
-async def _finish(runner: web.AppRunner, grace_seconds: float) -> None:
-    """Closes the socket first: what is refused from now on, a client may send elsewhere."""
+async def _finish(site: web.SockSite, draining: Draining, grace_seconds: float) -> None:
+    """Closes the socket first: who is refused from now on goes elsewhere."""
+    await site.stop()
     try:
         async with asyncio.timeout(grace_seconds):
-            await runner.cleanup()
+            await draining.drain()
     except TimeoutError:
         _log.warning("requests cut off: they took longer than the grace", shutdown_grace_seconds=grace_seconds)
 

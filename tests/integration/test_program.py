@@ -1,0 +1,455 @@
+"""The program as people run it: `icecore` in processes of its own, on an embedded Postgres or one of their own."""
+
+import base64
+import http.client
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import psycopg
+import pytest
+
+from icecore.data_folder import DataFolder
+from icecore.exit_codes import ExitCode
+from migrations.apply import load_migrations
+
+CHECKOUT = Path(__file__).parents[2]
+START_SECONDS_MAX = 60
+
+
+def icecore(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Runs one command to its end."""
+    return subprocess.run(command(*arguments), cwd=CHECKOUT, env=os.environ | environment, capture_output=True, text=True, timeout=120)
+
+
+def command(*arguments: str) -> list[str]:
+    return [sys.executable, "-m", "icecore", *arguments]
+
+
+@dataclass
+class Served:
+    """A running `icecore serve`."""
+
+    process: subprocess.Popen[str]
+    data: Path
+    log: Path
+    url: str = ""
+
+    def get(self, path: str) -> Any:
+        with urllib.request.urlopen(f"{self.url}{path}", timeout=30) as answer:
+            return json.loads(answer.read())
+
+    def post(self, path: str, body: Any) -> Any:
+        request = urllib.request.Request(f"{self.url}{path}", json.dumps(body).encode(), {"Content-Type": "application/json"})
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            return json.loads(answer.read())
+
+    def prefix(self) -> str:
+        return "/catalog/v1/" + str(self.get("/catalog/v1/config?warehouse=demo")["overrides"]["prefix"])
+
+    def stop(self, number: signal.Signals = signal.SIGTERM) -> int:
+        self.process.send_signal(number)
+        return self.process.wait(60)
+
+    def records(self) -> list[dict[str, Any]]:
+        """What it logged, with ICECORE_LOG_FORMAT=json."""
+        return [json.loads(line) for line in self.log.read_text().splitlines()]
+
+
+Serve = Callable[..., Served]
+
+
+@pytest.fixture
+def serve(open_directory: Path) -> Iterator[Serve]:
+    """Starts servers on a free port and waits until they answer; ends what is left of them."""
+    started: list[Served] = []
+
+    def start(*arguments: str, data: Path | None = None, **environment: str) -> Served:
+        folder = data or open_directory / "data"
+        log = open_directory / f"serve-{len(started)}.log"
+        with log.open("w") as errors:
+            process = subprocess.Popen(
+                command("serve", "--data", str(folder), "--port", "0", *arguments),
+                cwd=CHECKOUT,
+                env=os.environ | {"ICECORE_LOG_FORMAT": "json"} | environment,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
+            )
+        served = Served(process, folder, log)
+        started.append(served)
+        wait_until(lambda: process.poll() is not None or address(folder) is not None)
+        assert process.poll() is None, log.read_text()
+        served.url = str(address(folder))
+        return served
+
+    yield start
+    for served in started:
+        if served.process.poll() is None:
+            served.stop()
+        if served.process.stdout is not None:
+            served.process.stdout.close()
+    for data in {served.data for served in started}:
+        # A server that was killed leaves Postgres running; who uses it next stops it.
+        icecore("migrate", "--data", str(data))
+
+
+def address(data: Path) -> str | None:
+    serving = DataFolder(data).serving()
+    return serving.url if serving else None
+
+
+def wait_until(holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + START_SECONDS_MAX
+    while not holds():
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.05)
+
+
+def postgres_runs(data: Path) -> bool:
+    return (data / "postgres" / "data" / "postmaster.pid").exists()
+
+
+# The embedded default
+
+
+def test_serve_with_a_folder_and_a_port_is_a_whole_catalog(serve: Serve) -> None:
+    """Postgres and the warehouse demo come up under the folder, and the start says what to paste."""
+    served = serve()
+    assert "ok" == served.get("/health")["status"]
+    assert {"namespaces": []}.items() <= served.get(f"{served.prefix()}/namespaces").items()
+    assert {".gitignore", "postgres", "secret.key", "warehouse"} <= {path.name for path in served.data.iterdir()}
+    assert 0o600 == (served.data / "secret.key").stat().st_mode & 0o777
+    assert 0 == served.stop()
+    assert served.process.stdout is not None
+    said = served.process.stdout.read()
+    assert f"{served.url}/catalog" in said
+    assert 'load_catalog("icecore", type="rest"' in said
+    assert f"spark.sql.catalog.icecore.uri={served.url}/catalog" in said
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_stops_the_server_and_its_postgres_with_exit_code_0(serve: Serve, number: signal.Signals) -> None:
+    """Nothing runs on after the program."""
+    served = serve()
+    assert postgres_runs(served.data)
+    assert 0 == served.stop(number)
+    assert not postgres_runs(served.data)
+
+
+def test_what_was_made_is_there_after_a_stop_and_after_a_kill(serve: Serve) -> None:
+    """kill -9 runs no cleanup, and needs none; the warehouse demo is made once."""
+    first = serve()
+    prefix = first.prefix()
+    first.post(f"{prefix}/namespaces", {"namespace": ["before_stop"]})
+    assert 0 == first.stop()
+    second = serve()
+    assert prefix == second.prefix()
+    second.post(f"{prefix}/namespaces", {"namespace": ["before_kill"]})
+    second.process.kill()
+    second.process.wait()
+    third = serve()
+    assert [["before_kill"], ["before_stop"]] == third.get(f"{prefix}/namespaces")["namespaces"]
+    assert 0 == icecore("verify", "--data", str(third.data)).returncode
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_a_request_in_flight_is_answered_before_the_server_ends(serve: Serve, workers: str) -> None:
+    """A commit that is cut off is a commit in doubt."""
+    served = serve("--workers", workers)
+    body = json.dumps({"namespace": ["late"]}).encode()
+    address = urlsplit(served.url)
+    with closing(http.client.HTTPConnection(address.hostname or "", address.port, timeout=30)) as connection:
+        connection.putrequest("POST", f"{served.prefix()}/namespaces")
+        connection.putheader("Content-Type", "application/json")
+        connection.putheader("Content-Length", str(len(body)))
+        connection.endheaders(body[:5])
+        time.sleep(0.5)
+        served.process.send_signal(signal.SIGTERM)
+        wait_until(lambda: not accepts(served.url))
+        connection.send(body[5:])
+        assert 200 == connection.getresponse().status
+    assert 0 == served.process.wait(30)
+
+
+def test_requests_that_outlast_the_grace_do_not_hold_the_server(serve: Serve) -> None:
+    """The grace is a bound, told to the log when it is used up."""
+    served = serve(ICECORE_SHUTDOWN_GRACE_SECONDS="1")
+    address = urlsplit(served.url)
+    with closing(http.client.HTTPConnection(address.hostname or "", address.port, timeout=30)) as connection:
+        connection.putrequest("POST", f"{served.prefix()}/namespaces")
+        connection.putheader("Content-Length", "1000")
+        connection.endheaders(b"{")
+        time.sleep(0.5)
+        assert 0 == served.stop()
+    assert "requests cut off: they took longer than the grace" in [record["event"] for record in served.records()]
+
+
+def accepts(url: str) -> bool:
+    parts = urlsplit(url)
+    try:
+        socket.create_connection((parts.hostname or "", parts.port or 0), timeout=5).close()
+    except ConnectionRefusedError:
+        return False
+    return True
+
+
+# Places that are taken, and settings that are refused
+
+
+def test_a_second_server_on_the_same_folder_is_refused(serve: Serve) -> None:
+    """With the address of the first."""
+    served = serve()
+    second = icecore("serve", "--data", str(served.data), "--port", "0")
+    assert ExitCode.BUSY == second.returncode
+    assert served.url in second.stderr
+    assert str(served.process.pid) in second.stderr
+
+
+def test_a_busy_port_is_refused_before_anything_is_started(open_directory: Path) -> None:
+    """No Postgres is started for nothing."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        refused = icecore("serve", "--data", str(open_directory / "data"), "--port", port)
+    assert ExitCode.BUSY == refused.returncode
+    assert f"Port {port} on 127.0.0.1 is in use" in refused.stderr
+    assert not (open_directory / "data" / "postgres").exists()
+
+
+def test_an_address_of_the_network_needs_insecure(open_directory: Path, serve: Serve) -> None:
+    """Without authentication the default is this machine alone."""
+    refused = icecore("serve", "--data", str(open_directory / "data"), "--host", "0.0.0.0")
+    assert ExitCode.USAGE == refused.returncode
+    assert "--insecure" in refused.stderr
+    assert "ok" == serve("--host", "0.0.0.0", "--insecure").get("/health")["status"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "environment", "said"),
+    [
+        (["serve", "--port", "x"], {}, "--port"),
+        (["sevre"], {}, "serve"),
+        (["serve"], {"ICECORE_PROT": "1"}, "did you mean ICECORE_PORT"),
+        (["serve", "--data", "x"], {"ICECORE_DATABASE_URL": "postgresql://h/d"}, "use one of them"),
+        (["warehouse", "create", "w", "--profile", "{"], {}, "--profile is not JSON"),
+        (["log", "--from", "0"], {}, "the first one is 1"),
+        (["verify", "--data", "no-such-folder"], {}, "holds no catalog"),
+    ],
+)
+def test_a_wrong_command_line_ends_with_2_and_a_reason(arguments: list[str], environment: dict[str, str], said: str) -> None:
+    """And makes nothing."""
+    refused = icecore(*arguments, **environment)
+    assert ExitCode.USAGE == refused.returncode, refused.stderr
+    assert said in refused.stderr + refused.stdout
+    assert "Traceback" not in refused.stderr
+    assert not (CHECKOUT / "no-such-folder").exists()
+
+
+# A database of one's own
+
+
+@pytest.fixture
+def own(database: str) -> dict[str, str]:
+    """The environment of a server on a database of one's own."""
+    return {"ICECORE_DATABASE_URL": database, "ICECORE_SECRET_KEY": base64.b64encode(b"k" * 32).decode()}
+
+
+def test_a_database_that_cannot_be_reached_ends_with_3() -> None:
+    """The message says so; the password does not show."""
+    failed = icecore("migrate", ICECORE_DATABASE_URL="postgresql://icecore:hunter2@127.0.0.1:1/icecore")
+    assert ExitCode.DATABASE == failed.returncode
+    assert "cannot be reached" in failed.stderr
+    assert "hunter2" not in failed.stderr + failed.stdout
+
+
+def test_a_newer_database_ends_with_3(own: dict[str, str], database: str) -> None:
+    """An old program must leave a newer schema alone."""
+    with psycopg.connect(database, autocommit=True) as connection:
+        connection.execute("INSERT INTO icecore.migrations (number, name, checksum) VALUES (9999, 'future', 'x')")
+    for arguments in (["migrate"], ["verify"], ["serve", "--port", "0"]):
+        refused = icecore(*arguments, **own)
+        assert ExitCode.DATABASE == refused.returncode
+        assert "database is newer than this Icecore: it has migration 9999_future" in refused.stderr
+
+
+def test_a_database_that_can_lose_commits_ends_with_3(own: dict[str, str], database: str) -> None:
+    """P1: a server that cannot keep its promise does not start."""
+    weak = psycopg.conninfo.make_conninfo(database, options="-c synchronous_commit=off")
+    refused = icecore("serve", "--port", "0", **own | {"ICECORE_DATABASE_URL": weak})
+    assert ExitCode.DATABASE == refused.returncode
+    assert "synchronous_commit is off" in refused.stderr
+
+
+def test_questions_do_not_migrate(own: dict[str, str], empty_database: str) -> None:
+    """`migrate` does, once."""
+    environment = own | {"ICECORE_DATABASE_URL": empty_database}
+    refused = icecore("verify", **environment)
+    assert ExitCode.DATABASE == refused.returncode
+    assert "run `icecore migrate` first" in refused.stderr
+    assert [f"applied {migration}" for migration in load_migrations()] == icecore("migrate", **environment).stdout.splitlines()
+    assert 0 == icecore("verify", **environment).returncode
+
+
+def test_a_server_of_one_s_own_database_needs_a_key(database: str) -> None:
+    """Two servers of one log need the same key, so none is made up."""
+    refused = icecore("serve", "--port", "0", ICECORE_DATABASE_URL=database)
+    assert ExitCode.USAGE == refused.returncode
+    assert "ICECORE_SECRET_KEY_FILE" in refused.stderr
+
+
+def test_warehouses_are_made_and_listed_without_their_credentials(own: dict[str, str], tmp_path: Path) -> None:
+    """A credential comes from a file or standard input, and never comes out again."""
+    profile = {"type": "s3", "bucket": "lake", "region": "eu-central-1", "sts-enabled": False, "flavor": "aws"}
+    secret = {"type": "s3", "credential-type": "access-key", "aws-access-key-id": "AKIA0", "aws-secret-access-key": "hunter2"}
+    (tmp_path / "credential.json").write_text(json.dumps(secret))
+    arguments = ["warehouse", "create", "lake", "--profile", json.dumps(profile), "--credential", f"@{tmp_path}/credential.json"]
+    made = icecore(*arguments, **own)
+    assert 0 == made.returncode, made.stderr
+    listed = icecore("warehouse", "list", "--json", **own)
+    assert [(json.loads(made.stdout)["warehouse-id"], "lake")] == [(each["id"], each["name"]) for each in json.loads(listed.stdout)]
+    again = icecore(*arguments, **own)
+    assert ExitCode.NO == again.returncode
+    assert "AlreadyExistsException" in again.stderr
+    log = icecore("log", "--json", **own)
+    for said in (made, listed, again, log):
+        assert "hunter2" not in said.stdout + said.stderr
+
+
+def test_verify_ends_with_1_where_a_read_model_was_changed(own: dict[str, str], database: str, tmp_path: Path) -> None:
+    """And rebuild mends it."""
+    profile = json.dumps({"type": "local", "directory": str(tmp_path)})
+    assert 0 == icecore("warehouse", "create", "w", "--profile", profile, **own).returncode
+    assert 0 == icecore("verify", **own).returncode
+    with psycopg.connect(database, autocommit=True) as connection:
+        connection.execute("UPDATE icecore.warehouses SET name = 'other'")
+    found = icecore("verify", **own)
+    assert ExitCode.NO == found.returncode
+    assert "warehouses" in found.stdout
+    assert 0 == icecore("rebuild", **own).returncode
+    assert 0 == icecore("verify", **own).returncode
+
+
+# Operators' commands on a data folder
+
+
+def test_operators_commands_work_while_it_serves_and_when_it_does_not(serve: Serve) -> None:
+    """They share the server's Postgres, or start it for themselves and stop it."""
+    served = serve()
+    served.post(f"{served.prefix()}/namespaces", {"namespace": ["town"], "properties": {"owner": "us"}})
+    data = ["--data", str(served.data)]
+    for _ in range(2):
+        assert 0 == icecore("verify", *data).returncode
+        assert 0 == icecore("rebuild", *data).returncode
+        assert ["demo"] == [each["name"] for each in json.loads(icecore("warehouse", "list", "--json", *data).stdout)]
+        assert 2 == len(icecore("log", *data).stdout.splitlines())
+        if served.process.poll() is None:
+            assert 0 == icecore("health", *data).returncode
+            assert 0 == served.stop()
+            assert not postgres_runs(served.data)
+    assert not postgres_runs(served.data)
+    assert ExitCode.NO == icecore("health", *data, ICECORE_PORT="1").returncode
+
+
+def test_log_tells_names_as_they_were_and_its_range(serve: Serve) -> None:
+    """Positions select, names are those of the event's time, JSON is the whole event."""
+    served = serve()
+    prefix = served.prefix()
+    served.post(f"{prefix}/namespaces", {"namespace": ["town"]})
+    served.post(f"{prefix}/namespaces", {"namespace": ["town", "hall"]})
+    data = ["--data", str(served.data)]
+    lines = icecore("log", *data).stdout.splitlines()
+    assert ["warehouse created", "namespace created", "namespace created"] == [" ".join(line.split()[3:5]) for line in lines]
+    assert ["demo", "demo:town", "demo:town.hall"] == [line.split()[5] for line in lines]
+    events = [json.loads(line) for line in icecore("log", "--json", "--from", "2", "--limit", "1", *data).stdout.splitlines()]
+    assert [(2, "namespace.created.v1", ["demo", "town"])] == [(event["position"], event["topic"], event["name"]) for event in events]
+    assert "town" == events[0]["data"]["name"]
+    assert "" == icecore("log", "--from", "4", *data).stdout
+
+
+def test_log_follows_until_ctrl_c(serve: Serve) -> None:
+    """New events come as they are committed, and Ctrl-C is the ordinary end."""
+    served = serve()
+    follower = subprocess.Popen(
+        command("log", "--follow", "--json", "--data", str(served.data)), cwd=CHECKOUT, stdout=subprocess.PIPE, text=True
+    )
+    assert follower.stdout is not None
+    with follower.stdout as lines:
+        assert "warehouse.created.v1" == json.loads(lines.readline())["topic"]
+        served.post(f"{served.prefix()}/namespaces", {"namespace": ["town"]})
+        assert "namespace.created.v1" == json.loads(lines.readline())["topic"]
+        follower.send_signal(signal.SIGINT)
+        assert 0 == follower.wait(30)
+
+
+# Workers
+
+
+def worker_processes(served: Served) -> set[int]:
+    children = Path(f"/proc/{served.process.pid}/task/{served.process.pid}/children").read_text().split()
+    return {int(child) for child in children if b"icecore.worker" in Path(f"/proc/{child}/cmdline").read_bytes()}
+
+
+def test_a_worker_that_dies_is_replaced_while_the_others_serve(serve: Serve) -> None:
+    """One crash costs its own requests only."""
+    served = serve("--workers", "2")
+    before = worker_processes(served)
+    assert 2 == len(before)
+    killed = min(before)
+    os.kill(killed, signal.SIGKILL)
+    for _ in range(20):
+        assert "ok" == served.get("/health")["status"]
+    wait_until(lambda: len(worker_processes(served) - {killed}) == 2)
+    assert "worker died; starting another" in [record["event"] for record in served.records()]
+    assert 0 == served.stop()
+
+
+def test_workers_end_with_a_killed_supervisor(serve: Serve) -> None:
+    """No worker keeps the port from the next server."""
+    served = serve("--workers", "2")
+    workers = worker_processes(served)
+    served.process.kill()
+    served.process.wait()
+    wait_until(lambda: not accepts(served.url))
+    wait_until(lambda: not any(is_alive(worker) for worker in workers))
+
+
+def is_alive(process: int) -> bool:
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+# Logs
+
+
+def test_every_request_is_logged_with_its_id_and_without_what_it_holds(serve: Serve) -> None:
+    """P9: no body, no header, no query."""
+    served = serve(ICECORE_LOG_LEVEL="debug")
+    request = urllib.request.Request(
+        f"{served.url}{served.prefix()}/namespaces?hunter1=x",
+        json.dumps({"namespace": ["town"], "properties": {"note": "hunter2"}}).encode(),
+        {"Content-Type": "application/json", "Authorization": "Bearer hunter3hunter3", "X-Request-Id": "mine-1"},
+    )
+    with urllib.request.urlopen(request, timeout=30) as answer:
+        assert "mine-1" == answer.headers["X-Request-Id"]
+    with pytest.raises(urllib.error.HTTPError, match="404"):
+        served.get(f"{served.prefix()}/namespaces/nowhere")
+    assert 0 == served.stop()
+    requests = [record for record in served.records() if record["event"] == "request"]
+    assert all(record["request_id"] for record in requests)
+    assert [("createNamespace", 200)] == [(each["operation"], each["status"]) for each in requests if each["request_id"] == "mine-1"]
+    for secret in ("hunter1", "hunter2", "hunter3"):
+        assert secret not in served.log.read_text()

@@ -11,10 +11,11 @@ import orjson
 import psycopg
 import structlog
 
+from commands import fault_points
 from commands.submission import AppendResult, IdempotencyRecord, Submission
 from domain.errors import CommitStateUnknown, InternalError, ServiceUnavailable, TooManyRequests
 from migrations.named_sql import named_sql
-from projections.connections import CONNECT_SECONDS_MAX, Connection
+from projections.connections import CONNECT_SECONDS_MAX, Connection, SilenceWatch, has_ended
 
 _SQL = named_sql("commands", "committer.sql")
 _log = structlog.get_logger("icecore.committer")
@@ -54,6 +55,7 @@ class Committer:
         self._queued = 0
         self._wake = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
+        self._watch = SilenceWatch(dsn)
 
     def start(self) -> None:
         self._tasks = [asyncio.create_task(self._work(), name=f"committer-{n}") for n in range(self._connections)]
@@ -112,30 +114,28 @@ class Committer:
         try:
             while True:
                 try:
-                    if connection is None or connection.closed:
-                        connection = await self._connect()
+                    if connection is None or has_ended(connection):
+                        connection = await self._reconnect(connection)
                     sent = True
                     await self._append(connection, batch)
                     return connection
                 except (psycopg.OperationalError, TimeoutError) as error:
-                    lost = connection is None or connection.closed or connection.broken
-                    if not lost:
-                        # Postgres answered: it gave the batch up and kept nothing of it.
-                        _refuse(batch, ServiceUnavailable("The log is busy", retry_after_seconds=1))
+                    if connection is None or connection.closed or connection.broken:
+                        _log.warning("append_in_doubt", sent=sent, error=str(error), chains=len(batch))
+                        connection = None
+                        for waiting in batch:
+                            waiting.in_doubt |= sent
+                    if not any(waiting.in_doubt for waiting in batch):
+                        # Not sent; or Postgres answered that it gave the batch up, and kept nothing of it.
+                        reason = "cannot be reached" if connection is None else "is busy"
+                        _refuse(batch, ServiceUnavailable(f"The log {reason}", retry_after_seconds=1))
                         return connection
-                    _log.warning("append_in_doubt", sent=sent, error=str(error), chains=len(batch))
-                    connection = None
-                    for waiting in batch:
-                        waiting.in_doubt = sent
-                    if not sent:
-                        _refuse(batch, ServiceUnavailable("The log cannot be reached", retry_after_seconds=1))
-                        return None
                     if time.monotonic() > deadline:
                         _refuse(batch, CommitStateUnknown("The log went away before it answered"))
-                        return None
+                        return connection
                     await asyncio.sleep(_PAUSE_SECONDS)
         except asyncio.CancelledError:
-            if sent:
+            if sent or any(waiting.in_doubt for waiting in batch):
                 _refuse(batch, CommitStateUnknown("The catalog stopped before the log answered"))
             else:
                 _refuse(batch, ServiceUnavailable("The catalog is shutting down", retry_after_seconds=1))
@@ -144,7 +144,8 @@ class Committer:
             # What a whole batch cannot say of itself its commands say one by one.
             _log.warning("append_batch_failed", error=repr(error), chains=len(batch))
             if len(batch) == 1 and len(batch[0].submissions) == 1:
-                _refuse(batch, InternalError("The log refused the command"))
+                refused = isinstance(error, psycopg.Error) and not batch[0].in_doubt
+                _refuse(batch, InternalError("The log refused the command") if refused else CommitStateUnknown("The append broke off"))
                 return connection
             for waiting in batch:
                 connection = await self._settle_singly(connection, waiting)
@@ -154,11 +155,17 @@ class Committer:
         """A chain command by command: those behind the one that is at fault find another head than theirs."""
         loop = asyncio.get_running_loop()
         singles = [_Waiting([submission], loop.create_future(), waiting.in_doubt) for submission in waiting.submissions]
-        for single in singles:
-            connection = await self._settle(connection, [single])
+        try:
+            for single in singles:
+                connection = await self._settle(connection, [single])
+        except asyncio.CancelledError:
+            _refuse([waiting], CommitStateUnknown("The catalog stopped before the log answered"))
+            raise
         results: list[AppendResult] = []
         for single in singles:
             error = single.answer.exception()
+            if isinstance(error, ServiceUnavailable) and results:
+                error = CommitStateUnknown("The log went away between the commands of a chain")
             if error is not None and not isinstance(error, InternalError):
                 _refuse([waiting], error)
                 return connection
@@ -166,6 +173,19 @@ class Committer:
         if not waiting.answer.done():
             waiting.answer.set_result(results)
         return connection
+
+    async def _reconnect(self, ended: Connection | None) -> Connection:
+        """A new connection. Where there is none to be had, the commands that wait for their turn are not kept waiting."""
+        if ended is not None:
+            await ended.close()
+        try:
+            return await self._connect()
+        except (psycopg.OperationalError, TimeoutError):
+            waiting = [*self._waiting]
+            self._waiting.clear()
+            self._queued = 0
+            _refuse(waiting, ServiceUnavailable("The log cannot be reached", retry_after_seconds=1))
+            raise
 
     async def _connect(self) -> Connection:
         async with asyncio.timeout(CONNECT_SECONDS_MAX):
@@ -178,13 +198,21 @@ class Committer:
             )
 
     async def _append(self, connection: Connection, batch: list[_Waiting]) -> None:
-        results = iter(await _send(connection, [submission for waiting in batch for submission in waiting.submissions]))
-        for waiting in batch:
-            answers = [next(results) for _ in waiting.submissions]
-            if waiting.in_doubt:
-                answers = [await _barred(connection, *pair) for pair in zip(waiting.submissions, answers, strict=True)]
-            if not waiting.answer.done():
-                waiting.answer.set_result(answers)
+        self._watch.begin(connection)
+        try:
+            if fault_points.SWITCHED_ON:
+                await fault_points.reach("commit.before_append")
+            results = iter(await _send(connection, [submission for waiting in batch for submission in waiting.submissions]))
+            if fault_points.SWITCHED_ON:
+                await fault_points.reach("commit.after_append")
+            for waiting in batch:
+                answers = [next(results) for _ in waiting.submissions]
+                if waiting.in_doubt:
+                    answers = [await _barred(connection, *pair) for pair in zip(waiting.submissions, answers, strict=True)]
+                if not waiting.answer.done():
+                    waiting.answer.set_result(answers)
+        finally:
+            self._watch.end(connection)
 
 
 async def _barred(connection: Connection, submission: Submission, result: AppendResult) -> AppendResult:

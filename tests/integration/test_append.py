@@ -1,0 +1,618 @@
+"""`icecore.append`, the one way into the log, through the committer on a real Postgres."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID, uuid4
+
+import psycopg
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from psycopg import AsyncConnection
+from uuid_utils.compat import uuid7
+
+from commands.committer import BATCH_COMMANDS_MAX, Committer, _send
+from commands.context import CommandContext
+from commands.submission import AppendResult, IdempotencyRecord, Submission
+from domain.events import (
+    NamespaceCreated,
+    NamespaceDropped,
+    NamespacePropertiesChanged,
+    TableCreated,
+    TableDropped,
+    TableRenamed,
+    ViewCreated,
+    WarehouseCreated,
+)
+from domain.metadata.create import new_table_metadata
+from domain.namespace import NamespaceState
+from domain.recorded import RecordedEvent, chain_hash
+from domain.table import TableState
+from projections.verify import verify
+from publishers.follow import read_events
+from tests.fixtures.catalog import PROJECT_ID, context
+from tests.fixtures.command_runs import SCHEMA
+from tests.fixtures.cutting_proxy import CuttingProxy
+
+WAREHOUSE_ID = uuid7()
+
+
+@pytest.fixture
+async def committer(database: str) -> AsyncIterator[Committer]:
+    """A committer on a fresh database."""
+    opened = Committer(database)
+    opened.start()
+    yield opened
+    await opened.close()
+
+
+def namespace(name: str, parent_id: UUID = WAREHOUSE_ID, given: CommandContext | None = None) -> tuple[Submission, NamespaceState]:
+    """A command that creates a namespace, and what it leaves."""
+    submission = Submission(given or context("createNamespace"))
+    state = submission.add(uuid7(), WAREHOUSE_ID, None, [NamespaceCreated(parent_id, name, name, {})])
+    assert isinstance(state, NamespaceState)
+    return submission, state
+
+
+def changed(state: NamespaceState, generation: int | None = None, **updates: str) -> tuple[Submission, NamespaceState]:
+    """A command that changes a namespace's properties, and what it leaves."""
+    submission = Submission(context("updateProperties"))
+    after = submission.add(state.id, WAREHOUSE_ID, state, [NamespacePropertiesChanged(updates, [])], generation)
+    assert isinstance(after, NamespaceState)
+    return submission, after
+
+
+def table(name: str, location_key: str | None = None, parent_id: UUID = WAREHOUSE_ID) -> tuple[Submission, TableState]:
+    """A command that creates a table, which claims `location_key` (or a place of its own)."""
+    table_id = uuid7()
+    location = f"file:///warehouse/{table_id}"
+    metadata = new_table_metadata(
+        table_uuid=str(table_id), location=location, schema=SCHEMA, partition_spec=None, write_order=None, properties={}, now_ms=1
+    )
+    submission = Submission(context("createTable"))
+    key = location_key or f"file|{location}/"
+    event = TableCreated(parent_id, name, name, key, f"{location}/metadata/0.json", metadata, False)
+    state = submission.add(table_id, WAREHOUSE_ID, None, [event])
+    assert isinstance(state, TableState)
+    return submission, state
+
+
+async def log_of(database: str) -> list[RecordedEvent]:
+    async with await AsyncConnection.connect(database, autocommit=True) as connection:
+        return await read_events(connection, 0, 100_000)
+
+
+async def sound(database: str) -> None:
+    """Whatever happened: the log is dense and chained, and every row, claim and command is what it says."""
+    assert [] == (await verify(database)).differences
+
+
+# Order
+
+
+async def test_positions_are_dense_and_in_the_order_of_commits(database: str) -> None:
+    """Two processes' committers with many waiting commands: a follower that asks for `> mine` misses nothing and sees no disorder."""
+    commands = 400
+    committers = [Committer(database), Committer(database)]
+    for each in committers:
+        each.start()
+    followed: list[int] = []
+
+    async def follow() -> None:
+        async with await AsyncConnection.connect(database, autocommit=True) as connection:
+            while len(followed) < commands:
+                events = await read_events(connection, followed[-1] if followed else 0, 50)
+                followed.extend(event.position for event in events)
+                await asyncio.sleep(0)
+
+    following = asyncio.create_task(follow())
+    results = await asyncio.gather(*(committers[n % 2].submit(namespace(f"n{n}")[0]) for n in range(commands)))
+    async with asyncio.timeout(30):
+        await following
+    for each in committers:
+        await each.close()
+    assert {"appended"} == {result.outcome for result in results}
+    assert list(range(1, commands + 1)) == followed
+    assert list(range(1, commands + 1)) == sorted(result.position for result in results)
+    await sound(database)
+
+
+async def test_an_append_that_is_not_committed_keeps_the_next_one_waiting(database: str, committer: Committer) -> None:
+    """Marten's held-open append: positions become visible in their order, or not yet."""
+    first, _ = namespace("first")
+    second, _ = namespace("second")
+    async with await AsyncConnection.connect(database) as held:
+        await append(held, [first])
+        waiting = asyncio.create_task(committer.submit(second))
+        await asyncio.sleep(0.3)
+        assert not waiting.done()
+        assert [] == await log_of(database)
+        await held.commit()
+        assert 2 == (await waiting).position
+    assert [1, 2] == [event.position for event in await log_of(database)]
+
+
+async def test_a_sequence_without_the_lock_loses_events_to_a_follower(database: str) -> None:
+    """The negative control of the two above: numbers from a sequence are visible out of order, and `> mine` misses one."""
+    async with (
+        await AsyncConnection.connect(database) as slow,
+        await AsyncConnection.connect(database, autocommit=True) as quick,
+    ):
+        await quick.execute("create table naive (position bigserial primary key)")
+
+        async def after(position: int) -> list[int]:
+            found = await quick.execute("select position from naive where position > %s order by 1", (position,))
+            return [number for (number,) in await found.fetchall()]
+
+        await slow.execute("insert into naive default values")
+        await quick.execute("insert into naive default values")
+        followed = await after(0)
+        await slow.commit()
+        followed += await after(followed[-1])
+    assert [2] == followed, "position 1 is never seen"
+
+
+async def test_one_notify_per_batch(database: str, committer: Committer) -> None:
+    """However many commands, one wakes the followers; a batch that appends nothing wakes nobody."""
+    async with await AsyncConnection.connect(database, autocommit=True) as listening:
+        await listening.execute("listen events")
+        await committer.submit_chain([namespace(f"n{n}")[0] for n in range(5)])
+        await committer.submit(namespace("n1")[0])
+        heard = [notice.payload async for notice in listening.notifies(timeout=0.5)]
+    assert ["5"] == heard
+
+
+async def test_a_batch_of_sixty_four_commands_is_one_transaction(database: str, committer: Committer) -> None:
+    """As many as a batch may hold; each with an outcome of its own."""
+    chain = [namespace(f"n{n}")[0] for n in range(BATCH_COMMANDS_MAX)]
+    results = await committer.submit_chain(chain)
+    assert [AppendResult("appended", n) for n in range(1, 65)] == results
+    with psycopg.connect(database) as connection:
+        ((transactions,),) = connection.execute("select count(distinct xmin::text) from icecore.read_models").fetchall()
+        assert 1 == transactions
+    await sound(database)
+
+
+# What a command rests on
+
+
+async def test_a_command_decided_on_another_head_is_refused(committer: Committer, database: str) -> None:
+    """Equal version numbers do not fool it: the event's id is compared."""
+    created, state = namespace("a")
+    await committer.submit(created)
+    mine, _ = changed(state, owner="me")
+    theirs, _ = changed(state, owner="them")
+    assert "appended" == (await committer.submit(theirs)).outcome
+    refused = await committer.submit(mine)
+    assert ("head", str(state.id)) == (refused.outcome, refused.detail)
+    assert 2 == len(await log_of(database))
+
+
+async def test_a_stream_that_is_there_cannot_be_created_again(committer: Committer) -> None:
+    """No head is a head too."""
+    created, state = namespace("a")
+    await committer.submit(created)
+    again = Submission(context("createNamespace"))
+    again.add(state.id, WAREHOUSE_ID, None, [NamespaceCreated(WAREHOUSE_ID, "b", "b", {})])
+    assert "head" == (await committer.submit(again)).outcome
+
+
+async def test_the_head_of_a_stream_that_is_only_read_is_compared(committer: Committer) -> None:
+    """A command may rest on a stream it does not write."""
+    created, state = namespace("a")
+    await committer.submit(created)
+    update, _ = changed(state, owner="them")
+    await committer.submit(update)
+    other, _ = namespace("b")
+    other.rest_on(state)
+    assert "head" == (await committer.submit(other)).outcome
+
+
+async def test_a_chain_is_appended_in_order(committer: Committer) -> None:
+    """Each decided on the state its predecessor leaves."""
+    first, state = namespace("a")
+    second, state = changed(state, x="1")
+    third, state = changed(state, x="2")
+    results = await committer.submit_chain([first, second, third])
+    assert [("appended", 1), ("appended", 2), ("appended", 3)] == [(result.outcome, result.position) for result in results]
+
+
+async def test_a_failed_predecessor_fails_its_successors_and_nobody_else(committer: Committer, database: str) -> None:
+    """Their heads are not in the log; positions and hashes go on as if the failed ones had not been tried."""
+    taken, _ = namespace("taken")
+    await committer.submit(taken)
+    failing, state = namespace("taken")
+    successor, _ = changed(state, x="1")
+    bystander, _ = namespace("bystander")
+    results = await committer.submit_chain([failing, successor, bystander])
+    assert ["claim", "head", "appended"] == [result.outcome for result in results]
+    assert 2 == results[2].position
+    await sound(database)
+
+
+async def test_a_replayed_predecessor_fails_its_successors(committer: Committer) -> None:
+    """It was done before, under another id: the events the successor rests on are not in the log."""
+    key = uuid4()
+    keyed, _ = namespace("a", given=context("createNamespace", key=key, request_hash=b"h"))
+    keyed.record = IdempotencyRecord(200)
+    await committer.submit(keyed)
+    again, state = namespace("b", given=context("createNamespace", key=key, request_hash=b"h"))
+    again.record = IdempotencyRecord(200)
+    successor, _ = changed(state, x="1")
+    assert ["replayed", "head"] == [result.outcome for result in await committer.submit_chain([again, successor])]
+
+
+async def test_an_error_after_events_were_inserted_takes_them_back(committer: Committer, database: str) -> None:
+    """A command's own subtransaction: its events, rows and claims go, the counters are restored, the others stay."""
+    before, _ = namespace("before")
+    broken, _ = namespace("broken")
+    broken.rows.names[0] = (*broken.rows.names[0][:3], "no such kind", *broken.rows.names[0][4:])
+    after, _ = namespace("after")
+    results = await committer.submit_chain([before, broken, after])
+    assert ["appended", "error", "appended"] == [result.outcome for result in results]
+    assert "23514" in str(results[1].detail)
+    assert [1, 2] == [event.position for event in await log_of(database)]
+    await sound(database)
+
+
+async def test_rows_of_another_generation_are_refused(committer: Committer, database: str) -> None:
+    """A rebuild switched between the decision and the append: it is decided again on the new rows."""
+    created, state = namespace("a")
+    await committer.submit(created)
+    refused = await committer.submit(changed(state, generation=7, x="1")[0])
+    assert ("generation", "1") == (refused.outcome, refused.detail)
+    assert "appended" == (await committer.submit(changed(state, generation=1, x="1")[0])).outcome
+
+
+# Claims
+
+
+async def test_of_twenty_creators_of_one_name_one_wins(database: str) -> None:
+    """From two processes, mixed with twenty who want names of their own."""
+    committers = [Committer(database), Committer(database)]
+    for each in committers:
+        each.start()
+    wanted = [namespace("wanted" if n % 2 else f"own{n}")[0] for n in range(40)]
+    results = await asyncio.gather(*(committers[n // 2 % 2].submit(submission) for n, submission in enumerate(wanted)))
+    for each in committers:
+        await each.close()
+    outcomes = [result.outcome for result in results]
+    assert ["appended"] * 20 == outcomes[0::2]
+    assert ["appended"] + ["claim"] * 19 == sorted(outcomes[1::2])
+    await sound(database)
+
+
+@pytest.mark.parametrize(
+    ("there", "wanted", "free"),
+    [
+        ("s3|s3://b/a/t/", "s3|s3://b/a/t/", False),
+        ("s3|s3://b/a/t/", "s3|s3://b/a/t/inside/", False),
+        ("s3|s3://b/a/t/", "s3|s3://b/a/", False),
+        ("s3|s3://b/a/t/", "s3|s3://b/", False),
+        ("s3|s3://b/a/t/", "s3|s3://b/a/tx/", True),
+        ("s3|s3://b/a/t/", "s3|s3://b/a/t-1/", True),
+        ("s3|s3://b/a/t/", "s3|s3://b/a/t0/", True),
+        ("s3|s3://b/a/t/", "s3|s3://b2/a/t/", True),
+        ("s3|s3://b/ü/é/", "s3|s3://b/ü/", False),
+        ("s3|s3://b/a%/t/", "s3|s3://b/a_/t/", True),
+        ("s3|s3://b/T/", "s3|s3://b/t/", True),
+    ],
+)
+async def test_locations_do_not_equal_contain_or_lie_inside_another(committer: Committer, there: str, wanted: str, free: bool) -> None:
+    """By whole segments, byte for byte."""
+    await committer.submit(table("t", there)[0])
+    result = await committer.submit(table("u", wanted)[0])
+    assert ("appended" if free else "location") == result.outcome
+
+
+async def test_overlapping_locations_wanted_at_once_have_one_winner(database: str, committer: Committer) -> None:
+    """Each lies inside the one before."""
+    nested = ["s3|s3://b/" + "a/" * depth for depth in range(1, 16)]
+    results = await asyncio.gather(*(committer.submit(table(f"t{n}", key)[0]) for n, key in enumerate(nested)))
+    assert ["appended"] + ["location"] * 14 == sorted(result.outcome for result in results)
+    await sound(database)
+
+
+@pytest.mark.parametrize(("purge", "expected"), [(False, "appended"), (True, "location")])
+async def test_a_dropped_tables_location_is_free_when_the_drop_is_final(committer: Committer, purge: bool, expected: str) -> None:
+    """Its name is free at once; with a purge to come its place is not."""
+    created, state = table("t", "s3|s3://b/t/")
+    drop = Submission(context("dropTable"))
+    drop.add(state.id, WAREHOUSE_ID, state, [TableDropped(purge)])
+    await committer.submit_chain([created, drop])
+    assert "appended" == (await committer.submit(table("t")[0])).outcome
+    assert expected == (await committer.submit(table("u", "s3|s3://b/t/")[0])).outcome
+
+
+async def test_two_tables_swap_their_names_in_one_command(committer: Committer, database: str) -> None:
+    """What a command releases is free for it to take."""
+    (create_a, a), (create_b, b) = table("a"), table("b")
+    await committer.submit_chain([create_a, create_b])
+    swap = Submission(context("renameTable"))
+    swap.add(a.id, WAREHOUSE_ID, a, [TableRenamed(WAREHOUSE_ID, "b", "b")])
+    swap.add(b.id, WAREHOUSE_ID, b, [TableRenamed(WAREHOUSE_ID, "a", "a")])
+    assert "appended" == (await committer.submit(swap)).outcome
+    await sound(database)
+
+
+async def test_several_events_of_one_stream_in_one_command(committer: Committer, database: str) -> None:
+    """Names and parts that one event opens and the next one closes."""
+    created, state = table("a")
+    twice = Submission(created.context)
+    event_a, event_b = TableRenamed(WAREHOUSE_ID, "b", "b"), TableRenamed(WAREHOUSE_ID, "c", "c")
+    await committer.submit(created)
+    twice.add(state.id, WAREHOUSE_ID, state, [event_a, event_b, TableDropped(False)])
+    assert "appended" == (await committer.submit(twice)).outcome
+    await sound(database)
+
+
+async def test_tables_and_views_share_their_names(committer: Committer) -> None:
+    """One space of names per namespace."""
+    await committer.submit(table("t")[0])
+    view = Submission(context("createView"))
+    view.add(uuid7(), WAREHOUSE_ID, None, [ViewCreated(WAREHOUSE_ID, "t", "t", "s3|s3://b/v/", "s3://b/v/metadata/0.json", {})])
+    assert "claim" == (await committer.submit(view)).outcome
+
+
+async def test_of_a_drop_of_a_namespace_and_a_table_created_in_it_one_wins(committer: Committer, database: str) -> None:
+    """In either order: no table is left in a namespace that is gone."""
+    seen = set()
+    for n in range(12):
+        created, state = namespace(f"n{n}")
+        await committer.submit(created)
+        drop = Submission(context("dropNamespace"), empty=[state.id])
+        drop.add(state.id, WAREHOUSE_ID, state, [NamespaceDropped()])
+        create, _ = table("t", parent_id=state.id)
+        create.alive.append(state.id)
+        race = [committer.submit(drop), committer.submit(create)]
+        results = await asyncio.gather(*(race if n % 2 else reversed(race)))
+        outcomes = [result.outcome for result in (results if n % 2 else reversed(results))]
+        assert outcomes in (["appended", "parent"], ["not_empty", "appended"])
+        seen.add(tuple(outcomes))
+    assert 2 == len(seen)
+    await sound(database)
+
+
+# The same command twice
+
+
+async def test_the_same_command_sent_again_is_found_and_not_done_twice(committer: Committer, database: str) -> None:
+    """Same outcome, same position; also in the same batch as itself."""
+    created, state = namespace("a")
+    first = await committer.submit(created)
+    await committer.submit(changed(state, x="1")[0])
+    assert [first, first] == await committer.submit_chain([created, created])
+    twin, _ = namespace("b")
+    results = await committer.submit_chain([twin, twin])
+    assert [AppendResult("appended", 3), AppendResult("appended", 3)] == results
+    assert 3 == len(await log_of(database))
+
+
+async def test_a_key_is_replayed_with_the_record_of_its_first_request(committer: Committer, database: str) -> None:
+    """Whatever the second command is: its key answers before its heads and claims are looked at."""
+    key, record = uuid4(), IdempotencyRecord(200, uuid4(), 3, b"body")
+    first, _ = namespace("a", given=context("createNamespace", key=key, request_hash=b"h"))
+    first.record = record
+    done = await committer.submit(first)
+    again, _ = namespace("a", given=context("createNamespace", key=key, request_hash=b"h"))
+    again.record = IdempotencyRecord(200)
+    assert AppendResult("replayed", done.position, "createNamespace", record) == await committer.submit(again)
+    other, _ = namespace("b", given=context("createNamespace", key=key, request_hash=b"other"))
+    other.record = IdempotencyRecord(200)
+    assert "key_reused" == (await committer.submit(other)).outcome
+    assert 1 == len(await log_of(database))
+
+
+async def test_a_key_belongs_to_its_project_and_actor(committer: Committer) -> None:
+    """Another's equal key is another key."""
+    key = uuid4()
+    for n, (project_id, actor) in enumerate([(PROJECT_ID, "anonymous"), (PROJECT_ID, "other"), (uuid4(), "anonymous")]):
+        submission, _ = namespace(f"n{n}", given=CommandContext("r", project_id, actor, "createNamespace", key, b"h"))
+        submission.record = IdempotencyRecord(200)
+        assert "appended" == (await committer.submit(submission)).outcome
+
+
+async def test_a_failed_command_leaves_its_key_free(committer: Committer) -> None:
+    """Only what happened is remembered."""
+    key = uuid4()
+    await committer.submit(namespace("a")[0])
+    failing, _ = namespace("a", given=context("createNamespace", key=key, request_hash=b"h"))
+    failing.record = IdempotencyRecord(200)
+    assert "claim" == (await committer.submit(failing)).outcome
+    right, _ = namespace("b", given=context("createNamespace", key=key, request_hash=b"h"))
+    right.record = IdempotencyRecord(200)
+    assert "appended" == (await committer.submit(right)).outcome
+
+
+async def test_a_refusal_is_a_row_without_events_and_bars_a_late_first_copy(committer: Committer, database: str) -> None:
+    """Once a command is answered with a refusal, no copy of it that was under way comes to effect."""
+    late, _ = namespace("a")
+    refusal = Submission(late.context, late.command_id)
+    assert "recorded" == (await committer.submit(refusal)).outcome
+    assert "recorded" == (await committer.submit(late)).outcome
+    assert [] == await log_of(database)
+    await sound(database)
+
+
+# Doubt
+
+
+@pytest.mark.parametrize("cut", ["answer", "request", "late"])
+async def test_a_lost_connection_leaves_one_effect(database: str, cut: str) -> None:
+    """Whether Postgres had done it, never heard of it, or hears of it late: the command is in the log once."""
+    async with CuttingProxy(database).running() as proxy:
+        committer = Committer(proxy.dsn, connections=1)
+        committer.start()
+        await committer.submit(namespace("warm up")[0])
+        proxy.cut = cut  # type: ignore[assignment]  # one of the three
+        result = await committer.submit(namespace("a")[0])
+        await proxy.deliver()
+        await committer.close()
+    assert (1, "appended", 2) == (proxy.cuts, result.outcome, result.position)
+    assert 2 == len(await log_of(database))
+    await sound(database)
+
+
+async def test_a_refusal_after_doubt_stands_though_the_first_copy_comes_late(database: str) -> None:
+    """Sent again it loses to another command, and is refused; then the lost copy arrives while the other one's effect is gone."""
+    async with CuttingProxy(database).running() as proxy:
+        committer, other = Committer(proxy.dsn, connections=1), Committer(database)
+        committer.start()
+        other.start()
+        await committer.submit(namespace("warm up")[0])
+        taken, state = namespace("a")
+        await other.submit(taken)
+        proxy.cut = "late"
+        refused = await committer.submit(namespace("a")[0])
+        assert "claim" == refused.outcome
+        drop = Submission(context("dropNamespace"))
+        drop.add(state.id, WAREHOUSE_ID, state, [NamespaceDropped()])
+        await other.submit(drop)
+        await proxy.deliver()
+        await committer.close()
+        await other.close()
+    assert 3 == len(await log_of(database)), "the name is free by now, and the late copy still finds the bar"
+    await sound(database)
+
+
+async def test_a_backend_that_is_terminated_leaves_one_effect(database: str, committer: Committer) -> None:
+    """pg_terminate_backend while commands are on their way: each is in the log once, and was answered so."""
+    kills, commands = 0, 0
+    async with await AsyncConnection.connect(database, autocommit=True) as connection, asyncio.timeout(60):
+        while kills < 5:
+            burst = [asyncio.create_task(committer.submit(namespace(f"n{commands + n}")[0])) for n in range(10)]
+            commands += len(burst)
+            await asyncio.sleep(0)
+            while not all(task.done() for task in burst):
+                found = await connection.execute(_KILL)
+                row = await found.fetchone()
+                assert row is not None
+                if row[0]:
+                    kills += row[0]
+                    break
+            assert {"appended"} == {result.outcome for result in await asyncio.gather(*burst)}
+    assert commands == len(await log_of(database))
+    await sound(database)
+
+
+_KILL = """
+select count(*) from (
+  select pg_terminate_backend(pid) from pg_stat_activity
+  where application_name = 'icecore-committer' and datname = current_database() and state = 'active') k
+"""
+
+
+async def test_busy_while_in_doubt_is_still_doubt(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A resend that cannot get the lock says nothing of the first copy, which may be in the log: never a plain 503."""
+    monkeypatch.setattr("commands.committer.LOCK_TIMEOUT_SECONDS", 1)
+    async with CuttingProxy(database).running() as proxy, await AsyncConnection.connect(database) as holder:
+        committer = Committer(proxy.dsn, connections=1)
+        committer.start()
+        await committer.submit(namespace("warm up")[0])
+        proxy.cut = "answer"
+        submitted = asyncio.create_task(committer.submit(namespace("a")[0]))
+        await proxy.has_cut.wait()
+        await holder.execute("select pg_advisory_xact_lock(4936203174)")
+        await asyncio.sleep(1.6)
+        await holder.commit()
+        assert "appended" == (await submitted).outcome
+        await committer.close()
+    assert 2 == len(await log_of(database))
+
+
+# The rows of the log themselves
+
+
+@pytest.mark.parametrize("statement", ["update icecore.events set actor = 'x'", "delete from icecore.events", "truncate icecore.events"])
+async def test_the_log_is_append_only(committer: Committer, database: str, statement: str) -> None:
+    """Also for whoever owns the table."""
+    await committer.submit(namespace("a")[0])
+    with psycopg.connect(database) as connection, pytest.raises(psycopg.Error, match="the log is append-only"):
+        connection.execute(statement)  # type: ignore[arg-type]  # the parameters above
+    assert 1 == len(await log_of(database))
+
+
+async def test_recorded_at_never_goes_back(committer: Committer, database: str) -> None:
+    """A clock that was ahead, or is set back: times stand still until it has caught up."""
+    await committer.submit(namespace("a")[0])
+    ahead = datetime.now(UTC) + timedelta(hours=1)
+    with psycopg.connect(database) as connection:
+        connection.execute("set session_replication_role = replica")
+        connection.execute("update icecore.events set recorded_at = %s", (ahead,))
+    results = await committer.submit_chain([namespace("b")[0], namespace("c")[0]])
+    assert {"appended"} == {result.outcome for result in results}
+    assert [ahead] * 3 == [event.recorded_at for event in await log_of(database)]
+
+
+async def test_one_time_for_a_command_and_times_in_the_order_of_positions(committer: Committer, database: str) -> None:
+    """Time and position agree, so that a time names a position."""
+    await asyncio.gather(*(committer.submit(namespace(f"n{n}")[0]) for n in range(100)))
+    times = [event.recorded_at for event in await log_of(database)]
+    assert sorted(times) == times
+
+
+async def test_the_envelope_is_what_the_command_said(committer: Committer, database: str) -> None:
+    """Every column of the row comes from somewhere."""
+    given_context = CommandContext("request", uuid4(), "actor ✓", "createWarehouse", None, b"", "correlation", "00-trace-span-01")
+    submission, warehouse_id = Submission(given_context), uuid7()
+    submission.add(warehouse_id, warehouse_id, None, [WarehouseCreated("w", "w", {"type": "local"}, None, False)])
+    await committer.submit(submission)
+    (event,) = await log_of(database)
+    assert (warehouse_id, 1, "warehouse.created.v1", 1) == (event.stream_id, event.version, event.topic, event.position)
+    assert (submission.command_id, given_context.project_id, warehouse_id) == (event.command_id, event.project_id, event.warehouse_id)
+    assert ("actor ✓", "request", "correlation", None) == (event.actor, event.request_id, event.correlation_id, event.causation_id)
+    assert "00-trace-span-01" == event.traceparent
+    assert chain_hash(bytes(32), event) == event.hash
+
+
+TEXTS = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=30)
+TIMES = st.datetimes(datetime(1900, 1, 1), datetime(2200, 1, 1), timezones=st.just(UTC))  # noqa: DTZ001 - bounds must be naive
+BIGINTS = st.integers(1, 2**63 - 1)
+EVENTS = st.builds(
+    RecordedEvent,
+    stream_id=st.uuids(),
+    version=BIGINTS,
+    topic=TEXTS,
+    state=st.binary(max_size=100),
+    position=BIGINTS,
+    event_id=st.uuids(),
+    command_id=st.uuids(),
+    recorded_at=TIMES,
+    actor=TEXTS,
+    project_id=st.uuids(),
+    warehouse_id=st.uuids(),
+    request_id=TEXTS,
+    correlation_id=st.none() | TEXTS,
+    causation_id=st.none() | st.uuids(),
+    traceparent=st.none() | TEXTS,
+    hash=st.just(b""),
+)
+
+
+def test_the_hash_in_sql_is_the_hash_in_python(database: str) -> None:
+    """Over nulls, empty and multi-byte texts, and times to the microsecond on both sides of 1970."""
+    with psycopg.connect(database, autocommit=True) as connection:
+
+        @settings(max_examples=300, deadline=None)
+        @given(st.binary(min_size=32, max_size=32), EVENTS)
+        def same(previous: bytes, event: RecordedEvent) -> None:
+            row = tuple(getattr(event, name) for name in RecordedEvent.__slots__)
+            found = connection.execute(
+                "select icecore.event_hash(%s, row(" + ", ".join(f"%s::{kind}" for kind in _TYPES) + ")::icecore.events)",  # type: ignore[arg-type]
+                (previous, *row),
+            ).fetchone()
+            assert (chain_hash(previous, event),) == found
+
+        same()
+
+
+# Of the columns of icecore.events, in order.
+_TYPES = ("uuid", "bigint", "text", "bytea", "bigint", "uuid", "uuid", "timestamptz", "text", "uuid", "uuid", "text", "text", "uuid")
+_TYPES += ("text", "bytea")
+
+
+async def append(connection: AsyncConnection[Any], submissions: list[Submission]) -> None:
+    """Calls the function in the connection's own transaction, which the committer never does."""
+    await _send(connection, submissions)

@@ -1,0 +1,67 @@
+"""Named points at which a test makes this process die, fail or hang; off unless the environment variable ICECORE_TEST_FAULT names them.
+
+    ICECORE_TEST_FAULT=commit.after_append:kill@0.01,commit.before_append:hang=5@0.02
+
+is a list of `point:action@probability`. Actions: `kill` (SIGKILL to this process), `raise` (FaultError), `hang=SECONDS`. Points:
+
+    commit.after_metadata_put   the metadata files of a command stand, nothing is appended yet
+    commit.before_append        a batch is about to be sent to Postgres
+    commit.after_append         Postgres has committed the batch, nobody has been told
+
+A caller asks `if fault_points.SWITCHED_ON` first, so that an ordinary process pays for one look at a name.
+ICECORE_TEST_FAULT_SEED (an integer) makes a process's throws of the dice repeatable.
+"""
+
+import asyncio
+import os
+import random
+import signal
+from dataclasses import dataclass
+
+POINTS = frozenset({"commit.after_metadata_put", "commit.before_append", "commit.after_append"})
+_VARIABLE = "ICECORE_TEST_FAULT"
+_SEED_VARIABLE = "ICECORE_TEST_FAULT_SEED"
+
+
+class FaultError(Exception):
+    """What a fault point raises: nothing in the code expects it."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Fault:
+    action: str
+    probability: float
+    seconds: float
+
+
+def parse_faults(text: str) -> dict[str, list[_Fault]]:
+    """The faults of each point. Raises ValueError for a point or an action nobody knows: a fault that never comes proves nothing."""
+    faults: dict[str, list[_Fault]] = {}
+    for part in filter(None, text.split(",")):
+        point, _, rest = part.partition(":")
+        action, _, probability = rest.partition("@")
+        name, _, seconds = action.partition("=")
+        if point not in POINTS or name not in ("kill", "raise", "hang") or (name == "hang") != bool(seconds):
+            raise ValueError(f"{_VARIABLE}: cannot read {part!r}")
+        faults.setdefault(point, []).append(_Fault(name, float(probability or 1), float(seconds or 0)))
+    return faults
+
+
+_faults = parse_faults(os.environ.get(_VARIABLE, ""))
+_dice = random.Random(os.environ.get(_SEED_VARIABLE))  # noqa: S311 - no secret is drawn
+SWITCHED_ON = bool(_faults)
+
+
+async def reach(point: str) -> None:
+    """Does what is asked for at this point, if the dice say so; a line on standard error says it first."""
+    for fault in _faults.get(point, ()):
+        if _dice.random() >= fault.probability:
+            continue
+        os.write(2, f"fault_point {point} {fault.action} process={os.getpid()}\n".encode())
+        match fault.action:
+            case "kill":
+                os.kill(os.getpid(), signal.SIGKILL)
+            case "hang":
+                await asyncio.sleep(fault.seconds)
+            case _:
+                raise FaultError(point)

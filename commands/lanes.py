@@ -241,9 +241,11 @@ class Lane(Generic[S]):
             await self._settle_refused(refused)
             return
         broken_at, again = await self._append_chain(chain)
-        # A refusal stands if everything it was decided behind came to effect.
+        # A refusal stands if everything it was decided behind came to effect. Behind nothing, it rests on the state the chain began
+        # on, which is proved by the first command's effect, or was read after the request came.
         for entry in refused:
-            if entry.behind <= broken_at:
+            proved = broken_at > 0 or entry.is_fault or entry.job.arrived <= self._proved_at
+            if proved and entry.behind <= broken_at:
                 entry.settle()
             else:
                 again.append(entry.job)
@@ -319,7 +321,8 @@ class Lane(Generic[S]):
             self.forget()
             for job, _ in whole:
                 _fail(job, error)
-            return len(whole), again
+            # What was decided behind them rests on something that did not happen, or that nobody knows of.
+            return 0, again
         broken_at, lost = await self._settle_chain(whole, results, began)
         return broken_at, lost + again
 

@@ -9,7 +9,7 @@ from typing import Protocol, TypeVar
 import orjson
 import structlog
 
-from commands import idempotency
+from commands import fault_points, idempotency
 from commands.committer import Committer
 from commands.context import Answer, CommandContext
 from commands.decision import Decision, Relocate
@@ -229,6 +229,8 @@ class _Appending:
         if decision.files:
             store = await self._write.store(self._warehouse)
             await asyncio.gather(*(write_metadata(store, file.location, file.document) for file in decision.files))
+            if fault_points.SWITCHED_ON:
+                await fault_points.reach("commit.after_metadata_put")
 
     async def submit_chain(self, submissions: Sequence[Submission]) -> list[AppendResult]:
         return await self._write.committer.submit_chain(submissions)

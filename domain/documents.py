@@ -63,13 +63,17 @@ class Part:
     ordinal: int
     value: Any
     key: str | None = None
+    _body: bytes | None = field(default=None, compare=False, repr=False)
 
     @property
     def body(self) -> bytes:
         """The element as it stands in the joined document: JSON, with the member's name before it where it has one."""
-        if self.key is None:
-            return orjson.dumps(self.value)
-        return orjson.dumps(self.key) + b":" + orjson.dumps(self.value)
+        if self._body is None:
+            body = orjson.dumps(self.value)
+            # Kept: a document is joined at every commit, and most of its parts never change.
+            object.__setattr__(self, "_body", body if self.key is None else orjson.dumps(self.key) + b":" + body)
+        assert self._body is not None
+        return self._body
 
     @property
     def snapshot_id(self) -> int | None:
@@ -81,8 +85,8 @@ def part_from_body(kind: str, ordinal: int, body: bytes) -> Part:
     """The part a read-model row holds."""
     if kind in _KEYED_KINDS:
         ((key, value),) = orjson.loads(b"{" + body + b"}").items()
-        return Part(ordinal, value, key)
-    return Part(ordinal, orjson.loads(body))
+        return Part(ordinal, value, key, body)
+    return Part(ordinal, orjson.loads(body), None, body)
 
 
 @dataclass(frozen=True, slots=True)

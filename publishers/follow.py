@@ -5,7 +5,7 @@ its last one and misses nothing.
 """
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 
 import psycopg
 import structlog
@@ -40,7 +40,7 @@ async def read_events(connection: AsyncConnection[TupleRow], after: int, limit: 
 
 async def follow_events(
     dsn: str, after: int, *, batch_events_max: int = BATCH_EVENTS_MAX, stop: asyncio.Event | None = None
-) -> AsyncIterator[RecordedEvent]:
+) -> AsyncGenerator[RecordedEvent, None]:
     """Every event after the position `after`, then each as it comes, until `stop` is set (None: until the caller leaves).
 
     A lost connection is opened again, and reading goes on after the last event that was given: none is missed or given twice.

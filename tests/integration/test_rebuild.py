@@ -1,0 +1,256 @@
+"""Rebuild: a new generation equals the one written inline, byte for byte, while writers and readers go on."""
+
+import asyncio
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from hypothesis import HealthCheck, given, settings
+from psycopg import AsyncConnection, sql
+
+from commands.commit_table import CommitTable, commit_table
+from commands.create_namespace import CreateNamespace, create_namespace
+from domain.identifiers import NamespaceIdentifier, TabularIdentifier
+from icecore.compose import Catalog
+from projections import rebuild as rebuilding
+from projections.rebuild import RebuildRunningError, rebuild
+from projections.stamped_rows import READ_MODELS
+from projections.verify import verify
+from tests.fixtures.catalog import context, opened_catalog
+from tests.fixtures.command_runs import EVERY_KIND, CommandRun, Step, steps
+
+
+def dump(dsn: str, generation: int) -> dict[str, list[Any]]:
+    """Every row of a generation without it, by the columns the database has."""
+    rows = {}
+    with psycopg.connect(dsn) as connection:
+        for model in READ_MODELS:
+            found = connection.execute(
+                "select column_name from information_schema.columns where table_schema = 'icecore' and table_name = %s "
+                "and column_name <> 'generation' order by ordinal_position",
+                (model.table,),
+            ).fetchall()
+            columns = sql.SQL(", ").join(sql.Identifier(name) for (name,) in found)
+            select = sql.SQL("select {0} from {1} where generation = %s order by {0}")
+            query = select.format(columns, sql.Identifier("icecore", model.table))
+            rows[model.table] = connection.execute(query, (generation,)).fetchall()
+    return rows
+
+
+def generations(dsn: str) -> set[int]:
+    """Of which generations there are rows."""
+    with psycopg.connect(dsn) as connection:
+        return {
+            generation
+            for model in READ_MODELS
+            for (generation,) in connection.execute(
+                sql.SQL("select distinct generation from {}").format(sql.Identifier("icecore", model.table))
+            )
+        }
+
+
+async def test_a_rebuilt_generation_equals_the_one_before_byte_for_byte(catalog: Catalog) -> None:
+    """Over every kind of event; the old rows are gone afterwards."""
+    run = await CommandRun.on(catalog)
+    for step in EVERY_KIND:
+        await run.step(step)
+    inline = dump(catalog.dsn, 1)
+    report = await rebuild(catalog.dsn)
+    assert all(inline.values()), "the run leaves rows in every table"
+    assert inline == dump(catalog.dsn, 2)
+    assert {2} == generations(catalog.dsn)
+    assert (2, sum(map(len, inline.values()))) == (report.generation, report.rows)
+    assert report.events == (await verify(catalog.dsn)).head
+
+
+async def test_an_empty_log_can_be_rebuilt(database: str) -> None:
+    """Nothing becomes nothing."""
+    report = await rebuild(database)
+    assert (0, 0, 2) == (report.events, report.rows, report.generation)
+    assert [] == (await verify(database)).differences
+
+
+async def test_commands_go_on_after_a_rebuild(catalog: Catalog) -> None:
+    """On the new generation, with what was cached of the old one."""
+    run = await CommandRun.on(catalog)
+    for step in (Step("create_namespace"), Step("create_table"), Step("commit", other=1)):
+        await run.step(step)
+    await rebuild(catalog.dsn)
+    for step in (Step("commit", other=2), Step("commit", other=3), Step("rename_table", other=2)):
+        outcome = await run.step(step)
+        assert not isinstance(outcome, Exception), outcome
+    report = await verify(catalog.dsn)
+    assert ([], 2) == (report.differences, report.generation)
+
+
+async def test_nobody_fails_while_generations_are_switched_under_writers(catalog: Catalog) -> None:
+    """Hot tables and new names, all the time, over three rebuilds; then the rows equal a rebuild at rest."""
+    run = await CommandRun.on(catalog)
+    tables = [TabularIdentifier(NamespaceIdentifier(("a",)), name) for name in ("t", "u")]
+    await run.step(Step("create_namespace", 0))
+    for name in (0, 2):
+        await run.step(Step("create_table", 0, name))
+    stopped = asyncio.Event()
+    committed = 0
+
+    async def commit(table: TabularIdentifier, writer: int) -> None:
+        nonlocal committed
+        while not stopped.is_set():
+            update = {"action": "set-properties", "updates": {f"w{writer}": str(committed), f"k{committed % 7}": "v"}}
+            await commit_table(catalog.write, context("updateTable"), run.warehouse, CommitTable(table, [], [update]))
+            committed += 1
+
+    async def create(writer: int) -> None:
+        nonlocal committed
+        while not stopped.is_set():
+            command = CreateNamespace(NamespaceIdentifier((f"n{writer}-{committed}",)), {})
+            await create_namespace(catalog.write, context("createNamespace"), run.warehouse, command)
+            committed += 1
+
+    writers = [asyncio.create_task(commit(tables[n % 2], n)) for n in range(4)] + [asyncio.create_task(create(9))]
+    reports = []
+    for _ in range(3):
+        before = committed
+        reports.append(await rebuild(catalog.dsn))
+        assert committed > before, "writes went on"
+        assert [] == (await verify(catalog.dsn)).differences
+    stopped.set()
+    await asyncio.gather(*writers)
+    assert [2, 3, 4] == [report.generation for report in reports]
+    inline = dump(catalog.dsn, 4)
+    await rebuild(catalog.dsn)
+    assert inline == dump(catalog.dsn, 5)
+
+
+async def test_what_is_appended_between_the_rounds_is_caught_up(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Events after the snapshot, and more while the lock is waited for, of old streams and new ones, are in the new generation."""
+    run = await CommandRun.on(catalog)
+    half = len(EVERY_KIND) // 2
+    for step in EVERY_KIND[:half]:
+        await run.step(step)
+    fold_all, switch = rebuilding._Attempt.fold_all, rebuilding._Attempt.switch
+
+    async def fold_all_then_more(attempt: rebuilding._Attempt) -> None:
+        await fold_all(attempt)
+        for step in EVERY_KIND[half:-6]:
+            await run.step(step)
+
+    async def more_then_switch(attempt: rebuilding._Attempt) -> float:
+        for step in EVERY_KIND[-6:]:
+            await run.step(step)
+        return await switch(attempt)
+
+    monkeypatch.setattr(rebuilding._Attempt, "fold_all", fold_all_then_more)
+    monkeypatch.setattr(rebuilding._Attempt, "switch", more_then_switch)
+    await rebuild(catalog.dsn)
+    assert [] == (await verify(catalog.dsn)).differences
+    assert {2} == generations(catalog.dsn)
+
+
+async def test_the_switch_waits_for_appends_and_appends_wait_for_it(catalog: Catalog) -> None:
+    """It takes the append's own lock: an append that is under way is in the new generation."""
+    run = await CommandRun.on(catalog)
+    await run.step(Step("create_namespace"))
+    async with await AsyncConnection.connect(catalog.dsn) as holder:
+        await holder.execute("select pg_advisory_xact_lock(4936203174)")
+        running = asyncio.create_task(rebuild(catalog.dsn))
+        await asyncio.sleep(0.5)
+        assert not running.done()
+        await holder.commit()
+        assert 2 == (await running).generation
+
+
+async def test_one_rebuild_at_a_time(catalog: Catalog) -> None:
+    """The second one says so and changes nothing."""
+    async with await AsyncConnection.connect(catalog.dsn) as holder:
+        await holder.execute("select pg_advisory_xact_lock(4936203174)")
+        first = asyncio.create_task(rebuild(catalog.dsn))
+        await asyncio.sleep(0.5)
+        with pytest.raises(RebuildRunningError):
+            await rebuild(catalog.dsn)
+        await holder.commit()
+        assert 2 == (await first).generation
+    assert 3 == (await rebuild(catalog.dsn)).generation
+
+
+KILLED = """
+import asyncio, sys
+from projections import rebuild as rebuilding
+
+async def hang(attempt):
+    print("copied", flush=True)
+    await asyncio.sleep(60)
+
+setattr(rebuilding._Attempt, sys.argv[2], hang)
+asyncio.run(rebuilding.rebuild(sys.argv[1]))
+"""
+
+
+@pytest.mark.parametrize("point", ["catch_up", "switch"])
+async def test_a_rebuild_that_was_killed_leaves_nothing_the_next_one_minds(catalog: Catalog, point: str) -> None:
+    """kill -9 with a generation half there: the old one serves, and the next attempt begins anew."""
+    run = await CommandRun.on(catalog)
+    for step in EVERY_KIND:
+        await run.step(step)
+    inline = dump(catalog.dsn, 1)
+    root = Path(__file__).parents[2]
+    command = [sys.executable, "-c", KILLED, catalog.dsn, point]
+    process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE, cwd=root)
+    assert process.stdout is not None
+    assert b"copied\n" == await process.stdout.readline()
+    process.kill()
+    await process.wait()
+    assert {1, 2} == generations(catalog.dsn), "half a generation was left"
+    assert [] == (await verify(catalog.dsn)).differences, "the old one serves"
+    await run.step(Step("create_namespace", 1))
+    inline_after = dump(catalog.dsn, 1)
+    async with asyncio.timeout(30):
+        while True:
+            try:
+                report = await rebuild(catalog.dsn)
+                break
+            except RebuildRunningError:  # Postgres has not noticed yet that the other one is dead
+                await asyncio.sleep(0.05)
+    assert 2 == report.generation
+    assert inline != inline_after
+    assert inline_after == dump(catalog.dsn, 2)
+    assert {2} == generations(catalog.dsn)
+
+
+def test_whatever_was_commanded_is_rebuilt_and_verified(new_database: Callable[[], str], tmp_path: Path) -> None:
+    """Random runs of commands: the rows written inline, one event at a time, equal those of a rebuild, in a fold and in rounds."""
+    count = 0
+
+    async def run(drawn: list[Step]) -> None:
+        nonlocal count
+        count += 1
+        async with opened_catalog(new_database(), tmp_path / f"warehouse{count}") as catalog:
+            commands = await CommandRun.on(catalog)
+            for step in drawn:
+                await commands.step(step)
+            assert [] == (await verify(catalog.dsn)).differences
+            inline = dump(catalog.dsn, 1)
+            await rebuild(catalog.dsn)
+            assert inline == dump(catalog.dsn, 2)
+            # Again, all of it by rounds.
+            fold_all = rebuilding._Attempt.fold_all
+            rebuilding._Attempt.fold_all = _nothing  # type: ignore[method-assign]
+            try:
+                await rebuild(catalog.dsn)
+            finally:
+                rebuilding._Attempt.fold_all = fold_all  # type: ignore[method-assign]
+            assert inline == dump(catalog.dsn, 3)
+
+    @settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
+    @given(steps(max_size=25, min_size=8))
+    def same(drawn: list[Step]) -> None:
+        asyncio.run(run(drawn))
+
+    same()
+
+
+async def _nothing(attempt: rebuilding._Attempt) -> None:
+    """A snapshot of an empty log."""

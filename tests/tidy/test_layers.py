@@ -1,0 +1,95 @@
+"""The layers of docs/architecture.md: imports point downwards only."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+CHECKOUT = Path(__file__).parents[2]
+
+# What each folder may import of ours, itself apart.
+BELOW = {
+    "domain": set(),
+    "migrations": set(),
+    "security": {"domain", "migrations"},
+    "storage": {"domain", "migrations"},
+    "projections": {"domain", "migrations"},
+    "queries": {"domain", "migrations", "projections", "security", "storage"},
+    "commands": {"domain", "migrations", "projections", "queries", "security", "storage"},
+    "publishers": {"domain", "migrations", "projections"},
+    "api": {"domain", "migrations", "projections", "queries", "commands", "security", "storage"},
+    "pipeline": {"domain"},
+    "icecore": {"domain", "migrations", "security", "storage", "projections", "queries", "commands", "publishers", "api"},
+}
+
+# They use the layers, and no layer uses them.
+OUTSIDE = {"tests", "benchmarks", "demo"}
+
+# The domain decides; it does not act, wait, look at a clock or draw an id.
+IMPURE = {
+    "aiohttp", "asyncio", "logging", "obstore", "os", "pathlib", "psycopg", "random", "secrets", "socket", "structlog", "subprocess",
+    "threading", "time", "uuid_utils",
+}  # fmt: skip
+
+
+def modules(folder: str) -> list[Path]:
+    return sorted((CHECKOUT / folder).rglob("*.py"))
+
+
+def imported(module: Path) -> set[str]:
+    """The top-level names of every import of the module, those inside functions too."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(module.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{module.relative_to(CHECKOUT)}:{node.lineno} imports relatively"
+            found.add((node.module or "").partition(".")[0])
+    return found
+
+
+@pytest.mark.parametrize("folder", BELOW)
+def test_imports_point_downwards(folder: str) -> None:
+    """A layer that reaches up makes a circle, and two things that cannot be understood apart."""
+    ours = set(BELOW) | OUTSIDE
+    upwards = {
+        f"{module.relative_to(CHECKOUT)} imports {', '.join(sorted(wrong))}"
+        for module in modules(folder)
+        if (wrong := (imported(module) & ours) - BELOW[folder] - {folder})
+    }
+    assert set() == upwards
+
+
+def test_every_folder_of_code_has_a_layer() -> None:
+    """A new folder is placed before it is used."""
+    folders = {path.parent.name for path in CHECKOUT.glob("*/__init__.py")} - OUTSIDE
+    assert set() == folders - set(BELOW)
+
+
+def test_the_domain_is_pure() -> None:
+    """Time, ids and actors arrive with the command; no I/O, no logging, no waiting."""
+    impure = {f"{module.relative_to(CHECKOUT)} imports {name}" for module in modules("domain") for name in imported(module) & IMPURE}
+    assert set() == impure
+
+
+def test_the_domain_draws_no_ids_and_reads_no_clock() -> None:
+    """`uuid4()` and `datetime.now()` come with modules the domain may import for their types."""
+    calls = {"uuid1", "uuid4", "uuid7", "now", "utcnow", "today"}
+    found = {
+        f"{module.relative_to(CHECKOUT)}:{node.lineno} calls {node.func.attr if isinstance(node.func, ast.Attribute) else ''}"
+        for module in modules("domain")
+        for node in ast.walk(ast.parse(module.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call)
+        and (
+            (isinstance(node.func, ast.Attribute) and node.func.attr in calls)
+            or (isinstance(node.func, ast.Name) and node.func.id in calls)
+        )
+    }
+    assert set() == found
+
+
+def test_a_module_that_reaches_up_would_be_found(tmp_path: Path) -> None:
+    """The reader of imports sees those inside functions, which is where circles hide."""
+    module = tmp_path / "module.py"
+    module.write_text("def f():\n    from api.server import build_app\n    import icecore.settings as s\n")
+    assert {"api", "icecore"} == imported(module)

@@ -65,6 +65,8 @@ def run_spark(script: Path, catalog_uri: str, scratch: Path) -> None:
     log = scratch / "spark.log"
     with log.open("wb") as chatter:
         command = [str(python), str(script), catalog_uri, str(jar)]
-        done = subprocess.run(command, cwd=scratch, env=variables, stderr=chatter, stdin=subprocess.DEVNULL, timeout=SPARK_SECONDS_MAX, check=False)
+        done = subprocess.run(
+            command, cwd=scratch, env=variables, stderr=chatter, stdin=subprocess.DEVNULL, timeout=SPARK_SECONDS_MAX, check=False
+        )
     if done.returncode != 0:
         raise DemoFailedError(f"Spark ended with {done.returncode}:\n{log.read_text()[-4_000:]}")

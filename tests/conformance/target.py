@@ -23,9 +23,11 @@ class Target:
             profile = {"type": "local", "directory": str(directory), "allowed-locations": list(allowed_locations)}
             self.server.create_warehouse(name, profile)
 
-    def add_s3_warehouse(self, name: str, s3: S3) -> None:
+    def add_s3_warehouse(self, name: str, s3: S3, allowed_locations: tuple[str, ...] = ()) -> None:
+        """A warehouse on that S3 server's bucket."""
         if self.server:
-            self.server.create_warehouse(name, s3.storage_profile, s3.storage_credential)
+            profile = {**s3.storage_profile, "allowed-locations": list(allowed_locations)}
+            self.server.create_warehouse(name, profile, s3.storage_credential)
 
     def check_against_log(self) -> None:
         """Our log and read models agree before and after a rebuild; a foreign catalog has neither."""

@@ -34,7 +34,26 @@ AWS_BUNDLE = Jar("org.apache.iceberg:iceberg-aws-bundle:1.11.0", "38f01da7e96850
 
 # What Spark's start scripts call. PySpark 3.5 must find its Java by JAVA_HOME, so `java` is not among them.
 SHELL_TOOLS = (
-    *("bash", "sh", "basename", "cat", "dirname", "env", "grep", "hostname", "ls", "mkdir", "nice", "nohup", "ps", "readlink", "rm", "sed", "tr", "uname"),
+    *(
+        "bash",
+        "sh",
+        "basename",
+        "cat",
+        "dirname",
+        "env",
+        "grep",
+        "hostname",
+        "ls",
+        "mkdir",
+        "nice",
+        "nohup",
+        "ps",
+        "readlink",
+        "rm",
+        "sed",
+        "tr",
+        "uname",
+    ),
     *("chmod", "groups", "id", "ln", "stat"),  # Hadoop's local file system
 )
 

@@ -51,7 +51,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def redirect() -> None:
     """Point every client that is made from now on at this run's servers."""
-    RestCatalog.__init__ = _catalog_of_this_run  # type: ignore[method-assign]
+    RestCatalog.__init__ = _catalog_of_this_run  # type: ignore[assignment, method-assign]  # every catalog of the suite is one of this run's
     SparkSession.Builder.remote = _spark_of_this_run
 
 
@@ -59,7 +59,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Take out what the file names; a name that fits nothing is an error, so that the list cannot outlive its tests."""
     named = _deselected()
     used: set[str] = set()
-    kept, left_out = [], []
+    kept: list[pytest.Item] = []
+    left_out: list[pytest.Item] = []
     for item in items:
         names = {item.nodeid.partition("[")[0], item.nodeid, *_fixture_names(item)} & named
         used |= names

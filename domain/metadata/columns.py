@@ -6,6 +6,7 @@ from domain.metadata.fields import Json
 from domain.metadata.partitioning import (
     INITIAL_SPEC_ID,
     bind_spec,
+    bind_spec_unchecked,
     check_names,
     check_sequential_ids,
     check_spec,
@@ -199,6 +200,10 @@ class ColumnsBuilder:
         check_spec(self._specs[spec_id], index, self._index(self._spec_schemas[spec_id]))
         order_schema = self._order_schemas.get(order_id)
         check_sort_order(self._orders[order_id], index, None if order_schema is None else self._index(order_schema))
+        if base is not None and schema_id != base["current-schema-id"]:
+            for spec in document["partition-specs"]:
+                # The reference writes historical specs that its parser then cannot bind to the schema.
+                bind_spec_unchecked(spec, index)
 
     def _current_schema_id(self, what: str) -> int:
         schema_id: int = self._draft.document["current-schema-id"]

@@ -4,7 +4,7 @@ from domain.errors import IllegalArgument, ValidationFailed
 from domain.metadata.draft import Draft
 from domain.metadata.fields import LONG_MAX, Json
 from domain.metadata.logs import check_snapshot_log, correct_snapshot_log
-from domain.metadata.snapshots import MAIN_BRANCH, check_sequence_numbers, describe_ref
+from domain.metadata.snapshots import MAIN_BRANCH, check_sequence_numbers
 
 ROW_LINEAGE_MIN_FORMAT_VERSION = 3
 
@@ -68,7 +68,7 @@ class HistoryBuilder:
 
     def _set_current_snapshot(self, snapshot_id: int, snapshot_ms: int) -> None:
         is_added = snapshot_id in self._added_snapshots
-        self._draft.document["current-snapshot-id"] = None if snapshot_id == -1 else snapshot_id
+        self._draft.document["current-snapshot-id"] = snapshot_id
         # A rollback to an older snapshot happens now, whenever that snapshot was written.
         entry = {"timestamp-ms": snapshot_ms if is_added else self._draft.now_ms, "snapshot-id": snapshot_id}
         self._draft.own_list("snapshot-log").append(entry)
@@ -123,6 +123,7 @@ class HistoryBuilder:
         for key, files in self._files_by_snapshot.items():
             if key in self._draft.owned:
                 document[key] = [file for group in files.values() for file in group]
+        self._share_refs()
         current = document["current-snapshot-id"]
         intermediate = self._main_within_request - {current}
         if intermediate or self._snapshots_removed:
@@ -131,14 +132,19 @@ class HistoryBuilder:
                 document["snapshot-log"], self._snapshots(), current, intermediate, self._snapshots_removed
             )
 
+    def _share_refs(self) -> None:
+        """A ref that has moved and come back is the one it was: what has changed is found by identity."""
+        base, refs = self._draft.base, self._draft.document["refs"]
+        if base is not None and refs is not base["refs"]:
+            known = base["refs"]
+            self._draft.document["refs"] = {name: known[name] if known.get(name) == ref else ref for name, ref in refs.items()}
+
     def check(self) -> None:
         """Refuses snapshots, refs and a log that do not fit one another; looks at no more than may have come wrong."""
         document = self._draft.document
         if self._sequence_went_back:
             check_sequence_numbers(document)
-        current, main = document["current-snapshot-id"], document["refs"].get(MAIN_BRANCH)
-        if current is None and main is not None:
-            raise IllegalArgument(f"Current snapshot is not set, but main branch exists: {describe_ref(main)}")
+        current = document["current-snapshot-id"]
         check_snapshot_log(document["snapshot-log"], self._draft.now_ms, self._log_start)
         if self._snapshots_removed and current is not None and current not in self._snapshots():
             raise IllegalArgument("Invalid table metadata: Cannot find current version")

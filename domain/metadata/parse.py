@@ -31,7 +31,7 @@ from domain.metadata.partitioning import (
     parse_spec_fields,
 )
 from domain.metadata.schemas import SchemaIndex, parse_schema
-from domain.metadata.snapshots import MAIN_BRANCH, check_sequence_numbers, describe_ref, make_ref, parse_ref, parse_snapshot
+from domain.metadata.snapshots import MAIN_BRANCH, NO_SNAPSHOT_ID, check_sequence_numbers, describe_ref, make_ref, parse_ref, parse_snapshot
 from domain.metadata.sorting import UNSORTED, UNSORTED_ORDER_ID, bind_sort_order, parse_sort_order
 
 _LEGACY_KEYS = frozenset(("schema", "partition-spec"))
@@ -60,7 +60,7 @@ def parse_table_metadata(document: object) -> Json:
     if "properties" in document:
         parsed["properties"] = get_string_map(document, "properties")
     current = get_long_or_none(document, "current-snapshot-id")
-    parsed["current-snapshot-id"] = None if current == -1 else current
+    parsed["current-snapshot-id"] = None if current == NO_SNAPSHOT_ID else current
     parsed["next-row-id"] = get_long(document, "next-row-id") if version >= 3 else 0
     parsed["last-updated-ms"] = get_long(document, "last-updated-ms")
     _read_parts(document, parsed)

@@ -12,6 +12,8 @@ from domain.metadata.fields import (
 )
 
 MAIN_BRANCH = "main"
+NO_SNAPSHOT_ID = -1
+"""What versions 1 and 2 write for a table without a current snapshot; a snapshot of that id could not be told from none."""
 
 
 def sequence_number(snapshot: Json) -> int:
@@ -31,6 +33,8 @@ def parse_snapshot(node: object) -> Json:
     sequence = get_long_or_none(node, "sequence-number")
     snapshot: Json = {"sequence-number": sequence} if sequence is not None and sequence > 0 else {}
     snapshot["snapshot-id"] = get_long(node, "snapshot-id")
+    if snapshot["snapshot-id"] == NO_SNAPSHOT_ID:
+        raise IllegalArgument(f"Invalid snapshot-id: {NO_SNAPSHOT_ID} stands for no snapshot")
     parent = get_long_or_none(node, "parent-snapshot-id")
     if parent is not None:
         snapshot["parent-snapshot-id"] = parent

@@ -39,7 +39,7 @@ REFUSALS: dict[str, tuple[type[CatalogError], ...]] = {
 # Where Java fails instead of refusing, any refusal (all are 400 or 409) is right here.
 JAVA_FAILS = {
     "NullPointerException": "a default id that nothing has, a null default value, a column that is gone, updates before the first schema",
-    "NoSuchElementException": "the current snapshot was set and its log entry removed in one request",
+    "NoSuchElementException": "a current snapshot without an entry in the log, and snapshots removed",
     "DateTimeParseException": "a default value that is no date or time",
     "UnreadableResultException": "what was removed is used again in one request: Java's parser refuses what its builder made",
 }
@@ -161,6 +161,7 @@ def is_stricter(answer: Json, ours: Json | CatalogError) -> bool:
         return False
     first_looked_at = (
         "Cannot read unsupported version",  # before all else
+        "Invalid snapshot-id: -1",  # taken by Java for no snapshot at some places and for this one at others
         "Cannot set main to a tag",  # so does the reference after 1.11.0
         "Cannot parse sort orders from non-array",  # objects and numbers, which Java takes for empty lists
         "Cannot parse snapshot-log from non-array",
@@ -194,7 +195,8 @@ def assert_commit_agrees(oracle: JavaOracle, base: Json | None, asked: list[Json
         assert answer["ok"]["changed"] is (ours is not base)
         if ours is base:
             return base
-        if isinstance(ours, dict):
+        # What is removed and added again in one request is another part, equal or not.
+        if isinstance(ours, dict) and not any(update["action"].startswith("remove-") for update in updates):
             assert_shared(base, ours)
     assert_agreement(answer, ours, answer["ok"]["metadata"] if "ok" in answer else None)
     return ours if isinstance(ours, dict) else None

@@ -101,6 +101,13 @@ def test_a_day_of_a_timestamp_is_no_day_of_a_date() -> None:
     assert "Invalid source type date for transform: day" == refusal.message
 
 
+def test_historical_specs_must_stay_readable() -> None:
+    """Given an old spec bucket(id), when id becomes a boolean, then Java would write what its parser refuses; here it is refused."""
+    table = after(new_table(), add_spec({"name": "b", "transform": "bucket[4]", "source-id": 1}))
+    fields = [{**field, "type": "boolean"} if field["id"] == 1 else field for field in table["schemas"][0]["fields"]]
+    assert "Cannot bucket by type: boolean" == refused(table, add_schema({**SCHEMA, "fields": fields}), set_schema()).message
+
+
 def test_schemas_are_removed_but_never_the_current_one() -> None:
     """Absent ids are ignored; what stays is shared."""
     table = new_table()

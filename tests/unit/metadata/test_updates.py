@@ -135,6 +135,12 @@ def test_main_moves_the_current_snapshot_and_its_log() -> None:
     assert empty["snapshot-log"] is table["snapshot-log"]
 
 
+def test_a_ref_that_comes_back_is_the_one_it_was() -> None:
+    """What a commit has changed is found by identity, so that a detour leaves no trace."""
+    table = table_with_snapshots(2)
+    assert after(table, ref(1), ref(2))["refs"]["main"] is table["refs"]["main"]
+
+
 def test_intermediate_snapshots_are_not_logged() -> None:
     """Given two snapshots in one request, each made main in turn, then only the last was ever current."""
     at_ms = NOW_MS + 2_000
@@ -189,6 +195,7 @@ def test_statistics_are_replaced_per_snapshot() -> None:
         ("Max snapshot age must be greater than 0 ms", ref(1, "b", **{"max-snapshot-age-ms": 0})),
         ("Max reference age must be greater than 0", ref(1, "b", **{"max-ref-age-ms": -1})),
         ("Snapshot already exists for id: 1", snapshot(1)),
+        ("Invalid snapshot-id: -1 stands for no snapshot", snapshot(-1)),
         ("path must not be null or empty", {"action": "set-location", "location": ""}),
     ],
 )

@@ -103,7 +103,8 @@ def serve(open_directory: Path) -> Iterator[Serve]:
             served.process.stdout.close()
     for data in {served.data for served in started}:
         # A server that was killed leaves Postgres running; who uses it next stops it.
-        icecore("migrate", "--data", str(data))
+        if postgres_runs(data):
+            icecore("migrate", "--data", str(data))
 
 
 def address(data: Path) -> str | None:
@@ -351,7 +352,6 @@ def test_operators_commands_work_while_it_serves_and_when_it_does_not(serve: Ser
     data = ["--data", str(served.data)]
     for _ in range(2):
         assert 0 == icecore("verify", *data).returncode
-        assert 0 == icecore("rebuild", *data).returncode
         assert ["demo"] == [each["name"] for each in json.loads(icecore("warehouse", "list", "--json", *data).stdout)]
         assert 2 == len(icecore("log", *data).stdout.splitlines())
         if served.process.poll() is None:

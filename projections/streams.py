@@ -31,7 +31,7 @@ class StreamFold:
     def apply(self, rows: Rows, number: int, version: int, event_id: UUID, topic: str, data: bytes) -> State:
         """The state after the event; its rows are added to `rows` under `number`."""
         event = decode(topic, data)
-        before, after = self.state, self._evolve(version, event_id, topic, event)
+        before, after = self.state, self.evolve(version, event_id, topic, event)
         match after:
             case TableState():
                 tables.project(rows, number, cast(TableState | None, before), event, after)
@@ -41,10 +41,14 @@ class StreamFold:
                 namespaces.project(rows, number, event, after)
             case WarehouseState():
                 warehouses.project(rows, number, event, after)
-        self.state = after
         return after
 
-    def _evolve(self, version: int, event_id: UUID, topic: str, event: Event) -> State:
+    def evolve(self, version: int, event_id: UUID, topic: str, event: Event) -> State:
+        """The state after the event, where no rows are wanted."""
+        self.state = self._evolved(version, event_id, topic, event)
+        return self.state
+
+    def _evolved(self, version: int, event_id: UUID, topic: str, event: Event) -> State:
         match topic.partition(".")[0]:
             case "table":
                 return table.evolve(cast(TableState | None, self.state), self.stream_id, version, event_id, self.warehouse_id, event)

@@ -21,18 +21,21 @@ setup:
 run: setup
 	@exec .venv/bin/icecore serve
 
+# Java and Maven first: the domain's oracle is Iceberg's own Java code.
 check: setup
 	$(PYTHON) -m ruff check .
 	$(PYTHON) -m mypy
-	$(PYTHON) -m pytest -q $(QUICK_TESTS)
+	@$(PYTHON) -m tests.servers.maven > /dev/null
+	JAVA_HOME="$$($(PYTHON) -m tests.servers.java)" $(PYTHON) -m pytest -q $(QUICK_TESTS)
 
-# The tools for the later parts are fetched while the quick parts run; who needs one waits for it, and says so if it cannot be had.
+# What the later parts need is fetched while the quick parts run; a part whose tools cannot be had fails and says why.
 test: setup
 	@mkdir -p .cache
+	@$(PYTHON) -m tests.servers.maven > /dev/null
 	@$(PYTHON) -m tests.servers.prepare > .cache/prepare.log 2>&1 &
 	$(PYTHON) -m ruff check .
 	$(PYTHON) -m mypy
-	$(PYTHON) -m pytest $(QUICK_TESTS) $(OTHER_TESTS)
+	JAVA_HOME="$$($(PYTHON) -m tests.servers.java)" $(PYTHON) -m pytest $(QUICK_TESTS) $(OTHER_TESTS)
 
 test-long:
 	@ICECORE_LONG=1 $(MAKE) test

@@ -4,6 +4,7 @@ import hashlib
 import os
 import shutil
 import subprocess
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -54,6 +55,12 @@ def run(*arguments: str, pom: Path | None = None, build: Path | None = None) -> 
     if done.returncode != 0:
         raise ToolMissingError(f"{' '.join(command)} ended with {done.returncode}:\n{done.stdout[-4000:]}\n{done.stderr[-4000:]}")
     return done.stdout
+
+
+def fetch(pom: Path) -> None:
+    """Fetch what a pom's test run needs, plugins included, without running a test."""
+    with tempfile.TemporaryDirectory() as build:
+        run("-q", "test", "-DskipTests", pom=pom, build=Path(build))
 
 
 def jar(wanted: Jar) -> Path:

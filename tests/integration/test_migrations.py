@@ -21,11 +21,6 @@ def tables(dsn: str) -> list[str]:
     return [name for (name,) in found]
 
 
-def test_migrations_are_numbered_from_one_without_a_gap() -> None:
-    """A gap would be filled later, after databases exist that never had it."""
-    assert list(range(1, len(load_migrations()) + 1)) == [migration.number for migration in load_migrations()]
-
-
 async def test_an_empty_database_gets_every_migration_in_order(empty_database: str) -> None:
     """What is answered is what was applied, and it is what pending said."""
     expected = [str(migration) for migration in load_migrations()]

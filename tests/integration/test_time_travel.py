@@ -1,0 +1,236 @@
+"""Time travel: whatever was listed after each command is listed again as of its position, from the rows that serve the present."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import orjson
+import psycopg
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from commands.create_namespace import CreateNamespace, create_namespace
+from domain.errors import NoSuchNamespace, NoSuchWarehouse, UnsupportedOperation
+from domain.identifiers import NamespaceIdentifier, TabularIdentifier
+from icecore.compose import Catalog
+from projections.rebuild import rebuild
+from queries.answers import PageRequest
+from queries.list_namespaces import list_namespaces
+from queries.list_tabulars import list_tables, list_views
+from queries.load_namespace import load_namespace
+from queries.load_table import load_table
+from queries.load_view import load_view
+from queries.resolve_warehouse import resolve_warehouse
+from queries.warehouse import Warehouse
+from tests.fixtures.catalog import PROJECT_ID, context, opened_catalog
+from tests.fixtures.command_runs import EVERY_KIND, NAMES, CommandRun, Step, steps
+
+ALL = PageRequest()
+
+
+async def listing(catalog: Catalog, warehouse: Warehouse) -> dict[str, Any]:
+    """Everything a client can read: namespaces with properties, tables with their documents (all snapshots, and referenced ones), views."""
+    reads = catalog.reads
+    found: dict[str, Any] = {}
+
+    async def below(parent: NamespaceIdentifier | None) -> None:
+        for levels in (await list_namespaces(reads, warehouse, parent, ALL)).items:
+            namespace = NamespaceIdentifier(levels)
+            found[str(namespace)] = dict((await load_namespace(reads, warehouse, namespace)).properties)
+            for name in (await list_tables(reads, warehouse, namespace, ALL)).items:
+                table = TabularIdentifier(namespace, name)
+                for snapshots in ("all", "refs"):
+                    answer = await load_table(reads, warehouse, table, snapshots)
+                    found[f"table {table} {snapshots}"] = (answer.etag, answer.body)
+            for name in (await list_views(reads, warehouse, namespace, ALL)).items:
+                view = TabularIdentifier(namespace, name)
+                found[f"view {view}"] = await load_view(reads, warehouse, view)
+            await below(namespace)
+
+    await below(None)
+    return found
+
+
+async def as_of(catalog: Catalog, point: int | str) -> dict[str, Any]:
+    return await listing(catalog, await resolve_warehouse(catalog.reads, PROJECT_ID, f"demo@{point}"))
+
+
+def head(dsn: str) -> int:
+    with psycopg.connect(dsn) as connection:
+        row = connection.execute("select max(notification_id) from icecore.events").fetchone()
+    assert row is not None
+    position: int = row[0]
+    return position
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """What was listed when the log had a position, for every position it stood at between commands."""
+
+    listed: dict[int, dict[str, Any]]
+    head: int
+
+    def at(self, position: int) -> dict[str, Any]:
+        """What a read as of `position` must give: a command is never half there."""
+        return self.listed[max(ended for ended in self.listed if ended <= position)]
+
+
+async def recorded(catalog: Catalog, drawn: list[Step]) -> Recording:
+    run = await CommandRun.on(catalog)
+    listed = {head(catalog.dsn): await listing(catalog, run.warehouse)}
+    for step in drawn:
+        await run.step(step)
+        listed[head(catalog.dsn)] = await listing(catalog, run.warehouse)
+    return Recording(listed, head(catalog.dsn))
+
+
+async def test_every_position_reads_as_it_was(catalog: Catalog) -> None:
+    """Over a run with every kind of event; and again from a rebuilt generation."""
+    recording = await recorded(catalog, list(EVERY_KIND))
+    assert recording.head + 1 > len(recording.listed), "some commands have several events"
+    for position in range(1, recording.head + 1):
+        assert recording.at(position) == await as_of(catalog, position), position
+    await rebuild(catalog.dsn)
+    for position in range(1, recording.head + 1):
+        assert recording.at(position) == await as_of(catalog, position), position
+
+
+def test_whatever_was_commanded_every_position_reads_as_it_was(new_database: Callable[[], str], tmp_path: Path) -> None:
+    """Random runs."""
+    count = 0
+
+    async def run(drawn: list[Step]) -> None:
+        nonlocal count
+        count += 1
+        async with opened_catalog(new_database(), tmp_path / f"warehouse{count}") as catalog:
+            recording = await recorded(catalog, drawn)
+            for position in range(1, recording.head + 1):
+                assert recording.at(position) == await as_of(catalog, position), position
+
+    @settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck))
+    @given(steps(max_size=18, min_size=6))
+    def same(drawn: list[Step]) -> None:
+        asyncio.run(run(drawn))
+
+    same()
+
+
+async def test_a_position_inside_a_command_is_rounded_down(catalog: Catalog) -> None:
+    """A transaction over two tables is two events: as of the first one neither has happened."""
+    run = await CommandRun.on(catalog)
+    for step in (Step("create_namespace"), Step("create_table", name=0), Step("create_table", name=2)):
+        await run.step(step)
+    before, position = await listing(catalog, run.warehouse), head(catalog.dsn)
+    await run.step(Step("transaction", 0, 0, 2))
+    after = await listing(catalog, run.warehouse)
+    assert position + 2 == head(catalog.dsn)
+    assert before == await as_of(catalog, position + 1)
+    assert after == await as_of(catalog, position + 2)
+    assert before["table a.t all"] != after["table a.t all"]
+    assert before["table a.u all"] != after["table a.u all"]
+
+
+async def test_a_time_means_the_position_the_log_had_reached(catalog: Catalog) -> None:
+    """Every event's own time, and the microsecond before it; the future is the present."""
+    recording = await recorded(catalog, list(EVERY_KIND[:14]))
+    with psycopg.connect(catalog.dsn) as connection:
+        times = connection.execute(
+            "select recorded_at, max(notification_id) from icecore.events group by 1 having max(notification_id) > 1 order by 1"
+        ).fetchall()
+    for recorded_at, position in times:
+        at: datetime = recorded_at.astimezone(UTC)
+        assert recording.at(position) == await as_of(catalog, at.isoformat())
+        assert recording.at(position - 1) == await as_of(catalog, (at - timedelta(microseconds=1)).isoformat())
+    assert recording.at(recording.head) == await as_of(catalog, (datetime.now(UTC) + timedelta(days=1)).isoformat())
+
+
+@pytest.mark.parametrize("point", ["0", "1999-12-31T23:59:59Z"])
+async def test_before_its_beginning_there_is_no_warehouse(catalog: Catalog, point: str) -> None:
+    """It was created later than the point; at its own position it is there and empty."""
+    run = await CommandRun.on(catalog)
+    await run.step(Step("create_namespace"))
+    with pytest.raises(NoSuchWarehouse):
+        await as_of(catalog, point)
+    assert {} == await as_of(catalog, 1)
+
+
+async def test_what_was_dropped_is_there_as_of_then_and_gone_now(catalog: Catalog) -> None:
+    """Its files may be gone too: the past is read from the rows."""
+    run = await CommandRun.on(catalog)
+    for step in (Step("create_namespace"), Step("create_table", name=0), Step("commit", name=0, other=1)):
+        await run.step(step)
+    position, there = head(catalog.dsn), await listing(catalog, run.warehouse)
+    for step in (Step("purge_table", name=0), Step("run_purge"), Step("drop_namespace")):
+        await run.step(step)
+    assert {} == await listing(catalog, run.warehouse)
+    assert there == await as_of(catalog, position)
+    past = await resolve_warehouse(catalog.reads, PROJECT_ID, f"demo@{position}")
+    assert f"{past.id}@{position}" == past.prefix
+    with pytest.raises(NoSuchNamespace):
+        await list_tables(catalog.reads, run.warehouse, NamespaceIdentifier(("a",)), ALL)
+
+
+async def test_pages_of_the_past_are_pages_of_that_past(catalog: Catalog) -> None:
+    """Names that came later or were dropped since do not shift them."""
+    run = await CommandRun.on(catalog)
+    await run.step(Step("create_namespace"))
+    for name in range(len(NAMES)):
+        await run.step(Step("create_table", name=name))
+    position = head(catalog.dsn)
+    await run.step(Step("drop_table", name=0))
+    past = await resolve_warehouse(catalog.reads, PROJECT_ID, f"demo@{position}")
+    namespace, names, after = NamespaceIdentifier(("a",)), list[str](), None
+    while True:
+        page = await list_tables(catalog.reads, past, namespace, PageRequest(after, 1))
+        names += page.items
+        after = page.next_key
+        if after is None:
+            break
+    assert ["t", "u", "été"] == names
+    assert ["u", "été"] == (await list_tables(catalog.reads, run.warehouse, namespace, ALL)).items
+
+
+@pytest.mark.parametrize("kind", sorted({step.kind for step in EVERY_KIND} - {"run_purge", "register", "register_over", "register_view"}))
+async def test_a_past_cannot_be_changed(catalog: Catalog, kind: str) -> None:
+    """Every command on `demo@<position>` is refused, before it looks at anything else, and leaves no trace."""
+    run = await CommandRun.on(catalog)
+    for step in (
+        Step("create_namespace", 0),
+        Step("create_namespace", 1),
+        Step("create_table", 0, 0),
+        Step("create_table", 0, 2),
+        Step("create_view", 0, 3),
+    ):
+        await run.step(step)
+    position = head(catalog.dsn)
+    past = await CommandRun.on(catalog, f"demo@{position}")
+    name = 3 if kind.endswith("_view") and kind != "create_view" else 0
+    refused = await past.step(Step(kind, 1 if kind in ("drop_namespace",) else 0, name, 2))
+    assert isinstance(refused, UnsupportedOperation), refused
+    assert position == head(catalog.dsn)
+
+
+async def test_a_past_cannot_be_changed_by_a_new_name_either(catalog: Catalog) -> None:
+    """The refusal says what the client did."""
+    run = await CommandRun.on(catalog, f"demo@{head(catalog.dsn)}")
+    with pytest.raises(UnsupportedOperation, match="a past cannot be changed"):
+        await create_namespace(catalog.write, context("createNamespace"), run.warehouse, CreateNamespace(NamespaceIdentifier(("z",)), {}))
+
+
+async def test_a_document_of_the_past_names_the_file_of_the_past(catalog: Catalog) -> None:
+    """Metadata location and metadata belong to one version."""
+    run = await CommandRun.on(catalog)
+    for step in (Step("create_namespace"), Step("create_table", other=1), Step("commit", other=1)):
+        await run.step(step)
+    table = TabularIdentifier(NamespaceIdentifier(("a",)), "t")
+    position, then = head(catalog.dsn), await run.metadata(table)
+    await run.step(Step("commit", other=2))
+    now = await run.metadata(table)
+    past = await resolve_warehouse(catalog.reads, PROJECT_ID, f"demo@{position}")
+    body = (await load_table(catalog.reads, past, table)).body
+    assert body is not None
+    assert then == orjson.loads(body)
+    assert then["metadata-location"] == now["metadata"]["metadata-log"][-1]["metadata-file"]

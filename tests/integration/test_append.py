@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID, uuid4
 
+import orjson
 import psycopg
 import pytest
 from hypothesis import given, settings
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 from psycopg import AsyncConnection
 from uuid_utils.compat import uuid7
 
-from commands.committer import BATCH_COMMANDS_MAX, Committer, _send
+from commands.committer import BATCH_COMMANDS_MAX, Committer, CommitterFigures, _send
 from commands.context import CommandContext
 from commands.submission import AppendResult, IdempotencyRecord, Submission
 from domain.events import (
@@ -615,4 +616,4 @@ _TYPES += ("text", "bytea")
 
 async def append(connection: AsyncConnection[Any], submissions: list[Submission]) -> None:
     """Calls the function in the connection's own transaction, which the committer never does."""
-    await _send(connection, submissions)
+    await _send(connection, submissions, CommitterFigures())

@@ -3,10 +3,9 @@
 import asyncio
 import signal
 from collections import Counter
-from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from datetime import UTC
-from typing import Any, cast
+from typing import Any
 from uuid import UUID
 
 import orjson
@@ -53,8 +52,7 @@ async def _print(settings: Settings, first: int, follow: bool, limit: int | None
             last = first + limit - 1 if last is None else min(last, first + limit - 1)
         if last is not None and last < first:
             return
-        following = cast(AsyncGenerator[RecordedEvent, None], follow_events(settings.dsn, first - 1, stop=stop))
-        async with aclosing(following) as events:
+        async with aclosing(follow_events(settings.dsn, first - 1, stop=stop)) as events:
             async for event in events:
                 if as_json:
                     console.out(await event_json(connection, event), highlight=False)

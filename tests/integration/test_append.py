@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from psycopg import AsyncConnection
 from uuid_utils.compat import uuid7
 
-from commands.committer import BATCH_COMMANDS_MAX, Committer, CommitterFigures, _send
+from commands.committer import BATCH_COMMANDS_MAX, Committer
 from commands.context import CommandContext
 from commands.submission import AppendResult, IdempotencyRecord, Submission
 from domain.events import (
@@ -616,4 +616,6 @@ _TYPES += ("text", "bytea")
 
 async def append(connection: AsyncConnection[Any], submissions: list[Submission]) -> None:
     """Calls the function in the connection's own transaction, which the committer never does."""
-    await _send(connection, submissions, CommitterFigures())
+    blobs: list[bytes] = []
+    batch = orjson.dumps([submission.to_json(blobs) for submission in submissions]).decode()
+    await connection.execute("select * from icecore.append(%s::text::jsonb, %s::bytea[])", (batch, blobs))

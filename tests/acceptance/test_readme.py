@@ -1,0 +1,52 @@
+"""The README's commands and examples do what it says, run as they stand there."""
+
+import functools
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.fixtures.readme import CATALOG_URI, pieces, properties, statements
+from tests.servers.icecore import START_SECONDS_MAX, Icecore, clean_environment
+from tests.servers.places import ROOT
+from tests.servers.processes import answers, free_port, running
+from tests.servers.spark import spark_4_1, spark_shell
+
+SECONDS_MAX = 120
+
+
+def test_make_run_serves_the_catalog(scratch: Path) -> None:
+    """`make run` answers on the catalog's address; only port and folder are told otherwise, by the environment."""
+    port = free_port()
+    variables = clean_environment() | {"ICECORE_PORT": str(port), "ICECORE_DATA_DIR": str(scratch / "made")}
+    log = scratch / "make.log"
+    config = f"http://127.0.0.1:{port}/catalog/v1/config?warehouse=demo"
+    ready = functools.partial(answers, config)
+    with running(["make", "run"], log=log, ready=ready, seconds_max=START_SECONDS_MAX, environment=variables, directory=ROOT):
+        assert f"http://127.0.0.1:{port}/catalog" in log.read_text()
+
+
+def test_pyiceberg_example(server: Icecore) -> None:
+    """The example for PyIceberg prints the row that its filter leaves."""
+    program = pieces()["pyiceberg"].replace(CATALOG_URI, server.catalog_uri)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=SECONDS_MAX, env=dict(os.environ), check=False
+    )
+    assert "" == done.stderr
+    assert "[{'name': 'Grace', 'born': 1906, 'field': None}]\n" == done.stdout
+
+
+@pytest.mark.timeout(900)
+def test_spark_example(server: Icecore, scratch: Path) -> None:
+    """The statements for Spark run under the settings that stand there; the jar is the same one, fetched before."""
+    spark = spark_4_1()
+    settings = properties(pieces()["spark settings"])
+    package = settings.pop("spark.jars.packages").split(":")
+    assert [f"{package[1]}-{package[2]}.jar"] == [jar.name for jar in spark.jars]
+    settings = {name: value.replace(CATALOG_URI, server.catalog_uri) for name, value in settings.items()}
+    with spark_shell(spark, settings, scratch / "spark") as shell:
+        answered = [(statement, shell.sql(statement)) for statement in statements(pieces()["spark"])]
+    selected = [rows for statement, rows in answered if statement.startswith("SELECT")]
+    assert [[[1, "tea", 3.5], [2, "bread", 4.5]], [["bread", 4.5]]] == selected

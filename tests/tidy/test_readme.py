@@ -1,0 +1,57 @@
+"""What the README says can be done: its targets exist, its links lead somewhere, its pieces for other engines have the right keys."""
+
+import re
+
+import pytest
+
+from tests.fixtures.readme import CATALOG_URI, README, pieces, properties, statements
+from tests.servers.places import ROOT
+
+LINES_MAX = 10
+
+
+@pytest.mark.parametrize("target", sorted(set(re.findall(r"\bmake ([a-z-]+)\b", README))))
+def test_target_exists(target: str) -> None:
+    """Each `make …` of the README is a target."""
+    assert re.search(rf"^{target}:", (ROOT / "Makefile").read_text(), re.MULTILINE)
+
+
+@pytest.mark.parametrize("link", sorted(set(re.findall(r"\]\((?!https?:)([^)]+)\)", README))))
+def test_link_leads_to_a_file(link: str) -> None:
+    """Each link inside the repository has its file."""
+    assert (ROOT / link).is_file()
+
+
+@pytest.mark.parametrize("name", ["pyiceberg", "spark"])
+def test_example_is_short(name: str) -> None:
+    """Ten lines are enough to see it work; imports and what prints aside, nobody reads more."""
+    lines = [line for line in pieces()[name].splitlines() if line and not line.startswith(("import ", "from "))]
+    assert len(lines) <= LINES_MAX
+
+
+@pytest.mark.parametrize("name", sorted(pieces()))
+def test_piece_names_this_catalog(name: str) -> None:
+    """A piece that names an address names the one that `make run` serves."""
+    assert {CATALOG_URI} >= set(re.findall(r"http://[^\s'\"]+", pieces()[name]))
+
+
+def test_trino_piece_has_the_connector_s_keys() -> None:
+    """The keys of Trino's Iceberg connector for a REST catalog."""
+    keys = properties(pieces()["trino"])
+    assert ("iceberg", "rest") == (keys["connector.name"], keys["iceberg.catalog.type"])
+    known = {"connector.name", "iceberg.catalog.type", "fs.native-s3.enabled", "s3.endpoint", "s3.region"}
+    rest = {f"iceberg.rest-catalog.{key}" for key in ("uri", "warehouse", "view-endpoints-enabled")}
+    assert known | rest == set(keys)
+
+
+def test_duckdb_piece_attaches_a_warehouse() -> None:
+    """DuckDB's Iceberg extension takes the warehouse as the name and the address as ENDPOINT."""
+    attach = next(statement for statement in statements(pieces()["duckdb"]) if statement.startswith("ATTACH"))
+    assert re.fullmatch(r"ATTACH 'demo' AS \w+ \(TYPE iceberg, ENDPOINT '[^']+', AUTHORIZATION_TYPE 'none'\)", attach)
+
+
+def test_flink_piece_has_the_catalog_s_options() -> None:
+    """The options of Iceberg's Flink catalog for REST."""
+    create = statements(pieces()["flink"])[0]
+    options = dict(re.findall(r"'([^']+)' = '([^']+)'", create))
+    assert {"type": "iceberg", "catalog-type": "rest", "uri": CATALOG_URI, "warehouse": "demo"} == options

@@ -2,9 +2,9 @@
 
 import asyncio
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
@@ -41,6 +41,20 @@ class _Waiting:
     in_doubt: bool = False
 
 
+@dataclass(slots=True)
+class CommitterFigures:
+    """Counts for the metrics.
+
+    batch_sizes -- batches by how many commands they held.
+    append_seconds -- in calls of `icecore.append`, as the process sees them; locked_seconds -- of these, under the append lock.
+    """
+
+    batch_sizes: Counter[int] = field(default_factory=Counter)
+    append_seconds: float = 0.0
+    locked_seconds: float = 0.0
+    in_doubt: int = 0
+
+
 class Committer:
     """`connections` batches may be on their way at once: while one holds the append lock, the next is made ready.
 
@@ -53,6 +67,7 @@ class Committer:
         self._connections = connections
         self._waiting: deque[_Waiting] = deque()
         self._queued = 0
+        self.figures = CommitterFigures()
         self._wake = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
         self._watch = SilenceWatch(dsn)
@@ -67,6 +82,11 @@ class Committer:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         while self._waiting:
             _refuse([self._waiting.popleft()], ServiceUnavailable("The catalog is shutting down", retry_after_seconds=1))
+
+    @property
+    def queued(self) -> int:
+        """Commands that wait for a batch."""
+        return self._queued
 
     async def submit(self, submission: Submission) -> AppendResult:
         (result,) = await self.submit_chain([submission])
@@ -122,6 +142,7 @@ class Committer:
                 except (psycopg.OperationalError, TimeoutError) as error:
                     if connection is None or connection.closed or connection.broken:
                         _log.warning("append_in_doubt", sent=sent, error=str(error), chains=len(batch))
+                        self.figures.in_doubt += sent
                         connection = None
                         for waiting in batch:
                             waiting.in_doubt |= sent
@@ -202,35 +223,39 @@ class Committer:
         try:
             if fault_points.SWITCHED_ON:
                 await fault_points.reach("commit.before_append")
-            results = iter(await _send(connection, [submission for waiting in batch for submission in waiting.submissions]))
+            submissions = [submission for waiting in batch for submission in waiting.submissions]
+            began = time.perf_counter()
+            results = iter(await _send(connection, submissions, self.figures))
+            self.figures.append_seconds += time.perf_counter() - began
+            self.figures.batch_sizes[len(submissions)] += 1
             if fault_points.SWITCHED_ON:
                 await fault_points.reach("commit.after_append")
             for waiting in batch:
                 answers = [next(results) for _ in waiting.submissions]
                 if waiting.in_doubt:
-                    answers = [await _barred(connection, *pair) for pair in zip(waiting.submissions, answers, strict=True)]
+                    answers = [await self._barred(connection, *pair) for pair in zip(waiting.submissions, answers, strict=True)]
                 if not waiting.answer.done():
                     waiting.answer.set_result(answers)
         finally:
             self._watch.end(connection)
 
+    async def _barred(self, connection: Connection, submission: Submission, result: AppendResult) -> AppendResult:
+        """The result of a command sent again, once no lost copy of it can change that any more."""
+        if result.outcome in _FINAL:
+            return result
+        # The copy that was lost may still be on its way: a row without events under its id bars it for good.
+        (barred,) = await _send(connection, [Submission(submission.context, submission.command_id)], self.figures)
+        return barred if barred.outcome == "appended" else result
 
-async def _barred(connection: Connection, submission: Submission, result: AppendResult) -> AppendResult:
-    """The result of a command sent again, once no lost copy of it can change that any more."""
-    if result.outcome in _FINAL:
-        return result
-    # The copy that was lost may still be on its way: a row without events under its id bars it for good.
-    (barred,) = await _send(connection, [Submission(submission.context, submission.command_id)])
-    return barred if barred.outcome == "appended" else result
 
-
-async def _send(connection: Connection, submissions: list[Submission]) -> list[AppendResult]:
+async def _send(connection: Connection, submissions: list[Submission], figures: CommitterFigures) -> list[AppendResult]:
     blobs: list[bytes] = []
     commands = orjson.dumps([submission.to_json(blobs) for submission in submissions]).decode()
     cursor = await connection.execute(_SQL["append"], {"batch": commands, "blobs": blobs}, binary=True)
     rows = await cursor.fetchall()
     assert len(rows) == len(submissions), "append answers every command"
-    return [_result(row) for row in rows]
+    figures.locked_seconds += rows[-1][-1] / 1_000_000
+    return [_result(row[:-1]) for row in rows]
 
 
 def _result(row: tuple[Any, ...]) -> AppendResult:

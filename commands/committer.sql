@@ -1,5 +1,5 @@
 -- name: append --
-select command, outcome, position, detail, status, object_id, version, body
+select command, outcome, position, detail, status, object_id, version, body, locked_microseconds
 from icecore.append(%(batch)s::text::jsonb, %(blobs)s::bytea[])
 
 -- name: find_key --

@@ -6,7 +6,7 @@ refusal is given only where the guess was proved after the request came, by an a
 
 import asyncio
 import time
-from collections import OrderedDict, deque
+from collections import Counter, OrderedDict, deque
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar, cast
@@ -97,6 +97,7 @@ class LaneFigures:
 
     chains: int = 0
     chained: int = 0
+    chain_lengths: Counter[int] = field(default_factory=Counter)
     lost: int = 0
     refused: int = 0
 
@@ -151,6 +152,11 @@ class Lanes:
             for lane in lanes:
                 lane.forget()
             barrier.done.set()
+
+    @property
+    def queued(self) -> int:
+        """Commands that wait in some lane."""
+        return sum(len(lane.queue) for lane in self._lanes.values())
 
     def _lane(self, stream: Stream[S]) -> "Lane[S]":
         lane = self._lanes.get(stream.id)
@@ -344,6 +350,7 @@ class Lane(Generic[S]):
     ) -> "tuple[int, list[_Job[S]]]":
         self._figures.chains += 1
         self._figures.chained += len(chain)
+        self._figures.chain_lengths[len(chain)] += 1
         broken_at, lost = len(chain), []
         for index, ((job, decision), result) in enumerate(zip(chain, results, strict=True)):
             if result.outcome not in _EFFECTIVE:

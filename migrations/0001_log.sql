@@ -164,10 +164,12 @@ end $$;
 --   key_reused the Idempotency-Key was used before by another request
 --   head | parent | not_empty | claim | location | generation   what stands in the way: decide again
 --   error      anything else Postgres said, with its code
+-- locked_microseconds: the time under the lock until this command was done; 0 where there was nothing to do.
 -- batch: JSON array of commands (commands/committer.py writes it); blobs: the bytes they refer to by index, from 1.
 -- Read committed, autocommit, lock first: everything below sees what the holder before committed.
 create function icecore.append(batch jsonb, blobs bytea[])
-returns table (command integer, outcome text, "position" bigint, detail text, status smallint, object_id uuid, version bigint, body bytea)
+returns table (command integer, outcome text, "position" bigint, detail text, status smallint, object_id uuid, version bigint, body bytea,
+               locked_microseconds bigint)
 language plpgsql volatile as $$
 #variable_conflict use_column
 declare
@@ -175,9 +177,10 @@ declare
   v_row icecore.events;
   v_position bigint; v_hash bytea; v_at timestamptz; v_generation integer;
   s_position bigint; s_hash bytea; s_at timestamptz;
-  v_started bigint; v_found record; v_command uuid; v_first bigint; v_recorded timestamptz;
+  v_started bigint; v_locked timestamptz; v_found record; v_command uuid; v_first bigint; v_recorded timestamptz;
 begin
   perform pg_advisory_xact_lock(4936203174);
+  v_locked := clock_timestamp();
   select x.notification_id, x.hash, x.recorded_at into v_position, v_hash, v_at
     from icecore.events x order by x.notification_id desc limit 1;
   v_position := coalesce(v_position, 0);
@@ -187,7 +190,7 @@ begin
   command := 0;
   for c in select * from jsonb_array_elements(batch) loop
     command := command + 1;
-    outcome := 'appended'; detail := null; status := null; object_id := null; version := null; body := null;
+    locked_microseconds := 0; outcome := 'appended'; detail := null; status := null; object_id := null; version := null; body := null;
     v_command := (c->>'id')::uuid; i := c->'idempotency';
     -- plpgsql variables survive a subtransaction's rollback.
     s_position := v_position; s_hash := v_hash; s_at := v_at;
@@ -252,6 +255,7 @@ begin
         detail := outcome || ': ' || detail; outcome := 'error';
         v_position := s_position; v_hash := s_hash; v_at := s_at; position := v_position;
     end;
+    locked_microseconds := extract(epoch from clock_timestamp() - v_locked) * 1000000;
     return next;
   end loop;
   if v_position > v_started then

@@ -1,0 +1,207 @@
+"""Events: golden files hold every topic's stored form for ever; what was stored once is read by every later program."""
+
+import hashlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import orjson
+import pytest
+
+from domain import events
+from domain.events import (
+    Event,
+    NamespaceCreated,
+    NamespaceDropped,
+    NamespacePropertiesChanged,
+    TableCommitted,
+    TableCreated,
+    TableDropped,
+    TableOverwritten,
+    TablePurged,
+    TableRegistered,
+    TableRenamed,
+    TableUnregistered,
+    ViewCommitted,
+    ViewCreated,
+    ViewDropped,
+    ViewRegistered,
+    ViewRenamed,
+    WarehouseCreated,
+    decode,
+    topics,
+    upcaster,
+)
+
+GOLDEN = Path(__file__).parent / "golden_events"
+# sha256 of each file: an event in a log somewhere has this form, so a file here is never changed and never goes.
+FROZEN = GOLDEN / "FROZEN"
+
+ID = UUID("01890a5d-ac96-774b-bcce-b302099a8057")
+PARENT = UUID("01890a5d-ac96-774b-bcce-b302099a8058")
+KEY = "s3|s3://bucket/warehouse/0189/"
+TABLE_METADATA: dict[str, Any] = {
+    "format-version": 3,
+    "table-uuid": str(ID),
+    "location": "s3://bucket/warehouse/0189",
+    "last-sequence-number": 1,
+    "last-updated-ms": 1_700_000_000_001,
+    "last-column-id": 1,
+    "current-schema-id": 0,
+    "schemas": [{"type": "struct", "schema-id": 0, "fields": [{"id": 1, "name": "é", "required": False, "type": "long"}]}],
+    "default-spec-id": 0,
+    "partition-specs": [{"spec-id": 0, "fields": []}],
+    "last-partition-id": 999,
+    "default-sort-order-id": 0,
+    "sort-orders": [{"order-id": 0, "fields": []}],
+    "properties": {"k": "v"},
+    "current-snapshot-id": 9_007_199_254_740_993,
+    "refs": {"main": {"snapshot-id": 9_007_199_254_740_993, "type": "branch"}},
+    "snapshots": [{"snapshot-id": 9_007_199_254_740_993, "sequence-number": 1, "timestamp-ms": 1_700_000_000_001, "first-row-id": 0}],
+    "statistics": [],
+    "partition-statistics": [],
+    "snapshot-log": [{"snapshot-id": 9_007_199_254_740_993, "timestamp-ms": 1_700_000_000_001}],
+    "metadata-log": [],
+    "encryption-keys": [],
+    "next-row-id": 10,
+    "unknown-member": {"kept": [1, 2.5, None, True]},
+}
+VIEW_METADATA: dict[str, Any] = {
+    "view-uuid": str(ID),
+    "format-version": 1,
+    "location": "s3://bucket/warehouse/v",
+    "schemas": [{"type": "struct", "schema-id": 0, "fields": []}],
+    "current-version-id": 1,
+    "versions": [{"version-id": 1, "schema-id": 0, "representations": [{"type": "sql", "sql": "select 1", "dialect": "spark"}]}],
+    "version-log": [{"version-id": 1, "timestamp-ms": 1_700_000_000_000}],
+    "properties": {},
+}
+DELTA: dict[str, Any] = {
+    "head": {"set": {"last-updated-ms": 1_700_000_000_002}, "removed": ["unknown-member"]},
+    "properties": {"set": {"a": "b"}, "removed": ["k"]},
+    "parts": {
+        "refs": {"added": [[7, {"snapshot-id": 2, "type": "tag"}, "tag"]], "removed": [4]},
+        "snapshots": {"added": [[8, {"snapshot-id": 2}]], "removed": []},
+    },
+}
+
+# The newest version of every event, as its golden file holds it.
+EXAMPLES: list[Event] = [
+    WarehouseCreated("Demo", "demo", {"type": "local", "directory": "/srv/é"}, PARENT, True),
+    NamespaceCreated(PARENT, "Zürich", "zürich", {"owner": "me"}),
+    NamespacePropertiesChanged({"a": "1"}, ["b"]),
+    NamespaceDropped(),
+    TableCreated(PARENT, "T", "t", KEY, "s3://bucket/warehouse/0189/metadata/00000-a.metadata.json", TABLE_METADATA, True),
+    TableRegistered(PARENT, "T", "t", KEY, "s3://bucket/warehouse/0189/metadata/v1.json", TABLE_METADATA),
+    TableOverwritten(KEY, "s3://bucket/warehouse/0189/metadata/v2.json", TABLE_METADATA),
+    TableCommitted("s3://bucket/warehouse/0189/metadata/00001-b.metadata.json", None, DELTA, ["set-properties", "add-snapshot"]),
+    TableRenamed(PARENT, "U", "u"),
+    TableDropped(True),
+    TableUnregistered(),
+    TablePurged(3),
+    ViewCreated(PARENT, "V", "v", "s3|s3://bucket/warehouse/v/", "s3://bucket/warehouse/v/metadata/00000-a.metadata.json", VIEW_METADATA),
+    ViewRegistered(PARENT, "V", "v", "s3|s3://bucket/warehouse/v/", "s3://bucket/warehouse/v/metadata/v1.json", VIEW_METADATA),
+    ViewCommitted("s3://bucket/warehouse/v/metadata/00001-b.metadata.json", "s3|s3://bucket/w/", DELTA, ["set-properties"]),
+    ViewRenamed(PARENT, "W", "w"),
+    ViewDropped(),
+]
+
+
+def golden(topic: str) -> bytes:
+    return (GOLDEN / f"{topic}.json").read_bytes().removesuffix(b"\n")
+
+
+def test_every_topic_has_a_golden_file_and_no_file_is_without_its_topic() -> None:
+    """Those that are upcast too: they stand in old logs."""
+    assert {f"{topic}.json" for topic in topics()} == {path.name for path in GOLDEN.glob("*.json")}
+
+
+def test_every_topic_is_stable_and_versioned() -> None:
+    """`<noun>.<past participle>.v<n>`, never the path of a class."""
+    for topic in topics():
+        noun, _, version = topic.split(".")
+        assert noun in ("warehouse", "namespace", "table", "view")
+        assert version[0] == "v"
+        assert version[1:].isdigit()
+
+
+def test_no_golden_file_was_changed_or_removed() -> None:
+    """A stored form is never rewritten: a changed event gets a new version, a new file, and an upcaster from the one before."""
+    frozen = dict(line.split("  ")[::-1] for line in FROZEN.read_text().splitlines())
+    found = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in GOLDEN.glob("*.json")}
+    assert frozen == found
+
+
+def test_there_is_an_example_of_every_event() -> None:
+    """The newest version of each."""
+    assert set(events._EVENTS.values()) == {type(example) for example in EXAMPLES}
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.TOPIC)
+def test_what_was_stored_is_read_as_the_event_it_was(example: Event) -> None:
+    """Decoding a golden file."""
+    assert example == decode(example.TOPIC, golden(example.TOPIC))
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.TOPIC)
+def test_an_event_is_stored_in_the_bytes_it_always_was(example: Event) -> None:
+    """Encoding gives the golden file, byte for byte."""
+    assert golden(example.TOPIC) == example.encode()
+
+
+def test_an_unknown_topic_is_said_to_be_of_a_newer_program() -> None:
+    """Rather than skipped."""
+    with pytest.raises(LookupError, match=r"unknown event topic 'table\.melted\.v1': written by a newer version"):
+        decode("table.melted.v1", b"{}")
+
+
+def test_an_event_cannot_be_changed() -> None:
+    """A fact is a fact."""
+    with pytest.raises(AttributeError):
+        EXAMPLES[0].name = "other"  # type: ignore[attr-defined]
+
+
+@pytest.fixture
+def registry() -> Iterator[None]:
+    """Registrations of a test go when it ends."""
+    upcasters = dict(events._UPCASTERS)
+    yield
+    events._UPCASTERS.clear()
+    events._UPCASTERS.update(upcasters)
+
+
+@pytest.mark.usefixtures("registry")
+def test_an_old_version_is_brought_up_step_by_step() -> None:
+    """Before v1 a drop said nothing of purging, and before that it was called a removal."""
+
+    @upcaster("table.dropped.v0", "table.dropped.v1")
+    def _with_purge(state: dict[str, Any]) -> dict[str, Any]:
+        return {**state, "purge-requested": False}
+
+    @upcaster("table.removed.v0", "table.dropped.v0")
+    def _without_reason(state: dict[str, Any]) -> dict[str, Any]:
+        return {key: value for key, value in state.items() if key != "reason"}
+
+    assert TableDropped(False) == decode("table.dropped.v0", b"{}")
+    assert TableDropped(False) == decode("table.removed.v0", b'{"reason":"old"}')
+    assert TableDropped(True) == decode("table.dropped.v1", golden("table.dropped.v1"))
+    assert {"table.dropped.v0", "table.removed.v0"} < set(topics()), "each would need its golden file"
+
+
+@pytest.mark.usefixtures("registry")
+def test_a_topic_has_one_reading() -> None:
+    """An upcaster may not take the place of an event, nor of another upcaster."""
+    with pytest.raises(AssertionError):
+        upcaster("table.dropped.v1", "table.renamed.v1")(lambda state: state)
+    upcaster("table.dropped.v0", "table.dropped.v1")(lambda state: state)
+    with pytest.raises(AssertionError):
+        upcaster("table.dropped.v0", "table.dropped.v1")(lambda state: state)
+
+
+def test_large_integers_survive() -> None:
+    """Snapshot ids are 64 bits: no float stands in between."""
+    created = decode("table.created.v1", golden("table.created.v1"))
+    assert isinstance(created, TableCreated)
+    assert 9_007_199_254_740_993 == created.metadata["current-snapshot-id"]
+    assert orjson.loads(created.encode()) == orjson.loads(golden("table.created.v1"))

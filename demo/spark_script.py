@@ -13,7 +13,8 @@ STATEMENTS = (
     "ALTER TABLE icecore.town.visits CREATE TAG may",
     "DELETE FROM icecore.town.visits WHERE person = 'Grace'",
     "SELECT person, place FROM icecore.town.visits VERSION AS OF 'may' ORDER BY person",
-    "CREATE VIEW icecore.town.guests AS SELECT p.name, p.born, v.place FROM icecore.town.people p JOIN icecore.town.visits v ON p.name = v.person",
+    "CREATE VIEW icecore.town.guests AS SELECT p.name, p.born, v.place"
+    " FROM icecore.town.people p JOIN icecore.town.visits v ON p.name = v.person",
     "SELECT name, born, place FROM icecore.town.guests",
     "ALTER TABLE icecore.town.visits RENAME TO town.outings",
 )

@@ -1,4 +1,4 @@
-"""Writes every lock file anew from its `.in` file (and `dev.lock` from pyproject.toml): versions for all platforms, with hashes, without the registry's name."""
+"""Writes every lock file anew from its `.in` file, `dev.lock` from pyproject.toml: for all platforms, with hashes, naming no registry."""
 
 import subprocess
 from pathlib import Path

@@ -23,8 +23,8 @@ OUTPUT_SHOWN_MAX = 4_000
 TEXT_SHOWN_MAX = 400
 WAREHOUSE = "suite"
 
-# Against local files 567 need nothing but a catalog. One of them presupposes a server set to another namespace separator, one runs on S3 here;
-# test_catalog.py's 38 cases for a catalog that PyIceberg's settings name come on top.
+# Against local files 567 need nothing but a catalog. One of them presupposes a server set to another namespace separator,
+# one runs on S3 here; test_catalog.py's 38 cases for a catalog that PyIceberg's settings name come on top.
 PASSED_MIN = {"local": 567 - 2 + 38, "full": 1_060}
 
 # Where one test of the suite claims that a table's statistics lie. No file is read there.

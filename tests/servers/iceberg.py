@@ -29,7 +29,7 @@ def iceberg_server(
     directory.mkdir(parents=True, exist_ok=True)
     where = warehouse or (directory / "warehouse").as_uri()
     database = f"uri=jdbc:sqlite:file:{directory / 'catalog.db'}"
-    java = [
+    java: list[str | Path] = [
         java_home() / "bin" / "java",
         "-Xmx512m",
         "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",

@@ -73,7 +73,7 @@ def icecore(data: Path, *, port: int | None = None, workers: int | None = None) 
 
 @contextlib.contextmanager
 def open_directory() -> Iterator[Path]:
-    """A fresh folder that every account may pass through: the embedded Postgres does not run as root, and pytest's own folders are closed."""
+    """A fresh folder every account may pass through: the embedded Postgres does not run as root, and pytest's folders are closed."""
     directory = Path(tempfile.mkdtemp(prefix="icecore-test-"))
     directory.chmod(0o755)
     try:
@@ -92,7 +92,7 @@ def operate(*arguments: str) -> str:
 
 
 def verify_and_rebuild(data: Path) -> None:
-    """`icecore verify`, `icecore rebuild`, `icecore verify` on a data folder, served or not; raises CommandFailedError on any difference."""
+    """`icecore verify`, `icecore rebuild`, `icecore verify` on a data folder, served or not; CommandFailedError on any difference."""
     operate("verify", "--data", str(data))
     operate("rebuild", "--data", str(data))
     operate("verify", "--data", str(data))

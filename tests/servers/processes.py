@@ -56,9 +56,14 @@ def running(
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("ab") as output:
         process = subprocess.Popen(
-            [str(part) for part in command], stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, env=environment, cwd=directory,
+            [str(part) for part in command],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            env=environment,
+            cwd=directory,
             start_new_session=True,
-        )  # fmt: skip
+        )
     try:
         wait_until_ready(process, ready, seconds_max=seconds_max, log=log)
         yield process
@@ -77,7 +82,7 @@ def wait_until_ready(process: subprocess.Popen[bytes], ready: Callable[[], bool]
         time.sleep(POLL_SECONDS)
 
 
-def stop(process: subprocess.Popen[bytes], *, seconds_max: float = STOP_SECONDS_MAX) -> int:
+def stop(process: subprocess.Popen[bytes] | subprocess.Popen[str], *, seconds_max: float = STOP_SECONDS_MAX) -> int:
     """End a process started in a group of its own: asked first (SIGTERM), then with all it started (SIGKILL). Answers the exit status."""
     if process.poll() is None:
         process.terminate()
@@ -89,7 +94,7 @@ def stop(process: subprocess.Popen[bytes], *, seconds_max: float = STOP_SECONDS_
 
 
 def until_ended() -> None:
-    """Sleep until this process is interrupted or told to end, either of which raises KeyboardInterrupt: what runs is then closed in order."""
+    """Sleep until this process is interrupted or told to end, either of by KeyboardInterrupt: what runs is then closed in order."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with contextlib.suppress(KeyboardInterrupt):
         while True:

@@ -1,7 +1,7 @@
 """The Sparks the tests drive, each in an environment of its own: which Python, which Java, which jars.
 
-`spark-4.1`: the newest, with Iceberg's runtime 1.11.0 from Maven Central on a JDK. `spark-3.5`: from PyPI alone, Java runtime and Iceberg 1.10.2
-included, run with an environment that knows no other Java. `spark-4.0`: Spark Connect, for PyIceberg's own suite.
+`spark-4.1`: the newest, with Iceberg's runtime 1.11.0 from Maven Central on a JDK. `spark-3.5`: from PyPI alone, a Java runtime and
+Iceberg 1.10.2 included, run with an environment that knows no other Java. `spark-4.0`: Spark Connect, for PyIceberg's own suite.
 """
 
 import contextlib

@@ -34,6 +34,7 @@ def main() -> None:
     spark.sparkContext.setLogLevel("ERROR")
     print(json.dumps({"rows": [[spark.version]]}), file=answers, flush=True)
     for line in sys.stdin:
+        answer: dict[str, Any]
         try:
             answer = {"rows": [plain(tuple(row)) for row in spark.sql(json.loads(line)).collect()]}
         except Exception as refusal:  # PySpark knows no class for most exceptions of the JVM

@@ -1,0 +1,225 @@
+"""Documents as heads and parts: deltas by identity, folds, and bytes joined without parsing."""
+
+from typing import Any
+
+import orjson
+from hypothesis import given
+from hypothesis import strategies as st
+
+from domain.documents import (
+    TABLE_KINDS,
+    VIEW_KINDS,
+    Delta,
+    KindDelta,
+    Part,
+    assemble,
+    difference,
+    fold,
+    join,
+    joined_bodies,
+    part_from_body,
+    split,
+    table_head,
+    table_head_value,
+)
+
+Json = dict[str, Any]
+
+
+def document(version: int = 2, **members: Any) -> Json:
+    """Table metadata in the canonical inner form."""
+    return {
+        "format-version": version,
+        "table-uuid": "u",
+        "location": "file:///t",
+        "last-sequence-number": 0,
+        "last-updated-ms": 1,
+        "last-column-id": 1,
+        "current-schema-id": 0,
+        "schemas": [{"schema-id": 0, "fields": []}],
+        "default-spec-id": 0,
+        "partition-specs": [{"spec-id": 0, "fields": [{"name": "p"}]}],
+        "last-partition-id": 999,
+        "default-sort-order-id": 0,
+        "sort-orders": [{"order-id": 0, "fields": []}],
+        "properties": {"a": "1"},
+        "current-snapshot-id": None,
+        "refs": {},
+        "snapshots": [],
+        "statistics": [],
+        "partition-statistics": [],
+        "snapshot-log": [],
+        "metadata-log": [],
+        "encryption-keys": [],
+        "next-row-id": 0,
+    } | members
+
+
+def written(value: Json) -> Json:
+    parts = split(value, TABLE_KINDS)
+    joined: Json = orjson.loads(join(table_head(parts), joined_bodies(parts), TABLE_KINDS))
+    return joined
+
+
+def test_the_first_document_numbers_its_parts_in_order() -> None:
+    """From 0, kind after kind."""
+    parts = split(document(), TABLE_KINDS)
+    assert (0, 1, 2) == tuple(parts.parts[kind][0].ordinal for kind in ("schemas", "partition-specs", "sort-orders"))
+    assert 3 == parts.next_ordinal
+
+
+def test_a_document_that_is_the_same_has_no_delta() -> None:
+    """Shared members cost no comparison, and are found to be the same."""
+    before = split(document(), TABLE_KINDS)
+    assert Delta() == difference(before, {**before.value})
+
+
+def test_what_is_appended_is_one_part() -> None:
+    """The elements before it are shared by identity."""
+    before = split(document(snapshots=[{"snapshot-id": 1}]), TABLE_KINDS)
+    after = {**before.value, "snapshots": [*before.value["snapshots"], {"snapshot-id": 2}]}
+    assert {"snapshots": KindDelta((Part(4, {"snapshot-id": 2}),), ())} == dict(difference(before, after).parts)
+
+
+def test_what_is_removed_is_named_by_its_ordinal() -> None:
+    """And never comes again under it."""
+    before = split(document(snapshots=[{"snapshot-id": 1}, {"snapshot-id": 2}]), TABLE_KINDS)
+    after = {**before.value, "snapshots": before.value["snapshots"][1:]}
+    delta = difference(before, after)
+    assert {"snapshots": KindDelta((), (3,))} == dict(delta.parts)
+    again = fold(before, delta)
+    third = {**again.value, "snapshots": [*again.value["snapshots"], {"snapshot-id": 1}]}
+    assert (5,) == tuple(part.ordinal for part in difference(again, third).parts["snapshots"].added)
+
+
+def test_an_element_that_moves_is_taken_out_and_added_anew() -> None:
+    """Ordinals are the order."""
+    first, second = {"snapshot-id": 1}, {"snapshot-id": 2}
+    before = split(document(snapshots=[first, second]), TABLE_KINDS)
+    delta = difference(before, {**before.value, "snapshots": [second, first]})
+    assert [second, first] == fold(before, delta).value["snapshots"]
+    assert (3,) == delta.parts["snapshots"].removed
+
+
+def test_a_ref_that_points_elsewhere_is_another_part() -> None:
+    """Members of an object have their names with them."""
+    before = split(document(refs={"main": {"snapshot-id": 1}, "tag": {"snapshot-id": 1}}), TABLE_KINDS)
+    after = {**before.value, "refs": {**before.value["refs"], "main": {"snapshot-id": 2}}}
+    delta = difference(before, after)
+    assert ((Part(5, {"snapshot-id": 2}, "main"),), (3,)) == (delta.parts["refs"].added, delta.parts["refs"].removed)
+    assert after["refs"] == fold(before, delta).value["refs"]
+
+
+def test_heads_and_properties_say_what_was_set_and_removed() -> None:
+    """Unknown members too."""
+    before = split(document(unknown=1, other=2), TABLE_KINDS)
+    after = {key: value for key, value in before.value.items() if key != "unknown"} | {"other": 3, "properties": {"b": "2"}}
+    delta = difference(before, after)
+    assert ({"other": 3}, ("unknown",)) == (delta.head_set, delta.head_removed)
+    assert ({"b": "2"}, ("a",)) == (dict(delta.properties_set), delta.properties_removed)
+    assert after == fold(before, delta).value
+
+
+def test_a_delta_survives_its_json() -> None:
+    """As an event holds it."""
+    parts = {"refs": KindDelta((Part(7, {"s": 1}, "main"),), (3,)), "schemas": KindDelta((), (1,))}
+    delta = Delta({"x": 1}, ("y",), {"a": "b"}, ("c",), parts)
+    assert delta == Delta.from_json(orjson.loads(orjson.dumps(delta.to_json())))
+
+
+def test_v1_is_written_with_what_v1_readers_look_for() -> None:
+    """The current schema and the default spec's fields once more; -1 for no snapshot; no sequence number, no row id."""
+    found = written(document(1))
+    assert {"schema-id": 0, "fields": []} == found["schema"]
+    assert [{"name": "p"}] == found["partition-spec"]
+    assert -1 == found["current-snapshot-id"]
+    assert not {"last-sequence-number", "next-row-id", "encryption-keys"} & found.keys()
+
+
+def test_v2_is_written_with_sequence_numbers_and_v3_with_row_ids() -> None:
+    """Null stands for no snapshot from v3 on."""
+    assert (0, -1) == (written(document(2))["last-sequence-number"], written(document(2))["current-snapshot-id"])
+    assert (0, None) == (written(document(3))["next-row-id"], written(document(3))["current-snapshot-id"])
+    assert "next-row-id" not in written(document(2))
+
+
+def test_encryption_keys_are_written_where_there_are_any() -> None:
+    """And empty lists of the others are written."""
+    keys = [{"key-id": "k"}]
+    assert keys == written(document(3, **{"encryption-keys": keys}))["encryption-keys"]
+    assert [] == written(document(3))["statistics"]
+
+
+def test_a_head_comes_back_from_its_bytes() -> None:
+    """The canonical inner members, in every format version."""
+    for version in (1, 2, 3):
+        for current in (None, 5):
+            value = document(version, **{"current-snapshot-id": current}, unknown={"a": 1})
+            parts = split(value, TABLE_KINDS)
+            head = {key: member for key, member in value.items() if key not in parts.parts}
+            assert head == table_head_value(table_head(parts))
+
+
+def test_equal_heads_are_equal_bytes_whatever_their_history() -> None:
+    """The order members came in does not show."""
+    value = document(2, zeta=1, alpha=2)
+    assert table_head(split(value, TABLE_KINDS)) == table_head(split(dict(reversed(value.items())), TABLE_KINDS))
+
+
+def test_a_part_comes_back_from_its_body() -> None:
+    """With its name, where it has one; large integers whole."""
+    for kind, part in (("snapshots", Part(3, {"snapshot-id": 2**63 - 1})), ("refs", Part(4, {"snapshot-id": 1}, 'a"b'))):
+        assert part == part_from_body(kind, part.ordinal, part.body)
+
+
+def test_a_views_document_is_split_and_folded_alike() -> None:
+    """Its kinds are versions, schemas and the version log."""
+    view = {"view-uuid": "u", "properties": {}, "schemas": [{"schema-id": 0}], "versions": [{"version-id": 1}], "version-log": []}
+    before = split(view, VIEW_KINDS)
+    after = {**view, "versions": [*view["versions"], {"version-id": 2}]}  # type: ignore[misc]
+    assert after == fold(before, difference(before, after)).value
+
+
+ELEMENTS = st.builds(lambda n: {"n": n}, st.integers(0, 5))
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> list[Json]:
+    """Documents each made from the one before, sharing what they keep: removals, additions, and orders changed."""
+    history = [document()]
+    for _ in range(draw(st.integers(1, 6))):
+        value = dict(history[-1])
+        for kind in draw(st.lists(st.sampled_from(["snapshots", "schemas", "snapshot-log"]), max_size=3, unique=True)):
+            kept = [element for element in value[kind] if draw(st.booleans())]
+            if kind != "schemas":
+                kept = draw(st.permutations(kept)) if draw(st.booleans()) else kept
+            value[kind] = [*kept, *draw(st.lists(ELEMENTS, max_size=3))]
+        refs = {name: ref for name, ref in value["refs"].items() if draw(st.booleans())}
+        value["refs"] = refs | draw(st.dictionaries(st.sampled_from("abc"), ELEMENTS, max_size=2))
+        value["properties"] = draw(st.dictionaries(st.sampled_from("abc"), st.text(max_size=3), max_size=3))
+        if draw(st.booleans()):
+            value["last-updated-ms"] = draw(st.integers(0, 5))
+        history.append(value)
+    return history
+
+
+@given(histories())
+def test_folding_the_deltas_gives_every_document_back(history: list[Json]) -> None:
+    """Through JSON, with ordinals that ascend and are never used again, and equal to what assembling its parts makes."""
+    state = split(history[0], TABLE_KINDS)
+    used: dict[int, tuple[str, Any]] = {}
+    for value in history[1:]:
+        delta = Delta.from_json(orjson.loads(orjson.dumps(difference(state, value).to_json())))
+        decided, before = fold(state, difference(state, value)), state
+        state = fold(before, delta)
+        assert value == state.value == decided.value
+        for kind, members in state.parts.items():
+            ordinals = [part.ordinal for part in members]
+            assert sorted(set(ordinals)) == ordinals
+            for part in members:
+                assert (kind, part.value) == used.setdefault(part.ordinal, (kind, part.value))
+        assert all(ordinal < state.next_ordinal for ordinal in used)
+        head = {key: member for key, member in value.items() if key not in state.parts}
+        assert value == assemble(head, state.parts, state.next_ordinal).value
+        # What the next document shares with this one it shares with the decided state, as in a commit.
+        state = decided

@@ -1,0 +1,84 @@
+"""The chain: a hash over every column of a row and the hash before, in a form that can never change."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta, timezone
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from domain.recorded import GENESIS_HASH, RecordedEvent, chain_hash
+
+EVENT = RecordedEvent(
+    stream_id=UUID(int=1),
+    version=2,
+    topic="table.committed.v1",
+    state=b'{"k":"v"}',
+    position=3,
+    event_id=UUID(int=4),
+    command_id=UUID(int=5),
+    recorded_at=datetime(2026, 1, 2, 3, 4, 5, 6, UTC),
+    actor="anonymous",
+    project_id=UUID(int=6),
+    warehouse_id=UUID(int=7),
+    request_id="request",
+    correlation_id=None,
+    causation_id=None,
+    traceparent=None,
+    hash=b"",
+)
+
+OTHERS: dict[str, Any] = {
+    "stream_id": UUID(int=9),
+    "version": 9,
+    "topic": "table.committed.v2",
+    "state": b'{"k":"w"}',
+    "position": 9,
+    "event_id": UUID(int=9),
+    "command_id": UUID(int=9),
+    "recorded_at": EVENT.recorded_at + timedelta(microseconds=1),
+    "actor": "anonymou",
+    "project_id": UUID(int=9),
+    "warehouse_id": UUID(int=9),
+    "request_id": "requests",
+    "correlation_id": "",
+    "causation_id": UUID(int=0),
+    "traceparent": "",
+}
+
+
+def test_the_form_of_the_chain_is_frozen() -> None:
+    """Written down once: logs are chained with it."""
+    first = chain_hash(GENESIS_HASH, EVENT)
+    assert "52eb798ed60302d2a7252bbd4058a714ca9770e0b4a79c423f7d44e2665835d2" == first.hex()
+    assert "e552588c2ca926b2c4070332f1f058de2a8072743452a519f94cd718d303d1b0" == chain_hash(first, EVENT).hex()
+
+
+def test_every_column_but_the_hash_is_in_it() -> None:
+    """A new column would have to be decided on here."""
+    assert set(OTHERS) | {"hash"} == set(RecordedEvent.__slots__)
+
+
+@pytest.mark.parametrize("column", OTHERS)
+def test_a_change_of_any_column_changes_the_hash(column: str) -> None:
+    """To the microsecond, and null is not empty."""
+    assert chain_hash(GENESIS_HASH, EVENT) != chain_hash(GENESIS_HASH, replace(EVENT, **{column: OTHERS[column]}))
+
+
+def test_the_hash_before_is_in_it_and_the_rows_own_is_not() -> None:
+    """The chain hangs together; a row's hash is compared, never taken in."""
+    assert chain_hash(GENESIS_HASH, EVENT) != chain_hash(bytes([1] * 32), EVENT)
+    assert chain_hash(GENESIS_HASH, EVENT) == chain_hash(GENESIS_HASH, replace(EVENT, hash=b"x"))
+
+
+def test_columns_cannot_lend_each_other_bytes() -> None:
+    """Each has its length before it: what moves from one column to the next is seen."""
+    assert chain_hash(GENESIS_HASH, replace(EVENT, correlation_id="ab", traceparent="c")) != chain_hash(
+        GENESIS_HASH, replace(EVENT, correlation_id="a", traceparent="bc")
+    )
+
+
+def test_a_time_is_one_moment_in_every_zone() -> None:
+    """The moment is hashed, not its spelling."""
+    elsewhere = EVENT.recorded_at.astimezone(timezone(timedelta(hours=-8)))
+    assert chain_hash(GENESIS_HASH, EVENT) == chain_hash(GENESIS_HASH, replace(EVENT, recorded_at=elsewhere))

@@ -1,0 +1,197 @@
+"""Submission: what a command hands to the committer, put together from events."""
+
+from dataclasses import replace
+from typing import Any
+from uuid import UUID
+
+import orjson
+import pytest
+from uuid_utils.compat import uuid7
+
+from commands.context import CommandContext
+from commands.submission import IdempotencyRecord, Submission
+from domain.events import NamespaceCreated, NamespaceDropped, NamespacePropertiesChanged, TableCommitted, TableCreated, TableDropped, TableRenamed
+from domain.metadata.create import new_table_metadata
+from domain.namespace import NamespaceState
+from domain.table import TableState, decide_commit
+
+PROJECT, WAREHOUSE, NAMESPACE, OTHER, STREAM, SECOND = (UUID(int=n) for n in range(1, 7))
+CONTEXT = CommandContext("request", PROJECT, "anonymous", "createTable", correlation_id="c", traceparent="t")
+SCHEMA = {"type": "struct", "fields": [{"id": 1, "name": "id", "type": "long", "required": False}]}
+METADATA = new_table_metadata(
+    table_uuid="00000000-0000-0000-0000-000000000009",
+    location="file:///w/t",
+    schema=SCHEMA,
+    partition_spec=None,
+    write_order=None,
+    properties={},
+    now_ms=1_800_000_000_000,
+)
+TABLE_CREATED = TableCreated(NAMESPACE, "T", "t", "local|file:///w/t/", "file:///w/t/metadata/00000-a.metadata.json", METADATA, False)
+NAMESPACE_CREATED = NamespaceCreated(WAREHOUSE, "N", "n", {"k": "v"})
+
+
+def plain(submission: Submission) -> tuple[dict[str, Any], list[bytes]]:
+    """The command as Postgres gets it, and its bytes."""
+    blobs: list[bytes] = []
+    command: dict[str, Any] = orjson.loads(orjson.dumps(submission.to_json(blobs)))
+    return command, blobs
+
+
+def a_table() -> TableState:
+    state = Submission(CONTEXT).add(STREAM, WAREHOUSE, None, [TABLE_CREATED])
+    assert isinstance(state, TableState)
+    return state
+
+
+def a_namespace() -> NamespaceState:
+    state = Submission(CONTEXT).add(STREAM, WAREHOUSE, None, [NAMESPACE_CREATED])
+    assert isinstance(state, NamespaceState)
+    return state
+
+
+def test_a_new_stream_has_no_head_and_takes_what_it_claims() -> None:
+    """Given nothing, when a table is added, then its name and place are taken and nothing is released."""
+    submission = Submission(CONTEXT)
+    state = submission.add(STREAM, WAREHOUSE, None, [TABLE_CREATED])
+    command, _ = plain(submission)
+    assert [[str(STREAM), None]] == command["heads"]
+    assert [["tabular", str(NAMESPACE), "t", str(STREAM)]] == command["take"]
+    assert [["local|file:///w/t/", str(STREAM)]] == command["take_locations"]
+    assert ([], []) == (command["release"], command["release_locations"])
+    assert (1, "live") == (state.version, state.status)  # type: ignore[union-attr]
+
+
+def test_a_known_stream_is_held_to_the_head_it_was_decided_on() -> None:
+    """The head is the event id, not a number; the event gets the next version."""
+    before = a_table()
+    submission = Submission(CONTEXT)
+    submission.add(STREAM, WAREHOUSE, before, [TableDropped(False)], generation=3)
+    command, _ = plain(submission)
+    assert [[str(STREAM), str(before.event_id)]] == command["heads"]
+    assert [[str(STREAM), 2, "table.dropped.v1"]] == [event[:3] for event in command["events"]]
+    assert 3 == command["generation"]
+
+
+def test_a_stream_that_is_only_relied_on_has_a_head_and_no_event() -> None:
+    """So that a transaction fails where a table it left unchanged has changed."""
+    before = a_table()
+    submission = Submission(CONTEXT)
+    submission.rest_on(before)
+    command, _ = plain(submission)
+    assert [[str(STREAM), str(before.event_id)]] == command["heads"]
+    assert not submission.has_events
+    assert {} == command["rows"]
+
+
+@pytest.mark.parametrize(
+    ("event", "released", "taken", "released_places"),
+    [
+        (TableRenamed(NAMESPACE, "U", "u"), [[NAMESPACE, "t"]], [[NAMESPACE, "u"]], 0),
+        (TableRenamed(OTHER, "T", "t"), [[NAMESPACE, "t"]], [[OTHER, "t"]], 0),
+        (TableRenamed(NAMESPACE, "tT", "t"), [], [], 0),
+        (TableDropped(False), [[NAMESPACE, "t"]], [], 1),
+        (TableDropped(True), [[NAMESPACE, "t"]], [], 0),
+    ],
+    ids=["renamed", "moved", "respelled", "dropped", "to be purged"],
+)
+def test_only_the_difference_of_claims_is_settled(event: Any, released: list[Any], taken: list[Any], released_places: int) -> None:
+    """What is held before and after is left alone."""
+    submission = Submission(CONTEXT)
+    submission.add(STREAM, WAREHOUSE, a_table(), [event])
+    command, _ = plain(submission)
+    assert [["tabular", str(scope), key, str(STREAM)] for scope, key in released] == command["release"]
+    assert [["tabular", str(scope), key, str(STREAM)] for scope, key in taken] == command["take"]
+    assert (released_places, 0) == (len(command["release_locations"]), len(command["take_locations"]))
+
+
+def test_events_of_one_stream_are_numbered_on() -> None:
+    """Created and dropped in one command: two versions, two rows, and no claim that outlives the command."""
+    submission = Submission(CONTEXT)
+    submission.add(STREAM, WAREHOUSE, None, [NAMESPACE_CREATED, NamespacePropertiesChanged({"k": "w"}, []), NamespaceDropped()])
+    command, blobs = plain(submission)
+    assert [1, 2, 3] == [event[1] for event in command["events"]]
+    assert [NAMESPACE_CREATED.encode()] == [blobs[command["events"][0][3] - 1]]
+    assert [(1, 1, "live"), (2, 2, "live"), (3, 3, "dropped")] == [(row[0], row[2], row[8]) for row in command["rows"]["namespaces"]]
+    assert [b'{"k":"v"}', b'{"k":"w"}', b'{"k":"w"}'] == [blobs[row[9] - 1] for row in command["rows"]["namespaces"]]
+    assert ([], []) == (command["take"], command["release"])
+
+
+def test_streams_of_one_command_are_numbered_through() -> None:
+    """Rows name their event by its number in the command."""
+    submission = Submission(CONTEXT, alive=[NAMESPACE], empty=[OTHER])
+    submission.add(STREAM, WAREHOUSE, a_namespace(), [NamespaceDropped()])
+    submission.add(SECOND, WAREHOUSE, None, [TABLE_CREATED])
+    command, _ = plain(submission)
+    assert [[str(STREAM), 2], [str(SECOND), 1]] == [event[:2] for event in command["events"]]
+    assert ([1], [2]) == ([row[0] for row in command["rows"]["namespaces"]], [row[0] for row in command["rows"]["tables"]])
+    assert [[1, str(STREAM)]] == command["rows"]["names_closed"]
+    assert [[2, str(SECOND), str(NAMESPACE), "table", "T", "t"]] == command["rows"]["names"]
+    assert ([str(NAMESPACE)], [str(OTHER)]) == (command["alive"], command["empty"])
+
+
+def test_a_commit_adds_its_delta_and_no_more() -> None:
+    """A small commit on a table gives one head and the parts it changed, not the document."""
+    from domain.documents import difference
+
+    before = a_table()
+    after = decide_commit(before, [], [{"action": "set-properties", "updates": {"k": "v"}}], 1_800_000_000_001)
+    event = TableCommitted("file:///w/t/metadata/00001-b.metadata.json", None, difference(before.document, after).to_json(), ["set-properties"])
+    submission = Submission(CONTEXT)
+    submission.add(STREAM, WAREHOUSE, before, [event])
+    command, blobs = plain(submission)
+    assert {"tables", "parts"} == set(command["rows"])
+    # The one part is the metadata log's entry about the file before.
+    assert [{"metadata-file": TABLE_CREATED.metadata_location, "timestamp-ms": METADATA["last-updated-ms"]}] == [
+        orjson.loads(blobs[row[5] - 1]) for row in command["rows"]["parts"]
+    ]
+    assert "names" not in command["rows"]
+
+
+def test_the_envelope_is_the_context() -> None:
+    """Who, for which project, by which request."""
+    submission = Submission(CONTEXT)
+    command, _ = plain(submission)
+    assert ("anonymous", str(PROJECT), "request", "c", "t") == tuple(command[k] for k in ("actor", "project", "request", "correlation", "traceparent"))
+    assert str(submission.command_id) == command["id"]
+    assert "generation" not in command
+
+
+def test_a_key_travels_with_its_record() -> None:
+    """Hash, operation, status, and either the row that gives the body or the body."""
+    key = uuid7()
+    keyed = replace(CONTEXT, idempotency_key=key, request_hash=b"\x01\x02")
+    by_row, _ = plain(Submission(keyed, record=IdempotencyRecord(200, STREAM, 4)))
+    expected = {"key": str(key), "hash": "0102", "operation": "createTable", "status": 200, "object": str(STREAM), "version": 4, "body": None}
+    assert expected == by_row["idempotency"]
+    by_body, blobs = plain(Submission(keyed, record=IdempotencyRecord(409, body=b"{}")))
+    assert (409, None, b"{}") == (by_body["idempotency"]["status"], by_body["idempotency"]["object"], blobs[by_body["idempotency"]["body"] - 1])
+
+
+def test_without_a_key_nothing_is_remembered() -> None:
+    """A record alone is not sent."""
+    command, blobs = plain(Submission(CONTEXT, record=IdempotencyRecord(200, body=b"{}")))
+    assert "idempotency" not in command
+    assert [] == blobs
+
+
+def test_what_must_be_appended() -> None:
+    """Events, or an answer to remember; a command without either is answered at once."""
+    assert not Submission(CONTEXT).must_be_appended
+    assert Submission(replace(CONTEXT, idempotency_key=uuid7())).must_be_appended
+    submission = Submission(CONTEXT)
+    submission.add(STREAM, WAREHOUSE, None, [NAMESPACE_CREATED])
+    assert submission.must_be_appended
+
+
+def test_states_of_two_generations_do_not_go_together() -> None:
+    """It is a fault of the program: what was read before a rebuild's switch is read again."""
+    submission = Submission(CONTEXT)
+    submission.add(STREAM, WAREHOUSE, a_namespace(), [NamespaceDropped()], generation=1)
+    with pytest.raises(AssertionError):
+        submission.add(SECOND, WAREHOUSE, a_table(), [TableDropped(False)], generation=2)
+
+
+def test_every_submission_has_an_id_of_its_own() -> None:
+    """By which a copy that is sent again is known."""
+    assert Submission(CONTEXT).command_id != Submission(CONTEXT).command_id

@@ -1,0 +1,227 @@
+"""Table, given-when-then: what a commit decides, what each event makes of a table, what it claims when."""
+
+from dataclasses import replace
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from domain.claims import LocationClaim, NameClaim
+from domain.documents import TABLE_KINDS, difference, join, joined_bodies, split, table_head
+from domain.errors import CommitFailed
+from domain.events import (
+    Event,
+    NamespaceDropped,
+    TableCommitted,
+    TableCreated,
+    TableDropped,
+    TableOverwritten,
+    TablePurged,
+    TableRegistered,
+    TableRenamed,
+    TableUnregistered,
+)
+from domain.metadata.create import new_table_metadata
+from domain.metadata.updates import apply_updates
+from domain.table import TableState, claims, decide_commit, evolve
+
+STREAM, WAREHOUSE, NAMESPACE, OTHER = (UUID(int=n) for n in (1, 2, 3, 4))
+LOCATION = "file:///w/t"
+SCHEMA = {"type": "struct", "fields": [{"id": 1, "name": "id", "type": "long", "required": False}]}
+NOW = 1_800_000_000_000
+
+
+def metadata(location: str = LOCATION, **properties: str) -> dict[str, Any]:
+    return new_table_metadata(
+        table_uuid="00000000-0000-0000-0000-000000000009",
+        location=location,
+        schema=SCHEMA,
+        partition_spec=None,
+        write_order=None,
+        properties=properties,
+        now_ms=NOW,
+    )
+
+
+CREATED = TableCreated(NAMESPACE, "Orders", "orders", "local|file:///w/t/", f"{LOCATION}/metadata/00000-a.metadata.json", metadata(k="1"), False)
+
+
+def folded(*events: Event) -> TableState:
+    """The state after `events`, each under an event id that is its version."""
+    state: TableState | None = None
+    for version, event in enumerate(events, start=1):
+        state = evolve(state, STREAM, version, UUID(int=100 + version), WAREHOUSE, event)
+    assert state is not None
+    return state
+
+
+def committed(state: TableState, *updates: dict[str, Any], file: str = "00001-b", key: str | None = None) -> TableCommitted:
+    """The event of a commit of `updates`."""
+    after = decide_commit(state, [], updates, NOW + 1)
+    delta = difference(state.document, after).to_json()
+    return TableCommitted(f"{after['location']}/metadata/{file}.metadata.json", key, delta, [update["action"] for update in updates])
+
+
+def written(state: TableState) -> bytes:
+    return join(table_head(state.document), joined_bodies(state.document), TABLE_KINDS)
+
+
+SET = {"action": "set-properties", "updates": {"k": "2"}}
+
+
+@pytest.mark.parametrize("registered", [False, True])
+def test_a_table_begins_with_its_first_document(registered: bool) -> None:
+    """Given nothing, when it is created or registered, then it lives, at its place, with its document."""
+    event: Event = CREATED
+    if registered:
+        event = TableRegistered(NAMESPACE, "Orders", "orders", CREATED.location_key, CREATED.metadata_location, CREATED.metadata)
+    expected = TableState(
+        STREAM,
+        1,
+        UUID(int=101),
+        WAREHOUSE,
+        NAMESPACE,
+        "Orders",
+        "orders",
+        "live",
+        CREATED.metadata_location,
+        ("local|file:///w/t/",),
+        split(CREATED.metadata, TABLE_KINDS),
+    )
+    assert expected == folded(event)
+
+
+def test_a_commit_is_folded_from_its_delta() -> None:
+    """Given a table, when a commit is folded, then its document is what the updates made, byte for byte."""
+    before = folded(CREATED)
+    event = committed(before, SET)
+    after = folded(CREATED, event)
+    expected = apply_updates(before.document.value, [SET], now_ms=NOW + 1, previous_metadata_location=CREATED.metadata_location)
+    assert expected == after.document.value
+    assert written(replace(after, document=split(expected, TABLE_KINDS))) == written(after)
+    assert (2, UUID(int=102), event.metadata_location, "live") == (after.version, after.event_id, after.metadata_location, after.status)
+
+
+def test_a_fold_leaves_the_state_before_as_it_was() -> None:
+    """Given a state, when a commit is folded on it, then the old state still writes the same bytes."""
+    before = folded(CREATED)
+    bytes_before = written(before)
+    evolve(before, STREAM, 2, UUID(int=102), WAREHOUSE, committed(before, SET))
+    assert bytes_before == written(before)
+
+
+def test_an_event_decodes_to_the_same_fold() -> None:
+    """What is folded is the encoded event: by way of its bytes the state is the same."""
+    from domain.events import decode
+
+    before = folded(CREATED)
+    event = committed(before, SET, {"action": "set-location", "location": "file:///w/u"}, key="local|file:///w/u/")
+    again = [decode(e.TOPIC, e.encode()) for e in (CREATED, event)]
+    assert written(folded(CREATED, event)) == written(folded(*again))
+    assert folded(CREATED, event).location_keys == folded(*again).location_keys
+
+
+def test_a_move_adds_a_place_and_moving_back_adds_none() -> None:
+    """Given a table, when it moves and moves back, then it holds both places, each once."""
+    first = folded(CREATED)
+    there = committed(first, {"action": "set-location", "location": "file:///w/u"}, key="local|file:///w/u/")
+    second = folded(CREATED, there)
+    assert ("local|file:///w/t/", "local|file:///w/u/") == second.location_keys
+    back = committed(second, {"action": "set-location", "location": LOCATION}, key="local|file:///w/t/")
+    assert second.location_keys == folded(CREATED, there, back).location_keys
+
+
+def test_an_overwrite_replaces_the_document_and_never_reuses_an_ordinal() -> None:
+    """Given a table, when another file takes it over, then every part is new and the name stays."""
+    before = folded(CREATED)
+    other = metadata("file:///w/other", k="9")
+    after = folded(CREATED, TableOverwritten("local|file:///w/other/", "file:///w/other/metadata/v1.metadata.json", other))
+    assert other == after.document.value
+    assert ("Orders", "live", ("local|file:///w/t/", "local|file:///w/other/")) == (after.name, after.status, after.location_keys)
+    old = {part.ordinal for parts in before.document.parts.values() for part in parts}
+    new = {part.ordinal for parts in after.document.parts.values() for part in parts}
+    assert set() == old & new
+    assert max(new) < after.document.next_ordinal
+
+
+def test_a_rename_changes_the_name_alone() -> None:
+    """Given a table, when it is renamed across namespaces, then all else stays."""
+    expected = replace(folded(CREATED), version=2, event_id=UUID(int=102), namespace_id=OTHER, name="Bills", name_key="bills")
+    assert expected == folded(CREATED, TableRenamed(OTHER, "Bills", "bills"))
+
+
+@pytest.mark.parametrize(
+    ("end", "status"),
+    [
+        ([TableDropped(False)], "dropped"),
+        ([TableDropped(True)], "purging"),
+        ([TableDropped(True), TablePurged(3)], "purged"),
+        ([TableUnregistered()], "dropped"),
+    ],
+)
+def test_every_end_of_a_table_has_its_status(end: list[Event], status: str) -> None:
+    """Given a table, when it is dropped, purged or unregistered, then its document stays known."""
+    state = folded(CREATED, *end)
+    assert status == state.status
+    assert written(folded(CREATED)) == written(state)
+
+
+NAME = NameClaim("tabular", NAMESPACE, "orders", STREAM)
+PLACE = LocationClaim("local|file:///w/t/", STREAM)
+
+
+@pytest.mark.parametrize(
+    ("events", "held"),
+    [
+        ([], {NAME, PLACE}),
+        ([TableRenamed(OTHER, "Bills", "bills")], {NameClaim("tabular", OTHER, "bills", STREAM), PLACE}),
+        ([TableDropped(False)], set()),
+        ([TableUnregistered()], set()),
+        ([TableDropped(True)], {PLACE}),
+        ([TableDropped(True), TablePurged(3)], set()),
+    ],
+    ids=["live", "renamed", "dropped", "unregistered", "purging", "purged"],
+)
+def test_claims_follow_the_life_of_a_table(events: list[Event], held: set[object]) -> None:
+    """The name is free at any drop; the place only when no file of it will be deleted any more."""
+    assert held == claims(folded(CREATED, *events))
+
+
+def test_a_moved_table_claims_both_places() -> None:
+    """Until its drop is final."""
+    move = committed(folded(CREATED), {"action": "set-location", "location": "file:///w/u"}, key="local|file:///w/u/")
+    both = {PLACE, LocationClaim("local|file:///w/u/", STREAM)}
+    assert {NAME, *both} == claims(folded(CREATED, move))
+    assert both == claims(folded(CREATED, move, TableDropped(True)))
+
+
+def test_an_event_of_something_else_is_no_event_of_a_table() -> None:
+    """It is a fault of the program, never ignored."""
+    with pytest.raises(AssertionError, match="NamespaceDropped"):
+        folded(CREATED, NamespaceDropped())
+
+
+def test_a_commit_without_effect_gives_the_document_itself() -> None:
+    """By identity, so that nobody has to compare."""
+    state = folded(CREATED)
+    unchanging = [{"action": "set-location", "location": LOCATION}, {"action": "set-current-schema", "schema-id": 0}]
+    assert state.document.value is decide_commit(state, [], unchanging, NOW + 1)
+
+
+def test_a_requirement_is_checked_before_any_update() -> None:
+    """Even where the update could not be read at all."""
+    with pytest.raises(CommitFailed, match="UUID does not match"):
+        decide_commit(folded(CREATED), [{"type": "assert-table-uuid", "uuid": "no"}], [{"action": "reinvent"}], NOW)
+
+
+def test_time_never_goes_back() -> None:
+    """Given a table written by a clock ahead of ours, when a commit comes, then last-updated-ms does not fall."""
+    state = folded(CREATED)
+    after = decide_commit(state, [], [SET], NOW - 60_000)
+    assert NOW == after["last-updated-ms"]
+
+
+def test_a_commit_logs_the_file_it_follows() -> None:
+    """The metadata log names the file the commit was decided on."""
+    after = decide_commit(folded(CREATED), [], [SET], NOW + 5)
+    assert [{"metadata-file": CREATED.metadata_location, "timestamp-ms": NOW}] == after["metadata-log"]

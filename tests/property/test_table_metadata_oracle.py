@@ -61,6 +61,7 @@ MESSAGES_OF_JAVA = (
     "path must not be null or empty",
     "Cannot serialize",
 )
+DEFAULT_FOR_A_MAP = r"Cannot parse .* to a map<"  # which no column may have; here that is said at once
 
 oracle_settings = settings(
     max_examples=SEQUENCES,
@@ -103,8 +104,9 @@ def comparable(document: Json) -> str:
 
 
 def comparable_message(message: str) -> str:
-    """Without the wall clock, and without the version Java knows and we do not."""
+    """Without the wall clock, the version Java knows and we do not, and which of several wrong columns a hash map names first."""
     message = re.sub(r"(Invalid update timestamp) \d+", r"\1", message)
+    message = re.sub(r"(could not find column) .* from table prop \S+", r"\1", message)
     return message.replace("(supported: v4)", "(supported: v3)")
 
 
@@ -122,7 +124,7 @@ def assert_agreement(answer: Json, ours: Json | CatalogError, java_document: Jso
         return
     assert kind in REFUSALS, f"Java failed rather than refused: {answer}"
     assert isinstance(ours, REFUSALS[kind]), f"Java refused with {kind}: {message}; here: {ours!r}"
-    if not message.startswith(MESSAGES_OF_JAVA):
+    if not message.startswith(MESSAGES_OF_JAVA) and not re.match(DEFAULT_FOR_A_MAP, message):
         assert comparable_message(message) == comparable_message(ours.message)
 
 

@@ -15,7 +15,7 @@ from commands import fault_points
 from commands.submission import AppendResult, IdempotencyRecord, Submission
 from domain.errors import CommitStateUnknown, InternalError, ServiceUnavailable, TooManyRequests
 from migrations.named_sql import named_sql
-from projections.connections import CONNECT_SECONDS_MAX, Connection, SilenceWatch, has_ended
+from projections.connections import CONNECT_SECONDS_MAX, NETWORK_OPTIONS, Connection, SilenceWatch, has_ended
 
 _SQL = named_sql("commands", "committer.sql")
 _log = structlog.get_logger("icecore.committer")
@@ -216,10 +216,11 @@ class Committer:
                 prepare_threshold=0,
                 application_name="icecore-committer",
                 options=f"-c lock_timeout={LOCK_TIMEOUT_SECONDS}s -c statement_timeout={STATEMENT_TIMEOUT_SECONDS}s",
+                **NETWORK_OPTIONS,
             )
 
     async def _append(self, connection: Connection, batch: list[_Waiting]) -> None:
-        self._watch.begin(connection)
+        self._watch.begin(connection, STATEMENT_TIMEOUT_SECONDS + 1)
         try:
             if fault_points.SWITCHED_ON:
                 await fault_points.reach("commit.before_append")

@@ -4,9 +4,12 @@ import asyncio
 import os
 import select
 import socket
+import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
+from typing import Any
+from dataclasses import dataclass
 
 import psycopg
 import structlog
@@ -22,8 +25,10 @@ CONNECT_SECONDS_MAX = 2
 # An answer that takes longer makes us ask whether Postgres answers anybody; if not within the second time, it is away.
 SILENCE_SECONDS_MAX = 0.75
 PROBE_SECONDS_MAX = 1.0
-# However alive Postgres is, nobody waits longer than this for one statement.
-STATEMENT_SECONDS_MAX = 30.0
+# However alive Postgres is, nobody waits longer than this for one statement: a line may be dead on which no error ever comes.
+STATEMENT_SECONDS_MAX = 10.0
+# The kernel's own measures against a host that is gone: unanswered bytes, and lines on which nothing comes.
+NETWORK_OPTIONS: dict[str, Any] = {"tcp_user_timeout": 5_000, "keepalives_idle": 5, "keepalives_interval": 2, "keepalives_count": 2}
 # Prepared on first use: every statement here comes again.
 _PREPARE_AFTER = 0
 
@@ -50,7 +55,7 @@ def sever(connection: Connection) -> None:
 class SilenceWatch:
     """Cuts the connections in use when Postgres has stopped answering: hung or unreachable, it sends no error by itself.
 
-    A statement that merely takes long is left alone (up to STATEMENT_SECONDS_MAX) while Postgres lets somebody else connect.
+    A statement that merely takes long is left alone, up to its limit, while Postgres lets somebody else connect.
 
     silent -- called each time the connections were cut because nobody could connect.
     """
@@ -58,34 +63,34 @@ class SilenceWatch:
     def __init__(self, dsn: str, silent: Callable[[], None] = lambda: None) -> None:
         self._dsn = dsn
         self._silent = silent
-        self._since: dict[Connection, float] = {}
+        self._uses: dict[Connection, tuple[float, float]] = {}
         self._looking: asyncio.Task[None] | None = None
 
-    def begin(self, connection: Connection) -> None:
-        """The connection is in use from now on."""
-        self._since[connection] = asyncio.get_running_loop().time()
+    def begin(self, connection: Connection, seconds_max: float) -> None:
+        """The connection is in use from now on, and for no longer than `seconds_max` if a statement is running then."""
+        self._uses[connection] = (asyncio.get_running_loop().time(), seconds_max)
         if self._looking is None:
             self._looking = asyncio.create_task(self._look(), name="silence-watch")
 
     def end(self, connection: Connection) -> None:
-        self._since.pop(connection, None)
+        self._uses.pop(connection, None)
 
     async def _look(self) -> None:
         loop = asyncio.get_running_loop()
         try:
-            while self._since:
-                now = loop.time()
-                due = min(self._since.values()) + SILENCE_SECONDS_MAX
-                if due > now:
-                    await asyncio.sleep(due - now)
-                elif await self._answers():
-                    self._cut(loop.time() - STATEMENT_SECONDS_MAX, active_only=True)
-                    await asyncio.sleep(SILENCE_SECONDS_MAX)
+            while self._uses:
+                due = min(began for began, _ in self._uses.values()) + SILENCE_SECONDS_MAX
+                if due > loop.time():
+                    await asyncio.sleep(due - loop.time())
+                    continue
+                asked = loop.time()
+                if await self._answers():
+                    self._cut_overdue(loop.time())
                 else:
-                    _log.warning("log_silent", connections_cut=len(self._since))
-                    self._cut(now, active_only=False)
+                    _log.warning("log_silent", connections=len(self._uses))
+                    self._cut_older_than(asked)
                     self._silent()
-                    await asyncio.sleep(SILENCE_SECONDS_MAX)
+                await asyncio.sleep(SILENCE_SECONDS_MAX)
         finally:
             self._looking = None
 
@@ -102,10 +107,25 @@ class SilenceWatch:
         await connection.close()
         return True
 
-    def _cut(self, since: float, *, active_only: bool) -> None:
-        for connection, began in [*self._since.items()]:
-            if began <= since and (not active_only or connection.pgconn.transaction_status == TransactionStatus.ACTIVE):
+    def _cut_older_than(self, asked: float) -> None:
+        for connection, (began, _) in [*self._uses.items()]:
+            if began <= asked:
                 sever(connection)
+
+    def _cut_overdue(self, now: float) -> None:
+        """What is in use but idle is left alone: it waits for its owner, not for Postgres."""
+        for connection, (began, seconds_max) in [*self._uses.items()]:
+            if began + seconds_max <= now and connection.pgconn.transaction_status == TransactionStatus.ACTIVE:
+                _log.warning("statement_cut", seconds=now - began)
+                sever(connection)
+
+
+@dataclass(slots=True)
+class HandOffFigures:
+    """Counts for the metrics: requests that waited for a connection, and how long all together."""
+
+    waits: int = 0
+    wait_seconds: float = 0.0
 
 
 class ConnectionHandOff:
@@ -119,6 +139,8 @@ class ConnectionHandOff:
         self._dsn = dsn
         self._application_name = application_name
         self._options = options
+        self.figures = HandOffFigures()
+        self._connections_max = connections_max
         self._room = connections_max
         self._idle: deque[Connection] = deque()
         self._waiting: deque[asyncio.Future[Connection | None]] = deque()
@@ -126,10 +148,10 @@ class ConnectionHandOff:
         self._watch = SilenceWatch(dsn, self._refuse_waiting)
 
     @asynccontextmanager
-    async def connection(self) -> AsyncIterator[Connection]:
-        """A connection in autocommit; a broken one is not handed on."""
+    async def connection(self, seconds_max: float = STATEMENT_SECONDS_MAX) -> AsyncIterator[Connection]:
+        """A connection in autocommit; a broken one is not handed on. A statement still running after `seconds_max` is cut."""
         connection = await self._take()
-        self._watch.begin(connection)
+        self._watch.begin(connection, seconds_max)
         try:
             yield connection
         except asyncio.CancelledError:
@@ -142,6 +164,11 @@ class ConnectionHandOff:
         finally:
             self._watch.end(connection)
             self._give_back(connection)
+
+    @property
+    def in_use(self) -> int:
+        """Connections that somebody holds."""
+        return self._connections_max - self._room - len(self._idle)
 
     async def close(self) -> None:
         self._closed = True
@@ -160,12 +187,16 @@ class ConnectionHandOff:
             return await self._open()
         turn: asyncio.Future[Connection | None] = asyncio.get_running_loop().create_future()
         self._waiting.append(turn)
+        came = time.monotonic()
+        self.figures.waits += 1
         try:
             handed = await turn
         except asyncio.CancelledError:
             if turn.done() and not turn.cancelled() and turn.exception() is None:
                 self._hand_on(turn.result())
             raise
+        finally:
+            self.figures.wait_seconds += time.monotonic() - came
         return handed if handed is not None else await self._open()
 
     async def _open(self) -> Connection:
@@ -178,6 +209,7 @@ class ConnectionHandOff:
                     prepare_threshold=_PREPARE_AFTER,
                     application_name=self._application_name,
                     options=self._options,
+                    **NETWORK_OPTIONS,
                 )
         except TimeoutError as error:
             self._hand_on(None)

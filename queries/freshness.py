@@ -9,6 +9,8 @@ from projections.connections import Connection
 from projections.log_changes import read_changes, read_head
 from queries.read_cache import ReadCache
 
+# One short statement that every reader of the process waits for.
+CATCH_UP_SECONDS_MAX = 2.0
 # An event of these changes what a name stands for, or that it stands for anything; the others change only what the object holds.
 _CONTENT_ONLY = frozenset({"table.committed.v1", "table.overwritten.v1", "view.committed.v1", "namespace.properties-changed.v1"})
 
@@ -57,9 +59,13 @@ class Freshness:
             try:
                 await self._catch_up()
             except Exception as error:
-                waiting.set_exception(error)
-                # Everybody who waited may have gone away.
-                waiting.exception()
+                # Those who came meanwhile hear the same: where the log is away, the next read would only take as long to say so.
+                failed = [waiting] if self._next is None else [waiting, self._next]
+                self._next = None
+                for future in failed:
+                    future.set_exception(error)
+                    # Everybody who waited may have gone away.
+                    future.exception()
             else:
                 waiting.set_result(None)
         self._reading = None

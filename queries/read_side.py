@@ -4,11 +4,12 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Hashable, Iterable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
+from functools import partial
 from typing import Generic, TypeVar, cast
 from uuid import UUID
 
 from projections.connections import Connection, ConnectionHandOff
-from queries.freshness import Freshness
+from queries.freshness import CATCH_UP_SECONDS_MAX, Freshness
 from queries.read_cache import ReadCache, Tag
 from queries.warehouse import Warehouse
 from security.secrets import SecretStore
@@ -58,10 +59,15 @@ class ReadSide:
         self.warehouses = KnownWarehouses()
         self.cache = ReadCache(cache_bytes_max)
         self._keeps = cache_bytes_max > 0
-        self._freshness = Freshness(self.cache, self.connection)
+        self._freshness = Freshness(self.cache, partial(connections.connection, CATCH_UP_SECONDS_MAX))
 
     def connection(self) -> AbstractAsyncContextManager[Connection]:
         return self._connections.connection()
+
+    @property
+    def connections(self) -> ConnectionHandOff:
+        """Where connections to the read models are handed over."""
+        return self._connections
 
     async def answer(self, key: Hashable, as_of: int | None, read: Callable[[Connection], Awaitable[Fresh[Value]]]) -> Value:
         """The kept answer, if nothing that came into the log before this call concerns it; else what `read` finds now.

@@ -3,7 +3,6 @@
 import asyncio
 import logging
 import time
-from collections import Counter
 from typing import Any
 
 import structlog
@@ -11,14 +10,12 @@ from aiohttp import web
 from aiohttp.typedefs import Handler
 
 from api.errors import error_response, from_http_exception
+from api.request_figures import REQUEST_FIGURES
 from api.request_ids import REQUEST_ID, REQUEST_ID_HEADER, name_answer, request_id_of
 from api.routing import Operation
 from domain.errors import CatalogError, CommitStateUnknown, InternalError, ServiceUnavailable
 
 OPERATION: web.RequestKey[Operation] = web.RequestKey("operation", Operation)
-
-REFUSALS: web.AppKey[Counter[str]] = web.AppKey("refusals", Counter)
-"""Answers that were errors, by Iceberg type, since the process began."""
 
 _PATH_LOGGED_LENGTH_MAX = 256
 _READS = frozenset({"GET", "HEAD"})
@@ -92,8 +89,10 @@ async def edge(request: web.Request, handler: Handler) -> web.StreamResponse:
             raise
         refusal = _refusal(request, error)
         response = error_response(refusal, head=request.method == "HEAD")
-        request.app[REFUSALS][refusal.type] += 1
+        request.app[REQUEST_FIGURES].refusals[refusal.type] += 1
     if not response.prepared:
         name_answer(response, request_id)
-    _log_request(request, response.status, refusal, time.perf_counter() - started)
+    seconds = time.perf_counter() - started
+    request.app[REQUEST_FIGURES].add(_operation_name(request), response.status, seconds)
+    _log_request(request, response.status, refusal, seconds)
     return response

@@ -1,7 +1,6 @@
 """The web application: Iceberg's operations below `/catalog/v1` and `/v1`, health, and the edge around whatever else is mounted."""
 
 import asyncio
-from collections import Counter
 from collections.abc import Iterable
 
 import aiohttp.http_parser
@@ -13,8 +12,9 @@ from api.catalog import CATALOG, Catalog
 from api.compression import GzipCache
 from api.errors import error_response
 from api.iceberg.operations import OPERATIONS
-from api.middlewares import OPERATION, REFUSALS, edge
+from api.middlewares import OPERATION, edge
 from api.protocol import EdgeRunner
+from api.request_figures import REQUEST_FIGURES, RequestFigures
 from api.request_ids import REQUEST_ID_HEADER, name_answer, request_id_of
 from api.routing import ROUTES, Operation, Routes
 from domain.errors import BadRequest, NotFound
@@ -71,7 +71,7 @@ def build_app(catalog: Catalog, operations: Iterable[Operation] = OPERATIONS) ->
     app = web.Application(middlewares=[edge], client_max_size=catalog.limits.body_bytes_max)
     app[CATALOG] = catalog
     app[GZIP_CACHE] = GzipCache(catalog.limits)
-    app[REFUSALS] = Counter()
+    app[REQUEST_FIGURES] = RequestFigures()
     app[ROUTES] = Routes(operations)
     for base in _BASES:
         app.router.add_route("*", base + "{address:(?s:.*)}", _serve_iceberg, expect_handler=_accept_expectation)

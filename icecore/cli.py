@@ -14,6 +14,7 @@ from domain.errors import CatalogError
 from icecore.exit_codes import CommandFailed, ExitCode
 from icecore.logs import configure_logs_for
 from icecore.settings import Settings, SettingsError, load_settings
+from storage.ambient_credentials import forget_ambient_credentials
 
 Data = Annotated[Path | None, Parameter(name="--data", help="Data folder of the embedded default (ICECORE_DATA_DIR; .icecore here).")]
 Config = Annotated[Path | None, Parameter(name="--config", help="Settings file, TOML (ICECORE_CONFIG).")]
@@ -37,6 +38,8 @@ app.command(warehouse)
 
 def main() -> None:
     """The entry point of the program and of `python -m icecore`."""
+    # obstore fills gaps from the clouds' variables; a warehouse is opened with its own credential alone.
+    forget_ambient_credentials()
     sys.exit(run(sys.argv[1:]))
 
 

@@ -10,9 +10,10 @@ import structlog
 from aiohttp import web
 
 from api.server import build_runner
-from icecore.compose import open_catalog
+from icecore.compose import Catalog, open_catalog
 from icecore.draining import Draining
 from icecore.listening import BACKLOG_CONNECTIONS_MAX
+from icecore.metrics import served_metrics
 from icecore.settings import Settings
 
 CLOSE_SECONDS_MAX = 1.0
@@ -20,12 +21,15 @@ CLOSE_SECONDS_MAX = 1.0
 _log: structlog.stdlib.BoundLogger = structlog.get_logger("icecore.server")
 
 
-async def run_server(settings: Settings, listening: socket.socket, *, ready: Callable[[], None], stop: asyncio.Event) -> None:
+async def run_server(
+    settings: Settings, listening: socket.socket, *, ready: Callable[[], None], stop: asyncio.Event, worker: int = 0
+) -> None:
     """Serves on `listening` until `stop` is set, then lets the requests in flight finish within shutdown_grace_seconds.
 
+    worker -- its number among the workers, from 0: each has metrics of its own, on the port that many above metrics_port.
     ready -- called once, when requests are answered.
     """
-    async with open_catalog(settings, jobs=True) as catalog:
+    async with open_catalog(settings, jobs=True) as catalog, _metrics(catalog, settings, worker):
         draining = Draining()
         catalog.app.middlewares.insert(0, draining.middleware())
         runner = build_runner(catalog.app)
@@ -41,6 +45,12 @@ async def run_server(settings: Settings, listening: socket.socket, *, ready: Cal
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(CLOSE_SECONDS_MAX):
                     await runner.cleanup()
+
+
+def _metrics(catalog: Catalog, settings: Settings, worker: int) -> contextlib.AbstractAsyncContextManager[object]:
+    if settings.metrics_port is None:
+        return contextlib.nullcontext()
+    return served_metrics(catalog, settings.host, settings.metrics_port + worker)
 
 
 async def _finish(site: web.SockSite, draining: Draining, grace_seconds: float) -> None:

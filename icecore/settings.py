@@ -3,6 +3,7 @@
 import difflib
 import ipaddress
 import os
+import re
 import tomllib
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
@@ -10,10 +11,19 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator, model_validator
-from pydantic_settings import BaseSettings, InitSettingsSource, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
+from pydantic.fields import FieldInfo
+from pydantic_settings import (
+    BaseSettings,
+    EnvSettingsSource,
+    InitSettingsSource,
+    NoDecode,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+)
 
 from api.limits import DEFAULT_LIMITS, MEBIBYTE, ApiLimits
 from icecore.postgres_account import STATE_DIRECTORY
+from publishers.sink_settings import SINK_FIELDS, SinkName, SinkSettings
 
 PREFIX = "ICECORE_"
 CONFIG_VARIABLE = "ICECORE_CONFIG"
@@ -21,6 +31,7 @@ DATA_DIRECTORY_DEFAULT = Path(".icecore")
 SETTING_FILE_BYTES_MAX = MEBIBYTE
 _NOT_OURS = "ICECORE_TEST_"
 """The test suite's own variables."""
+_SINK_VARIABLE = re.compile(rf"^{PREFIX}SINKS__(?P<name>.+?)__(?P<field>.+)$")
 
 
 class SettingsError(Exception):
@@ -45,6 +56,15 @@ class HttpSettings(BaseModel):
     gzip_bytes_min: int = Field(default=DEFAULT_LIMITS.gzip_bytes_min, ge=0)
     gzip_inline_bytes_max: int = Field(default=DEFAULT_LIMITS.gzip_inline_bytes_max, ge=0)
     gzip_cache_bytes_max: int = Field(default=DEFAULT_LIMITS.gzip_cache_bytes_max, ge=0)
+
+
+class _Environment(EnvSettingsSource):
+    """The environment, in which a sink's variables are text whatever they look like: its types say what becomes of it."""
+
+    def prepare_field_value(self, field_name: str, field: FieldInfo, value: Any, value_is_complex: bool) -> Any:
+        if field_name == "sinks":
+            return _sinks_of_environment()
+        return super().prepare_field_value(field_name, field, value, value_is_complex)
 
 
 class Settings(BaseSettings):
@@ -75,6 +95,7 @@ class Settings(BaseSettings):
     port: int = Field(default=8181, ge=0, le=65_535)
     insecure: bool = False
     workers: int = Field(default=1, ge=1, le=256)
+    metrics_port: int | None = Field(default=None, ge=0, le=65_535)
     shutdown_grace_seconds: float = Field(default=20.0, ge=0)
 
     # Requests and answers
@@ -86,6 +107,10 @@ class Settings(BaseSettings):
     metrics_reports_max: int = Field(default=100_000, ge=0)
     http: HttpSettings = HttpSettings()
 
+    # The log told to the world
+    sinks: dict[SinkName, SinkSettings] = {}
+    public_url: str | None = Field(default=None, pattern=r"^https?://[^/]+.*[^/]$")
+
     # Secrets of warehouses
     secret_key: SecretStr | None = None
     secret_key_file: Path | None = None
@@ -94,6 +119,17 @@ class Settings(BaseSettings):
     # What the process says of itself
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     log_format: Literal["console", "json"] = "console"
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        return init_settings, _Environment(settings_cls)
 
     @field_validator("secret_key_files_older", mode="before")
     @classmethod
@@ -129,7 +165,7 @@ class Settings(BaseSettings):
     def to_json(self) -> dict[str, Any]:
         """Every value, secrets in the clear: for a pipe to a process of ours, never for a file or a log."""
         secrets = {name: value.get_secret_value() for name, value in self if isinstance(value, SecretStr)}
-        return self.model_dump(mode="json") | secrets
+        return self.model_dump(mode="json") | secrets | {"sinks": {name: sink.to_json() for name, sink in self.sinks.items()}}
 
 
 def settings_from_json(values: dict[str, Any]) -> Settings:
@@ -160,7 +196,7 @@ def load_settings(config: Path | None = None, overrides: Mapping[str, Any] | Non
             dotenv_settings: PydanticBaseSettingsSource,
             file_secret_settings: PydanticBaseSettingsSource,
         ) -> tuple[PydanticBaseSettingsSource, ...]:
-            return init_settings, env_settings, InitSettingsSource(settings_cls, init_kwargs=from_file)
+            return init_settings, _Environment(settings_cls), InitSettingsSource(settings_cls, init_kwargs=from_file)
 
     try:
         loaded = Sources(**{name: value for name, value in (overrides or {}).items() if value is not None})
@@ -193,12 +229,26 @@ def setting_names() -> list[str]:
 
 def _dotted_names() -> list[str]:
     nested = [f"http.{name}" for name in HttpSettings.model_fields]
-    return [name for name in Settings.model_fields if name != "http"] + nested
+    return [name for name in Settings.model_fields if name not in ("http", "sinks")] + nested
+
+
+def _sinks_of_environment() -> dict[str, dict[str, str]]:
+    """`ICECORE_SINKS__NAME__FIELD=text` for each sink; names are lower case."""
+    sinks: dict[str, dict[str, str]] = {}
+    for variable, text in os.environ.items():
+        match = _SINK_VARIABLE.match(variable.upper())
+        if match is not None and text:
+            sinks.setdefault(match["name"].lower(), {})[match["field"].lower()] = text
+    return sinks
 
 
 def _refuse_unknown_variables() -> None:
     known = {*setting_names(), CONFIG_VARIABLE}
     for name in sorted(os.environ):
+        sink = _SINK_VARIABLE.match(name.upper())
+        if sink is not None:
+            _refuse_unknown_sink_field(sink["field"].lower(), name)
+            continue
         if name.upper().startswith(PREFIX) and not name.startswith(_NOT_OURS) and name.upper() not in known:
             raise SettingsError(f"Unknown setting {name}{_nearest(name.upper(), known)}")
 
@@ -211,10 +261,22 @@ def _read_file(path: Path) -> dict[str, Any]:
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise SettingsError(f"The settings file {path} cannot be read: {error}") from None
     known = set(_dotted_names())
-    for name in _flat(values):
+    sinks = values.get("sinks", {})
+    if not isinstance(sinks, dict) or not all(isinstance(sink, dict) for sink in sinks.values()):
+        raise SettingsError(f"sinks in {path} is no table of tables: write [sinks.NAME] and its settings below")
+    for name, sink in sinks.items():
+        for field in sink:
+            _refuse_unknown_sink_field(field, f"sinks.{name}.{field} in {path}")
+    for name in _flat({name: value for name, value in values.items() if name != "sinks"}):
         if name not in known:
             raise SettingsError(f"Unknown setting {name} in {path}{_nearest(name, known)}")
     return values
+
+
+def _refuse_unknown_sink_field(field: str, where: str) -> None:
+    """The same words as for every other setting; whether a sink of its type has the field is seen later."""
+    if field not in SINK_FIELDS:
+        raise SettingsError(f"Unknown setting {where}{_nearest(field, SINK_FIELDS)}")
 
 
 def _flat(values: Mapping[str, Any], above: str = "") -> Iterable[str]:
@@ -231,5 +293,8 @@ def _nearest(name: str, known: Iterable[str]) -> str:
 
 
 def _complaint(error: Any) -> str:
-    name = PREFIX + "__".join(str(part) for part in error["loc"][:2]).upper() + ": " if error["loc"] else ""
+    place = error["loc"]
+    # A sink's place names its type before its field.
+    place = (*place[:2], *place[3:4]) if place[:1] == ("sinks",) else place[:2]
+    name = PREFIX + "__".join(str(part) for part in place).upper() + ": " if place else ""
     return name + str(error["msg"]).removeprefix("Value error, ")

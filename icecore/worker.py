@@ -17,6 +17,7 @@ import uvloop
 from icecore.logs import configure_logs_for
 from icecore.server import run_server, stop_on_signals
 from icecore.settings import Settings, settings_from_json
+from storage.ambient_credentials import forget_ambient_credentials
 
 READY = b"ready\n"
 
@@ -30,18 +31,19 @@ def main() -> None:
     given = orjson.loads(sys.stdin.buffer.readline())
     settings = settings_from_json(given["settings"])
     configure_logs_for(settings)
+    forget_ambient_credentials()
     structlog.contextvars.bind_contextvars(worker=given["number"])
     with socket.socket(fileno=given["descriptor"]) as listening:
-        uvloop.run(_serve(settings, listening))
+        uvloop.run(_serve(settings, listening, given["number"] - 1))
 
 
-async def _serve(settings: Settings, listening: socket.socket) -> None:
+async def _serve(settings: Settings, listening: socket.socket, worker: int) -> None:
     stop = asyncio.Event()
     # Ctrl-C reaches the whole group; the supervisor passes it on as SIGTERM, in its own order.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     stop_on_signals(stop, signal.SIGTERM)
     asyncio.get_running_loop().add_reader(sys.stdin.fileno(), _supervisor_ended, stop)
-    await run_server(settings, listening, ready=_say_ready, stop=stop)
+    await run_server(settings, listening, ready=_say_ready, stop=stop, worker=worker)
 
 
 def _supervisor_ended(stop: asyncio.Event) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
@@ -40,19 +39,6 @@ _RETRY: RetryConfig = {
     "retry_timeout": timedelta(seconds=RETRY_SECONDS_MAX),
     "backoff": {"init_backoff": timedelta(milliseconds=100), "max_backoff": timedelta(seconds=2), "base": 2},
 }
-
-
-_AMBIENT_PREFIXES = ("AWS_", "GOOGLE_", "AZURE_", "MSI_", "IDENTITY_")
-
-
-def forget_ambient_credentials() -> None:
-    """Take the clouds' variables out of this process's environment; for the start of the program, before any thread.
-
-    obstore reads them for whatever a store is not told. What opens a store says everything that can be said (S3: all of it),
-    but for some Azure settings there is no way to say "none".
-    """
-    for name in [name for name in os.environ if name.startswith(_AMBIENT_PREFIXES)]:
-        del os.environ[name]
 
 
 class BucketStore:

@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from domain.errors import AlreadyExists, BadRequest, NotFound, PayloadTooLarge, ServiceUnavailable
-from storage.bucket_store import forget_ambient_credentials
+from storage.ambient_credentials import forget_ambient_credentials
 from storage.credentials import parse_storage_credential
 from storage.locations import StorageLocation
 from storage.metadata_files import metadata_file_location, read_metadata, write_metadata

@@ -16,7 +16,7 @@ from aiohttp import web
 
 from api.call import Call
 from api.limits import ApiLimits
-from api.middlewares import REFUSALS
+from api.request_figures import REQUEST_FIGURES
 from api.routing import Operation
 from api.server import build_app, build_runner
 from domain.errors import CatalogError, CommitFailed, CommitStateUnknown, NoSuchTable, ServiceUnavailable
@@ -185,7 +185,7 @@ async def test_refusals_are_counted_by_type(client: aiohttp.ClientSession, app: 
     for path in ("/v1/fail?as=table", "/v1/fail?as=table", "/v1/nowhere", "/v1/read"):
         async with client.get(path):
             pass
-    assert {"NoSuchTableException": 2, "NotFoundException": 1} == app[REFUSALS]
+    assert {"NoSuchTableException": 2, "NotFoundException": 1} == app[REQUEST_FIGURES].refusals
 
 
 async def test_neither_body_nor_query_nor_authorization_is_logged(client: aiohttp.ClientSession) -> None:

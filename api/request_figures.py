@@ -1,0 +1,47 @@
+"""What the edge counts of the requests it answered, for the metrics."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Final
+
+from aiohttp import web
+
+# Upper bounds in seconds; the last bucket takes what is longer.
+SECONDS_BOUNDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+
+
+@dataclass(slots=True)
+class Durations:
+    """How many requests took how long: one count per bound, and one for what was longer than all."""
+
+    counts: list[int] = field(default_factory=lambda: [0] * (len(SECONDS_BOUNDS) + 1))
+    seconds: float = 0.0
+
+    def add(self, seconds: float) -> None:
+        self.seconds += seconds
+        for number, bound in enumerate(SECONDS_BOUNDS):
+            if seconds <= bound:
+                self.counts[number] += 1
+                return
+        self.counts[-1] += 1
+
+
+@dataclass(slots=True)
+class RequestFigures:
+    """Answers by operation and status, their durations by operation, and refusals by Iceberg type, since the process began."""
+
+    answers: Counter[tuple[str, int]] = field(default_factory=Counter)
+    durations: dict[str, Durations] = field(default_factory=dict)
+    refusals: Counter[str] = field(default_factory=Counter)
+
+    def add(self, operation: str | None, status: int, seconds: float) -> None:
+        """`operation` is None for an address nobody serves."""
+        name = operation or "none"
+        self.answers[name, status] += 1
+        durations = self.durations.get(name)
+        if durations is None:
+            durations = self.durations[name] = Durations()
+        durations.add(seconds)
+
+
+REQUEST_FIGURES: web.AppKey[RequestFigures] = web.AppKey("request_figures", RequestFigures)

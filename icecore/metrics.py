@@ -1,0 +1,137 @@
+"""Prometheus metrics of one serving process, on a port of their own."""
+
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager
+
+import structlog
+from aiohttp import web
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from api.request_figures import REQUEST_FIGURES, SECONDS_BOUNDS, RequestFigures
+from commands.committer import BATCH_COMMANDS_MAX
+from commands.lanes import CHAIN_COMMANDS_MAX
+from domain.errors import CatalogError
+from icecore.compose import Catalog
+from projections.warehouses import log_head
+
+_log: structlog.stdlib.BoundLogger = structlog.get_logger("icecore.metrics")
+_SIZE_BOUNDS = (1, 2, 4, 8, 16, 32, 64)
+
+
+class CatalogCollector(Collector):
+    """Reads the figures the parts keep; nothing on a request's path knows of Prometheus.
+
+    position -- of the last event, read before a scrape; None where the log could not be read.
+    """
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
+        self.position: int | None = None
+
+    def collect(self) -> Iterator[Metric]:
+        yield from _requests(self._catalog.app[REQUEST_FIGURES])
+        yield from self._writes()
+        yield from self._reads()
+        up = GaugeMetricFamily("icecore_log_up", "1 where the log could be read for this scrape")
+        up.add_metric([], float(self.position is not None))
+        yield up
+        if self.position is not None:
+            yield _gauge("icecore_log_position", "Position of the last event of the log", self.position)
+
+    def _writes(self) -> Iterator[Metric]:
+        lanes, committer = self._catalog.write.lanes, self._catalog.write.committer
+        yield _gauge("icecore_lane_commands_waiting", "Commands that wait behind others on the same object", lanes.queued)
+        yield _sizes("icecore_chain_commands", "Commands decided on each other and appended together", lanes.figures.chain_lengths)
+        yield _counter("icecore_chains_lost", "Chains decided again because another process came first", lanes.figures.lost)
+        yield _counter("icecore_commands_refused_unappended", "Commands refused without a statement", lanes.figures.refused)
+        yield _gauge("icecore_committer_commands_waiting", "Commands that wait for a batch", committer.queued)
+        yield _sizes("icecore_batch_commands", "Commands in one call of append", committer.figures.batch_sizes)
+        yield _counter("icecore_append_seconds", "Seconds in calls of append, as the process sees them", committer.figures.append_seconds)
+        yield _counter("icecore_append_locked_seconds", "Seconds under the append lock", committer.figures.locked_seconds)
+        yield _counter("icecore_appends_in_doubt", "Calls of append whose answer was lost", committer.figures.in_doubt)
+
+    def _reads(self) -> Iterator[Metric]:
+        cache, connections = self._catalog.reads.cache.figures, self._catalog.reads.connections
+        yield _counter("icecore_read_cache_hits", "Answers given from memory", cache.hits)
+        yield _counter("icecore_read_cache_misses", "Answers that had to be read", cache.misses)
+        yield _counter("icecore_read_cache_evictions", "Answers let go for want of room", cache.evicted)
+        yield _gauge("icecore_read_cache_bytes", "Bytes of answers held in memory", cache.bytes_held)
+        yield _counter("icecore_connection_waits", "Requests that waited for a connection to Postgres", connections.figures.waits)
+        yield _counter("icecore_connection_wait_seconds", "Seconds requests waited for a connection", connections.figures.wait_seconds)
+        yield _gauge("icecore_connections_in_use", "Connections to Postgres in use for reads", connections.in_use)
+
+
+def _requests(figures: RequestFigures) -> Iterator[Metric]:
+    answers = CounterMetricFamily("icecore_requests", "Answers by operation and HTTP status", labels=["operation", "status"])
+    for (operation, status), count in figures.answers.items():
+        answers.add_metric([operation, str(status)], count)
+    yield answers
+    durations = HistogramMetricFamily("icecore_request_seconds", "Seconds from a request's arrival to its answer", labels=["operation"])
+    for operation, taken in figures.durations.items():
+        durations.add_metric([operation], _cumulative(SECONDS_BOUNDS, taken.counts), taken.seconds)
+    yield durations
+    refusals = CounterMetricFamily("icecore_refusals", "Answers that were errors, by Iceberg type", labels=["type"])
+    for kind, count in figures.refusals.items():
+        refusals.add_metric([kind], count)
+    yield refusals
+
+
+def _cumulative(bounds: tuple[float, ...], counts: list[int]) -> list[tuple[str, float]]:
+    total, buckets = 0, []
+    for bound, count in zip((*map(str, bounds), "+Inf"), counts, strict=True):
+        total += count
+        buckets.append((bound, float(total)))
+    return buckets
+
+
+def _sizes(name: str, text: str, sizes: Mapping[int, int]) -> Metric:
+    assert max(BATCH_COMMANDS_MAX, CHAIN_COMMANDS_MAX) <= _SIZE_BOUNDS[-1]
+    counts = Counter[int]()
+    for size, count in sizes.items():
+        counts[next(number for number, bound in enumerate(_SIZE_BOUNDS) if size <= bound)] += count
+    family = HistogramMetricFamily(name, text)
+    buckets = _cumulative(_SIZE_BOUNDS, [counts[number] for number in range(len(_SIZE_BOUNDS) + 1)])
+    family.add_metric([], buckets, float(sum(size * count for size, count in sizes.items())))
+    return family
+
+
+def _counter(name: str, text: str, value: float) -> Metric:
+    family = CounterMetricFamily(name, text)
+    family.add_metric([], value)
+    return family
+
+
+def _gauge(name: str, text: str, value: float) -> Metric:
+    family = GaugeMetricFamily(name, text)
+    family.add_metric([], value)
+    return family
+
+
+@asynccontextmanager
+async def served_metrics(catalog: Catalog, host: str, port: int) -> AsyncIterator[str]:
+    """`GET /metrics` on `host:port` while the block runs; its address. Raises OSError where the port is taken."""
+    collector, registry = CatalogCollector(catalog), CollectorRegistry()
+    registry.register(collector)
+
+    async def metrics(_: web.Request) -> web.Response:
+        try:
+            async with catalog.reads.connection() as connection:
+                collector.position = await log_head(connection)
+        except CatalogError:
+            collector.position = None
+        return web.Response(body=generate_latest(registry), headers={"Content-Type": CONTENT_TYPE_LATEST})
+
+    app = web.Application()
+    app.router.add_get("/metrics", metrics)
+    runner = web.AppRunner(app, access_log=None)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, host, port).start()
+        url = f"http://{host}:{runner.addresses[0][1]}/metrics"
+        _log.info("metrics", url=url)
+        yield url
+    finally:
+        await runner.cleanup()

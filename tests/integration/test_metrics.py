@@ -1,0 +1,62 @@
+"""Prometheus metrics of a process that serves and commits."""
+
+from pathlib import Path
+
+import aiohttp
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from api.server import build_runner
+from icecore.compose import Catalog
+from icecore.metrics import served_metrics
+from queries.resolve_warehouse import resolve_warehouse
+from tests.fixtures.catalog import PROJECT_ID
+from tests.integration.test_lanes import Process, one
+
+__all__ = ["one"]
+
+
+async def _scrape(url: str) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
+    async with aiohttp.ClientSession() as session, session.get(url) as answer:
+        assert answer.headers["Content-Type"].startswith("text/plain")
+        text = await answer.text()
+    return {
+        (sample.name, frozenset(sample.labels.items())): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+
+
+async def test_what_happened_is_counted(one: Process, catalog: Catalog, tmp_path: Path) -> None:
+    """Commits, chains, batches, the log's position, requests and refusals, each where it belongs."""
+    for n in range(3):
+        await one.set("t", {"k": str(n)})
+    runner = build_runner(catalog.app)
+    await runner.setup()
+    site = aiohttp.web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    root = f"http://127.0.0.1:{runner.addresses[0][1]}/v1/demo/namespaces"
+    async with served_metrics(catalog, "127.0.0.1", 0) as url, aiohttp.ClientSession() as session:
+        for table in ("t", "t", "t", "missing"):
+            (await session.get(f"{root}/a/tables/{table}")).release()
+        found = await _scrape(url)
+    await runner.cleanup()
+    assert 3 == found["icecore_chain_commands_count", frozenset()]
+    assert 3 <= found["icecore_batch_commands_count", frozenset()]
+    assert 0 < found["icecore_append_locked_seconds_total", frozenset()] < found["icecore_append_seconds_total", frozenset()]
+    assert 1 == found["icecore_read_cache_hits_total", frozenset()]
+    assert 1 == found["icecore_refusals_total", frozenset({("type", "NoSuchTableException")})]
+    assert 3 == found["icecore_requests_total", frozenset({("operation", "loadTable"), ("status", "200")})]
+    assert 4 == found["icecore_request_seconds_count", frozenset({("operation", "loadTable")})]
+    warehouse = await resolve_warehouse(catalog.reads, PROJECT_ID, "demo@999999")
+    assert warehouse.as_of == found["icecore_log_position", frozenset()]
+
+
+async def test_a_log_that_is_away_is_said(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The scrape still answers."""
+    catalog.reads.connections._dsn = "host=127.0.0.1 port=1 dbname=none"
+    await catalog.reads.connections.close()
+    async with served_metrics(catalog, "127.0.0.1", 0) as url:
+        found = await _scrape(url)
+    assert 0 == found["icecore_log_up", frozenset()]
+    assert ("icecore_log_position", frozenset()) not in found

@@ -35,5 +35,5 @@ class Decision:
     after: State | None = None
 
 
-class Relocate(Exception):  # noqa: N818 - not an error: the name has come to stand for something else
+class Relocate(Exception):
     """The object a name was found to stand for has been renamed or dropped meanwhile: look again."""

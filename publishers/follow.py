@@ -58,11 +58,16 @@ async def follow_events(
                         if _set(stop):
                             return
                     if not events:
-                        await _wait(connection, stop)
+                        await wait_for_events(connection, stop)
         except psycopg.OperationalError as error:
             _log.warning("follower_reconnects", after=after, error=str(error), pause_seconds=pause_seconds)
             await asyncio.sleep(pause_seconds)
             pause_seconds = min(2 * pause_seconds, _RECONNECT_SECONDS_MAX)
+
+
+async def listen(connection: AsyncConnection[TupleRow]) -> None:
+    """Has the connection hear of every append from now on."""
+    await connection.execute(_SQL["listen"])
 
 
 async def _listening(dsn: str) -> AsyncConnection[TupleRow]:
@@ -71,14 +76,14 @@ async def _listening(dsn: str) -> AsyncConnection[TupleRow]:
         dsn, autocommit=True, prepare_threshold=0, application_name="icecore-follower", connect_timeout=int(_CONNECT_SECONDS_MAX)
     )
     try:
-        await connection.execute(_SQL["listen"])
+        await listen(connection)
     except BaseException:
         await connection.close()
         raise
     return connection
 
 
-async def _wait(connection: AsyncConnection[TupleRow], stop: asyncio.Event | None) -> None:
+async def wait_for_events(connection: AsyncConnection[TupleRow], stop: asyncio.Event | None) -> None:
     """Until something was appended, POLL_SECONDS_MAX are over, or `stop` is set."""
     if stop is None:
         async for _ in connection.notifies(timeout=POLL_SECONDS_MAX, stop_after=1):

@@ -1,0 +1,219 @@
+"""Who leads a sink and how far it was told: one row per sink, moved by compare-and-set by the one leader of its epoch."""
+
+import asyncio
+import os
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+from uuid import UUID
+
+from psycopg import AsyncConnection
+from psycopg.types.json import Jsonb
+
+from migrations.named_sql import named_sql
+from projections.connections import Connection
+from publishers.event_filter import EventFilter
+from publishers.sink import Checkpoint
+
+_SQL = named_sql("publishers", "checkpoints.sql")
+
+CONNECT_SECONDS_MAX = 5
+SILENCE_SECONDS_MAX = 30
+"""A leader that says nothing for this long (a frozen process) is replaced."""
+HEARTBEAT_SECONDS = 5.0
+ERROR_LENGTH_MAX = 1_000
+
+
+class LeadershipLostError(Exception):
+    """Another leader has taken over: what this one still writes is refused."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayOrder:
+    """A replay an operator asked for; `told_position`: how far it is."""
+
+    id: UUID
+    from_position: int
+    to_position: int
+    told_position: int
+    filter: EventFilter
+
+
+@dataclass(frozen=True, slots=True)
+class Orders:
+    """What operators ask of a sink at the moment."""
+
+    skips: frozenset[int]
+    replay: ReplayOrder | None
+
+
+class Lead:
+    """The leader's hold on a sink; `connection` is the session that holds the lock, and reading the log shares its fate."""
+
+    def __init__(self, connection: Connection, name: str, epoch: int, position: int, mark: int) -> None:
+        self.connection = connection
+        self.name = name
+        self.position = position
+        self.mark = mark
+        self._epoch = epoch
+        # An earlier leader may have left one.
+        self._error_stands = True
+
+    async def move(self, position: int, mark: int) -> None:
+        """Everything up to `position` is told. Raises LeadershipLostError where the row is not where it was left."""
+        await self._write("move", position=position, mark=mark, before=self.position)
+        self.position, self.mark = position, mark
+
+    async def lost(self, position: int, mark: int) -> None:
+        """What the sink acknowledged up to `position` is not there any more."""
+        await self._write("set_lost", lost_position=position, mark=mark)
+        self.mark = mark
+
+    async def report(self, error: str, blocked_position: int | None) -> None:
+        self._error_stands = True
+        await self._write("report", error=error[:ERROR_LENGTH_MAX].replace("\x00", ""), blocked_position=blocked_position)
+
+    async def recovered(self) -> None:
+        """The sink takes events again, or waits for some: no error stands."""
+        if self._error_stands:
+            await self._write("recovered")
+            self._error_stands = False
+
+    async def check(self) -> None:
+        cursor = await self.connection.execute(_SQL["is_leader"], {"name": self.name, "epoch": self._epoch})
+        if await cursor.fetchone() != (True,):
+            raise LeadershipLostError(self.name)
+
+    async def checkpoint(self, position: int) -> Checkpoint | None:
+        """The position with its event's id; None for a position the log does not have."""
+        if position == 0:
+            return Checkpoint(0, None)
+        cursor = await self.connection.execute(_SQL["event_id"], {"position": position})
+        row = await cursor.fetchone()
+        return None if row is None else Checkpoint(position, row[0])
+
+    async def orders(self) -> Orders:
+        cursor = await self.connection.execute(_SQL["orders"], {"name": self.name})
+        row = await cursor.fetchone()
+        assert row is not None
+        skips, replay_id, from_position, to_position, told_position, chosen = row
+        replay = None
+        if replay_id is not None:
+            replay = ReplayOrder(replay_id, from_position, to_position, told_position, EventFilter.from_json(chosen))
+        return Orders(frozenset(skips), replay)
+
+    async def move_replay(self, replay: ReplayOrder, position: int, events: int) -> None:
+        """Everything of the replay up to `position` was told again; it was cancelled meanwhile if nothing is found."""
+        values = {"replay_id": replay.id, "position": position, "events": events, "before": replay.told_position, "epoch": self._epoch}
+        await self.connection.execute(_SQL["move_replay"], values)
+        if position >= replay.to_position:
+            everything = Jsonb(EventFilter().to_json())
+            await self.connection.execute(
+                _SQL["found_again"], {"name": self.name, "epoch": self._epoch, "replay_id": replay.id, "everything": everything}
+            )
+
+    async def resign(self) -> None:
+        await self.connection.execute(_SQL["resign"], {"name": self.name, "epoch": self._epoch})
+
+    async def _write(self, block: str, **values: object) -> None:
+        cursor = await self.connection.execute(_SQL[block], {"name": self.name, "epoch": self._epoch, **values})
+        if cursor.rowcount != 1:
+            raise LeadershipLostError(self.name)
+
+
+@asynccontextmanager
+async def leading(dsn: str, name: str, start: Literal["beginning", "now"]) -> AsyncIterator[Lead | None]:
+    """The lead of a sink while the block runs; None where another process has it.
+
+    start -- where a sink begins that was never led. The lock belongs to the session: it cannot go through a transaction pooler.
+    """
+    async with await AsyncConnection.connect(
+        dsn, autocommit=True, prepare_threshold=0, application_name=f"icecore-sink-{name}", connect_timeout=CONNECT_SECONDS_MAX
+    ) as connection:
+        cursor = await connection.execute(_SQL["try_lock"], {"name": name, "silence_ms": str(SILENCE_SECONDS_MAX * 1000)})
+        row = await cursor.fetchone()
+        if row is None or not row[0]:
+            yield None
+            return
+        leader = f"{socket.gethostname()}:{os.getpid()}"
+        cursor = await connection.execute(_SQL["begin"], {"name": name, "start": start, "leader": leader})
+        begun = await cursor.fetchone()
+        assert begun is not None
+        lead = Lead(connection, name, *begun)
+        beating = asyncio.create_task(_beat(lead), name=f"sink-heartbeat-{name}")
+        try:
+            yield lead
+            await lead.resign()
+        finally:
+            beating.cancel()
+            await asyncio.gather(beating, return_exceptions=True)
+
+
+async def _beat(lead: Lead) -> None:
+    """Keeps the session from ending while a sink is slow to answer."""
+    while True:
+        await asyncio.sleep(HEARTBEAT_SECONDS)
+        await lead.check()
+
+
+@dataclass(frozen=True, slots=True)
+class SinkStatus:
+    """A sink as operators see it; `waiting_since`: when the oldest event it was not told of was recorded."""
+
+    name: str
+    position: int
+    head: int
+    waiting_since: datetime | None
+    leader: str | None
+    led_since: datetime | None
+    last_error: str | None
+    last_error_at: datetime | None
+    blocked_position: int | None
+    lost_position: int | None
+    skips: int
+    replay_id: UUID | None
+    replay_from: int | None
+    replay_to: int | None
+    replay_told: int | None
+    led: bool
+
+
+async def sink_statuses(connection: Connection) -> list[SinkStatus]:
+    """Every sink that was ever led; `led`: a process holds its lock now."""
+    cursor = await connection.execute(_SQL["status"])
+    return [SinkStatus(*row) for row in await cursor.fetchall()]
+
+
+async def skip(connection: Connection, name: str, position: int, reason: str, actor: str) -> bool:
+    """Records that a sink may pass over an event; False where the log has no such position. A word given before stays."""
+    await connection.execute(_SQL["skip"], {"name": name, "position": position, "reason": reason, "actor": actor})
+    cursor = await connection.execute(_SQL["skipped"], {"name": name, "position": position})
+    return await cursor.fetchone() is not None
+
+
+async def request_replay(connection: Connection, replay_id: UUID, name: str, first: int, last: int, chosen: EventFilter) -> None:
+    """Asks the sink's leader to tell `first` to `last` again."""
+    values = {"replay_id": replay_id, "name": name, "from_position": first, "to_position": last, "filter": Jsonb(chosen.to_json())}
+    await connection.execute(_SQL["request_replay"], values)
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayProgress:
+    told_position: int
+    told_events: int
+    finished: bool
+    last_error: str | None
+
+
+async def replay_progress(connection: Connection, replay_id: UUID) -> ReplayProgress:
+    cursor = await connection.execute(_SQL["replay_progress"], {"replay_id": replay_id})
+    row = await cursor.fetchone()
+    assert row is not None, "a replay that was asked for stays"
+    return ReplayProgress(*row)
+
+
+async def cancel_replay(connection: Connection, replay_id: UUID) -> None:
+    await connection.execute(_SQL["cancel_replay"], {"replay_id": replay_id})

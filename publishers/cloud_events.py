@@ -1,0 +1,136 @@
+"""Events of the log as CloudEvents 1.0: attributes, data, and the bytes of both content modes."""
+
+from dataclasses import dataclass, replace
+from datetime import UTC
+from typing import Any
+from uuid import UUID
+
+import orjson
+from cloudevents.core.base import BaseCloudEvent
+from cloudevents.core.bindings import http, kafka
+from cloudevents.core.formats.json import JSONFormat
+from cloudevents.core.v1.event import CloudEvent
+
+from publishers.describe import Description
+from publishers.event_data import SCHEMA_PREFIX, TYPE_PREFIX, Dialect, Mode
+from publishers.lakekeeper_dialect import lakekeeper_attributes
+
+EVENTS_ADDRESS = "/history/v1/events/"
+"""Below it, by its id, every event is found whole: what `dataref` points at."""
+
+
+class OrjsonFormat(JSONFormat):
+    """The package's JSON format, written by orjson: a tenth of the time, and the same bytes for the same event everywhere."""
+
+    def write(self, event: BaseCloudEvent) -> bytes:
+        written: dict[str, Any] = dict(event.get_attributes())
+        if event.get_data() is not None:
+            written["data"] = event.get_data()
+        return orjson.dumps(written, option=orjson.OPT_UTC_Z)
+
+    def write_data(self, data: dict[str, Any] | str | bytes | None, datacontenttype: str | None) -> bytes:
+        return b"" if data is None else orjson.dumps(data)
+
+
+_FORMAT = OrjsonFormat()
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """A run through the past that an operator asked for: its events have ids of their own and say what they repeat."""
+
+    id: UUID
+
+    def attributes(self, event_id: UUID) -> dict[str, str]:
+        return {"id": f"{event_id}:{self.id}", "replay": str(self.id), "replayof": str(event_id)}
+
+
+@dataclass(frozen=True, slots=True)
+class Outgoing:
+    """An event on its way to a sink.
+
+    id -- the CloudEvent's, the same at every retry. key -- the stream: what has one key stays in order.
+    """
+
+    position: int
+    event_id: UUID
+    id: str
+    key: str
+    topic: str
+    warehouse_id: UUID
+    cloud_event: CloudEvent
+
+    def with_reference(self, base_url: str) -> "Outgoing":
+        """The same event with the address of its data instead of the data."""
+        attributes = {**self.cloud_event.get_attributes(), "dataref": f"{base_url.rstrip('/')}{EVENTS_ADDRESS}{self.event_id}"}
+        return replace(self, cloud_event=CloudEvent(attributes))
+
+
+@dataclass(frozen=True, slots=True)
+class Encoded:
+    """A message: headers in the form its transport's binding asks for, and the body."""
+
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def bytes_count(self) -> int:
+        """Of headers and body, roughly as transports count them."""
+        return len(self.body) + sum(len(name) + len(value.encode()) + 4 for name, value in self.headers.items())
+
+
+def outgoing(description: Description, dialect: Dialect, replay: Replay | None = None) -> Outgoing:
+    """The CloudEvent of a description; the same bytes whenever it is made."""
+    event = description.event
+    attributes: dict[str, Any] = {
+        "specversion": "1.0",
+        "id": str(event.event_id),
+        "source": f"/icecore/{event.warehouse_id}",
+        "type": TYPE_PREFIX + event.topic,
+        "subject": description.subject,
+        "time": event.recorded_at.astimezone(UTC),
+        "datacontenttype": "application/json",
+        "dataschema": SCHEMA_PREFIX + TYPE_PREFIX + event.topic,
+        # Decimal text: an Integer attribute has 32 bits, a position has 63.
+        "position": str(event.position),
+        "streamversion": str(event.version),
+        "partitionkey": str(event.stream_id),
+        "warehouse": str(event.warehouse_id),
+        "project": str(event.project_id),
+        "actor": event.actor,
+        "command": str(event.command_id),
+        "correlation": event.correlation_id,
+        "causation": None if event.causation_id is None else str(event.causation_id),
+        "traceparent": event.traceparent,
+    }
+    if dialect == "lakekeeper":
+        attributes |= lakekeeper_attributes(event.topic, description)
+    if replay is not None:
+        attributes |= replay.attributes(event.event_id)
+    attributes = {name: value for name, value in attributes.items() if value is not None and value != ""}
+    return Outgoing(
+        event.position,
+        event.event_id,
+        attributes["id"],
+        str(event.stream_id),
+        event.topic,
+        event.warehouse_id,
+        CloudEvent(attributes, description.data.to_json()),
+    )
+
+
+def encode_http(event: Outgoing, mode: Mode) -> Encoded:
+    """By the HTTP binding, whose headers NATS's binding shares: `ce-…` in binary mode."""
+    message = http.to_binary(event.cloud_event, _FORMAT) if mode == "binary" else http.to_structured(event.cloud_event, _FORMAT)
+    return Encoded(message.headers, message.body)
+
+
+def encode_kafka(event: Outgoing, mode: Mode) -> Encoded:
+    """By the Kafka binding: `ce_…` in binary mode."""
+    message = kafka.to_binary(event.cloud_event, _FORMAT) if mode == "binary" else kafka.to_structured(event.cloud_event, _FORMAT)
+    return Encoded({name: value.decode() for name, value in message.headers.items()}, message.value)
+
+
+def encode_json(event: Outgoing) -> bytes:
+    """The event as one JSON object, as structured mode has it."""
+    return _FORMAT.write(event.cloud_event)

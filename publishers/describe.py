@@ -1,0 +1,279 @@
+"""Turns events into the data consumers read: from the event, and what it refers to as of its position, alone."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+import orjson
+
+from domain import events as facts
+from domain.documents import Json
+from domain.events import Event, decode
+from domain.recorded import RecordedEvent
+from projections.connections import Connection
+from publishers import event_data as data
+from publishers.pointers import Path, PointerReader, Pointers, TabularRow
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """An event as it is told.
+
+    path -- the names that led to the thing as of the event, outermost first: the warehouse, namespaces, the thing itself.
+    """
+
+    event: RecordedEvent
+    path: tuple[str, ...]
+    data: data.Told
+
+    @property
+    def subject(self) -> str:
+        """The dotted name below the warehouse; the warehouse's own name for a warehouse."""
+        return ".".join(self.path[1:] or self.path) or str(self.event.stream_id)
+
+    @property
+    def namespace(self) -> tuple[str, ...]:
+        """The levels of the namespace it is, or lies in."""
+        noun = self.event.topic.partition(".")[0]
+        return self.path[1:-1] if noun in ("table", "view") else self.path[1:]
+
+
+class Describer:
+    """Describes batches that follow one another in the order of the log; one per run through it."""
+
+    def __init__(self) -> None:
+        self._reader = PointerReader()
+
+    async def describe(self, connection: Connection, events: Sequence[RecordedEvent], wanted: Sequence[RecordedEvent]) -> list[Description]:
+        """The descriptions of those `wanted` of `events`, in their order; the others may change what things are called."""
+        found = await self._reader.read(connection, events, wanted)
+        decoded = [(event, decode(event.topic, event.state)) for event in wanted]
+        snapshots = (_snapshot_wanted(event, fact, found) for event, fact in decoded)
+        await self._reader.read_snapshots(connection, found, (each for each in snapshots if each is not None))
+        return [_describe(event, fact, found) for event, fact in decoded]
+
+
+def _describe(event: RecordedEvent, fact: Event, found: Pointers) -> Description:
+    match event.topic.partition(".")[0]:
+        case "table" | "view" as noun:
+            name, path = _tabular_name(event, found, noun)
+            described = _table(event, fact, name, found) if noun == "table" else _view(event, fact, name, found)
+            return Description(event, path, described)
+        case "namespace":
+            way = found.paths[event.stream_id, event.position]
+            return Description(event, way.names, _namespace(event, fact, way))
+        case "warehouse":
+            way = found.paths[event.stream_id, event.position]
+            return Description(event, way.names, _warehouse(event, fact, way))
+    other = found.paths.get((event.stream_id, event.position))
+    names = () if other is None else other.names
+    return Description(event, names, data.OtherEvent(id=event.stream_id, name=list(names), change=orjson.loads(event.state)))
+
+
+def _warehouse(event: RecordedEvent, fact: Event, path: Path) -> data.WarehouseEvent:
+    name = data.WarehouseName(id=event.stream_id, name=path.names[0])
+    if isinstance(fact, facts.WarehouseCreated):
+        return data.WarehouseEvent(warehouse=name, storage_type=fact.storage_profile.get("type"), exact_names=fact.exact_names)
+    return data.WarehouseEvent(warehouse=name)
+
+
+def _namespace(event: RecordedEvent, fact: Event, path: Path) -> data.NamespaceEvent:
+    name = data.NamespaceName(id=event.stream_id, name=list(path.names[1:]))
+    warehouse = data.WarehouseName(id=event.warehouse_id, name=path.names[0])
+    match fact:
+        case facts.NamespaceCreated():
+            return data.NamespaceEvent(namespace=name, warehouse=warehouse, properties_set=fact.properties)
+        case facts.NamespacePropertiesChanged():
+            return data.NamespaceEvent(namespace=name, warehouse=warehouse, properties_set=fact.updates, properties_removed=fact.removals)
+    return data.NamespaceEvent(namespace=name, warehouse=warehouse)
+
+
+def _tabular_name(event: RecordedEvent, found: Pointers, noun: str) -> tuple[data.TabularName, tuple[str, ...]]:
+    row = found.tabulars[event.stream_id, event.version]
+    path = found.paths[row.namespace_id, event.position]
+    name = data.TabularName(
+        id=event.stream_id,
+        uuid=row.document[f"{noun}-uuid"],
+        name=row.name,
+        namespace=_namespace_name(row, path),
+        warehouse=data.WarehouseName(id=event.warehouse_id, name=path.names[0]),
+    )
+    return name, (*path.names, row.name)
+
+
+def _namespace_name(row: TabularRow, path: Path) -> data.NamespaceName:
+    return data.NamespaceName(id=row.namespace_id, name=list(path.names[1:]))
+
+
+def _previous(event: RecordedEvent, found: Pointers) -> data.PreviousName:
+    row = found.tabulars[event.stream_id, event.version - 1]
+    return data.PreviousName(name=row.name, namespace=_namespace_name(row, found.paths[row.namespace_id, event.position]))
+
+
+def _table(event: RecordedEvent, fact: Event, name: data.TabularName, found: Pointers) -> data.Told:
+    row = found.tabulars[event.stream_id, event.version]
+    location = row.metadata_location
+    match fact:
+        case facts.TableCreated() | facts.TableRegistered():
+            return _table_begun(name, location, fact.metadata)
+        case facts.TableOverwritten():
+            return _table_overwritten(event, fact, name, found)
+        case facts.TableCommitted():
+            return _table_committed(event, fact, name, found)
+        case facts.TableRenamed():
+            return data.TableRenamed(table=name, previous=_previous(event, found), metadata_location=location)
+        case facts.TableDropped():
+            return data.TableEnded(table=name, metadata_location=location, purge_requested=fact.purge_requested)
+        case facts.TableUnregistered():
+            return data.TableEnded(table=name, metadata_location=location)
+        case facts.TablePurged():
+            return data.TableEnded(table=name, metadata_location=location, files_deleted=fact.files_deleted)
+    return data.TableChanged(table=name, metadata_location=location, change=orjson.loads(event.state))
+
+
+def _table_begun(name: data.TabularName, location: str, metadata: Json, **changed: Any) -> data.TableWritten:
+    snapshot_id = metadata["current-snapshot-id"]
+    snapshot = next((each for each in metadata["snapshots"] if each["snapshot-id"] == snapshot_id), None)
+    return data.TableWritten(
+        **{"properties_set": metadata["properties"], **changed},
+        table=name,
+        metadata_location=location,
+        location=metadata["location"],
+        format_version=metadata["format-version"],
+        current_snapshot_id=snapshot_id,
+        operation=_operation(snapshot),
+        summary=_summary(snapshot),
+        schema_id=metadata["current-schema-id"],
+        default_spec_id=metadata["default-spec-id"],
+        default_sort_order_id=metadata["default-sort-order-id"],
+        refs_set=[data.RefPointer(name=ref, type=each["type"], snapshot_id=each["snapshot-id"]) for ref, each in metadata["refs"].items()],
+    )
+
+
+def _table_overwritten(event: RecordedEvent, fact: facts.TableOverwritten, name: data.TabularName, found: Pointers) -> data.TableWritten:
+    before = found.tabulars[event.stream_id, event.version - 1]
+    old, new = before.document["properties"], fact.metadata["properties"]
+    return _table_begun(
+        name,
+        fact.metadata_location,
+        fact.metadata,
+        previous_metadata_location=before.metadata_location,
+        properties_set={key: value for key, value in new.items() if old.get(key) != value},
+        properties_removed=[key for key in old if key not in new],
+    )
+
+
+def _table_committed(event: RecordedEvent, fact: facts.TableCommitted, name: data.TabularName, found: Pointers) -> data.TableWritten:
+    head = found.tabulars[event.stream_id, event.version].document
+    changed, parts = fact.delta["head"]["set"], fact.delta["parts"]
+    added = _added(parts, "snapshots")
+    current_id = _current_snapshot_id(head)
+    current = None
+    if "current-snapshot-id" in changed and current_id is not None:
+        current = next((each for each in added if each["snapshot-id"] == current_id), None)
+        current = current or found.snapshots.get((event.stream_id, current_id))
+    return data.TableWritten(
+        table=name,
+        metadata_location=fact.metadata_location,
+        previous_metadata_location=found.tabulars[event.stream_id, event.version - 1].metadata_location,
+        location=changed.get("location"),
+        format_version=changed.get("format-version"),
+        current_snapshot_id=current_id,
+        operation=_operation(current),
+        summary=_summary(current),
+        schema_id=changed.get("current-schema-id"),
+        default_spec_id=changed.get("default-spec-id"),
+        default_sort_order_id=changed.get("default-sort-order-id"),
+        snapshots_added=[_snapshot(each) for each in added],
+        snapshots_removed=len(parts.get("snapshots", {}).get("removed", ())),
+        refs_set=[
+            data.RefPointer(name=ref, type=each["type"], snapshot_id=each["snapshot-id"])
+            for _, each, ref in parts.get("refs", {}).get("added", ())
+        ],
+        properties_set=fact.delta["properties"]["set"],
+        properties_removed=fact.delta["properties"]["removed"],
+        actions=fact.actions,
+    )
+
+
+def _view(event: RecordedEvent, fact: Event, name: data.TabularName, found: Pointers) -> data.Told:
+    row = found.tabulars[event.stream_id, event.version]
+    location = row.metadata_location
+    match fact:
+        case facts.ViewCreated() | facts.ViewRegistered():
+            return data.ViewWritten(
+                view=name,
+                metadata_location=location,
+                location=fact.metadata["location"],
+                current_version_id=fact.metadata["current-version-id"],
+                schema_id=_view_schema_id(fact.metadata),
+                properties_set=fact.metadata.get("properties", {}),
+            )
+        case facts.ViewCommitted():
+            changed = fact.delta["head"]["set"]
+            return data.ViewWritten(
+                view=name,
+                metadata_location=location,
+                previous_metadata_location=found.tabulars[event.stream_id, event.version - 1].metadata_location,
+                location=changed.get("location"),
+                current_version_id=row.document["current-version-id"],
+                schema_id=_view_schema_id(row.document) if "current-version-id" in changed else None,
+                properties_set=fact.delta["properties"]["set"],
+                properties_removed=fact.delta["properties"]["removed"],
+                actions=fact.actions,
+            )
+        case facts.ViewRenamed():
+            return data.ViewRenamed(view=name, previous=_previous(event, found), metadata_location=location)
+        case facts.ViewDropped():
+            return data.ViewEnded(view=name, metadata_location=location)
+    return data.ViewChanged(view=name, metadata_location=location, change=orjson.loads(event.state))
+
+
+def _view_schema_id(document: Json) -> int | None:
+    current = document["current-version-id"]
+    found: int | None = next((each["schema-id"] for each in document["versions"] if each["version-id"] == current), None)
+    return found
+
+
+def _snapshot_wanted(event: RecordedEvent, fact: Event, found: Pointers) -> tuple[UUID, int, int] | None:
+    """The current snapshot, where a commit set it and did not add it: a roll-back, or a branch that was fast-forwarded."""
+    if not isinstance(fact, facts.TableCommitted) or "current-snapshot-id" not in fact.delta["head"]["set"]:
+        return None
+    current = _current_snapshot_id(found.tabulars[event.stream_id, event.version].document)
+    if current is None or any(each["snapshot-id"] == current for each in _added(fact.delta["parts"], "snapshots")):
+        return None
+    return event.stream_id, event.version, current
+
+
+def _current_snapshot_id(head: Json) -> int | None:
+    """-1 stands for none below v3."""
+    current: int | None = head["current-snapshot-id"]
+    return None if current == -1 else current
+
+
+def _added(parts: Json, kind: str) -> list[Json]:
+    return [value for _, value, *_ in parts.get(kind, {}).get("added", ())]
+
+
+def _snapshot(snapshot: Json) -> data.SnapshotPointer:
+    return data.SnapshotPointer(
+        snapshot_id=snapshot["snapshot-id"],
+        parent_snapshot_id=snapshot.get("parent-snapshot-id"),
+        sequence_number=snapshot.get("sequence-number"),
+        timestamp_ms=snapshot.get("timestamp-ms"),
+        schema_id=snapshot.get("schema-id"),
+        operation=_operation(snapshot),
+        summary=_summary(snapshot) or {},
+    )
+
+
+def _operation(snapshot: Json | None) -> str | None:
+    return None if snapshot is None else snapshot.get("summary", {}).get("operation")
+
+
+def _summary(snapshot: Json | None) -> dict[str, str] | None:
+    """Without the operation, which has a member of its own."""
+    if snapshot is None:
+        return None
+    return {key: value for key, value in snapshot.get("summary", {}).items() if key != "operation"}

@@ -1,0 +1,244 @@
+"""What the `data` of each CloudEvent holds: one type per kind of event, from which the JSON Schemas are made too.
+
+A member that says nothing is left out: no current snapshot, an id that did not change. Members are spelled as the Iceberg specs
+spell theirs. Changing a type here changes what consumers read: only add members, or give the topic its next version.
+"""
+
+from typing import Any, Literal
+from uuid import UUID
+
+from pydantic import BaseModel, ConfigDict
+
+Mode = Literal["structured", "binary"]
+"""How a CloudEvent travels: whole in the body, or its attributes as headers."""
+Dialect = Literal["icecore", "lakekeeper"]
+"""Whose names event types have."""
+
+TYPE_PREFIX = "io.icecore."
+"""A CloudEvent's type is this and the topic."""
+SCHEMA_PREFIX = "urn:icecore:schema:"
+"""Before the type, the name of its schema; GET /management/v1/events/schemas/<type> answers with it."""
+
+
+def _spelled(name: str) -> str:
+    return name.replace("_", "-")
+
+
+class Told(BaseModel):
+    """One JSON object of an event's data."""
+
+    model_config = ConfigDict(alias_generator=_spelled, validate_by_name=True, frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+    def to_json(self) -> dict[str, Any]:
+        """The object as it is sent."""
+        return self.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+
+class WarehouseName(Told):
+    """A warehouse, and its name as of the event."""
+
+    id: UUID
+    name: str
+
+
+class NamespaceName(Told):
+    """A namespace, and its levels as of the event, outermost first."""
+
+    id: UUID
+    name: list[str]
+
+
+class TabularName(Told):
+    """A table or view, and what it was called as of the event."""
+
+    id: UUID
+    """Icecore's id: the same through renames, and never used again."""
+    uuid: UUID
+    """Iceberg's table-uuid or view-uuid."""
+    name: str
+    namespace: NamespaceName
+    warehouse: WarehouseName
+
+
+class PreviousName(Told):
+    """Where a table or view was found before it was renamed."""
+
+    name: str
+    namespace: NamespaceName
+
+
+class SnapshotPointer(Told):
+    """A snapshot, without its manifests."""
+
+    snapshot_id: int
+    parent_snapshot_id: int | None = None
+    sequence_number: int | None = None
+    timestamp_ms: int | None = None
+    schema_id: int | None = None
+    operation: str | None = None
+    summary: dict[str, str] = {}
+
+
+class RefPointer(Told):
+    """A branch or tag and the snapshot it names."""
+
+    name: str
+    type: str
+    snapshot_id: int
+
+
+class WarehouseEvent(Told):
+    """A warehouse."""
+
+    warehouse: WarehouseName
+    storage_type: str | None = None
+    """Set when it was created."""
+    exact_names: bool | None = None
+    """Names are told apart by case; set when it was created."""
+
+
+class NamespaceEvent(Told):
+    """A namespace; `properties_set` and `properties_removed` are what this event changed."""
+
+    namespace: NamespaceName
+    warehouse: WarehouseName
+    properties_set: dict[str, str] = {}
+    properties_removed: list[str] = []
+
+
+class TableWritten(Told):
+    """A table that has a new metadata file: created, registered, overwritten or committed to."""
+
+    table: TabularName
+    metadata_location: str
+    previous_metadata_location: str | None = None
+    location: str | None = None
+    """Where the table lies, if this event set it."""
+    format_version: int | None = None
+    """If this event set it."""
+    current_snapshot_id: int | None = None
+    """After this event; absent where the table has no snapshot."""
+    operation: str | None = None
+    """The current snapshot's, if this event made it the current one."""
+    summary: dict[str, str] | None = None
+    """The current snapshot's, if this event made it the current one."""
+    schema_id: int | None = None
+    """The current schema, if this event set it."""
+    default_spec_id: int | None = None
+    """If this event set it."""
+    default_sort_order_id: int | None = None
+    """If this event set it."""
+    snapshots_added: list[SnapshotPointer] = []
+    """By a commit."""
+    snapshots_removed: int = 0
+    """How many, by a commit."""
+    refs_set: list[RefPointer] = []
+    """Branches and tags this event created or moved."""
+    properties_set: dict[str, str] = {}
+    properties_removed: list[str] = []
+    actions: list[str] = []
+    """The update actions that were asked for, in the words of the REST spec."""
+
+
+class TableRenamed(Told):
+    """`table` is what it is called now."""
+
+    table: TabularName
+    previous: PreviousName
+    metadata_location: str
+
+
+class TableEnded(Told):
+    """A table that left the catalog's names, or whose files are gone."""
+
+    table: TabularName
+    metadata_location: str
+    """Its last."""
+    purge_requested: bool | None = None
+    files_deleted: int | None = None
+
+
+class TableChanged(Told):
+    """Anything else that happened to a table; `change` is the fact as the log holds it."""
+
+    table: TabularName
+    metadata_location: str
+    change: dict[str, Any]
+
+
+class ViewWritten(Told):
+    """A view that has a new metadata file: created, registered or committed to."""
+
+    view: TabularName
+    metadata_location: str
+    previous_metadata_location: str | None = None
+    location: str | None = None
+    """Where the view lies, if this event set it."""
+    current_version_id: int
+    schema_id: int | None = None
+    """The current version's, if this event changed the version."""
+    properties_set: dict[str, str] = {}
+    properties_removed: list[str] = []
+    actions: list[str] = []
+
+
+class ViewRenamed(Told):
+    """`view` is what it is called now."""
+
+    view: TabularName
+    previous: PreviousName
+    metadata_location: str
+
+
+class ViewEnded(Told):
+    """A view that left the catalog's names."""
+
+    view: TabularName
+    metadata_location: str
+    """Its last."""
+
+
+class ViewChanged(Told):
+    """Anything else that happened to a view; `change` is the fact as the log holds it."""
+
+    view: TabularName
+    metadata_location: str
+    change: dict[str, Any]
+
+
+class OtherEvent(Told):
+    """A thing that is neither warehouse, namespace, table nor view; `change` is the fact as the log holds it."""
+
+    id: UUID
+    name: list[str] = []
+    """Where it has one, with those above it, outermost first."""
+    change: dict[str, Any]
+
+
+_TYPES: dict[str, type[Told]] = {
+    "table.created": TableWritten,
+    "table.registered": TableWritten,
+    "table.overwritten": TableWritten,
+    "table.committed": TableWritten,
+    "table.renamed": TableRenamed,
+    "table.dropped": TableEnded,
+    "table.unregistered": TableEnded,
+    "table.purged": TableEnded,
+    "view.created": ViewWritten,
+    "view.registered": ViewWritten,
+    "view.committed": ViewWritten,
+    "view.renamed": ViewRenamed,
+    "view.dropped": ViewEnded,
+}
+_OTHER_OF_NOUN: dict[str, type[Told]] = {
+    "warehouse": WarehouseEvent,
+    "namespace": NamespaceEvent,
+    "table": TableChanged,
+    "view": ViewChanged,
+}
+
+
+def data_type(topic: str) -> type[Told]:
+    """The type of the data that goes out for a topic of the log (`table.committed.v1`)."""
+    noun, _, rest = topic.partition(".")
+    return _TYPES.get(f"{noun}.{rest.rpartition('.')[0]}") or _OTHER_OF_NOUN.get(noun, OtherEvent)

@@ -1,0 +1,68 @@
+"""Which events a sink or a replay is for: by type, warehouse and namespace."""
+
+import re
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Any
+
+from domain.events import topics
+from domain.identifiers import name_key
+from domain.recorded import RecordedEvent
+from publishers.describe import Description
+from publishers.event_data import TYPE_PREFIX
+
+_VERSION = re.compile(r"\.v\d+$")
+
+
+class FilterError(ValueError):
+    """A filter that cannot be meant; the message says what could be."""
+
+
+@dataclass(frozen=True, slots=True)
+class EventFilter:
+    """Empty members let everything through.
+
+    types -- `table.committed`, with `*` for any part; Icecore's prefix and the version may stand and are ignored.
+    warehouses -- names or ids. namespaces -- dotted; each stands for itself and everything below it.
+    """
+
+    types: tuple[str, ...] = ()
+    warehouses: tuple[str, ...] = ()
+    namespaces: tuple[str, ...] = ()
+
+    @classmethod
+    def parse(cls, types: tuple[str, ...] = (), warehouses: tuple[str, ...] = (), namespaces: tuple[str, ...] = ()) -> "EventFilter":
+        """Raises FilterError for a type no event has."""
+        known = [_bare(topic) for topic in topics()]
+        parsed = tuple(_bare(pattern) for pattern in types)
+        for given, pattern in zip(types, parsed, strict=True):
+            if not any(fnmatchcase(topic, pattern) for topic in known):
+                raise FilterError(f"No event has the type {given!r}; there are {', '.join(sorted(known))}")
+        return cls(parsed, tuple(map(name_key, warehouses)), tuple(map(name_key, namespaces)))
+
+    def may_match(self, event: RecordedEvent) -> bool:
+        """What can be told before the event's names are read."""
+        return not self.types or any(fnmatchcase(_bare(event.topic), pattern) for pattern in self.types)
+
+    def matches(self, description: Description) -> bool:
+        """For an event that may match."""
+        if self.warehouses:
+            name = description.path[0] if description.path else ""
+            if not {str(description.event.warehouse_id), name_key(name)} & set(self.warehouses):
+                return False
+        if self.namespaces:
+            mine = name_key(".".join(description.namespace))
+            return any(mine == wanted or mine.startswith(f"{wanted}.") for wanted in self.namespaces)
+        return True
+
+    def to_json(self) -> dict[str, Any]:
+        return {"types": list(self.types), "warehouses": list(self.warehouses), "namespaces": list(self.namespaces)}
+
+    @classmethod
+    def from_json(cls, value: dict[str, Any]) -> "EventFilter":
+        return cls(tuple(value["types"]), tuple(value["warehouses"]), tuple(value["namespaces"]))
+
+
+def _bare(topic: str) -> str:
+    """`io.icecore.table.committed.v1` and `table.committed` are one."""
+    return _VERSION.sub("", topic.strip().removeprefix(TYPE_PREFIX))

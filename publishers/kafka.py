@@ -1,0 +1,280 @@
+"""Kafka: exactly once for those who read committed, by transactions that hold events and how far they reach.
+
+The position stands in a compacted topic beside the events' own and is written in their transaction; it is read after
+`init_transactions` has settled what a leader before left open and shut that leader out.
+"""
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any, TypeVar
+from uuid import UUID
+
+import orjson
+import structlog
+from confluent_kafka import (
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Message,
+    Producer,
+    TopicPartition,
+)
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from publishers.cloud_events import Encoded, Outgoing, encode_kafka
+from publishers.sink import Checkpoint, SinkError, SinkMovedError, SinkRefusedError, Tail
+from publishers.sink_settings import KafkaSink
+
+_log = structlog.get_logger("icecore.sinks.kafka")
+_T = TypeVar("_T")
+
+EVENTS_PER_TRANSACTION = 100
+_STEP_SECONDS = 0.5
+"""A call into the client returns at least this often, to see whether the sink was closed."""
+_CLOSE_SECONDS_MAX = 2.0
+_MESSAGE_ROOM_BYTES = 64 * 1024
+"""The client's limit is above ours by this: it counts what it adds."""
+_TAIL_RECORDS = 64
+_MOVED = frozenset(
+    {KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_ID_MAPPING}
+)
+_REFUSED = frozenset({KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.INVALID_MSG, KafkaError.RECORD_LIST_TOO_LARGE})
+
+
+class Kafka:
+    """A topic of its own on a Kafka cluster, and its checkpoint topic."""
+
+    REMEMBERS = True
+    BATCH_EVENTS_MAX = 500
+
+    def __init__(self, name: str, settings: KafkaSink, base_url: str) -> None:
+        self._name = name
+        self._settings = settings
+        self._base_url = base_url
+        self._checkpoint_topic = settings.checkpoint_topic or f"{settings.topic}.checkpoint"
+        self._configuration = _configuration(name, settings)
+        # librdkafka's calls block: they have a thread to themselves.
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"kafka-{name}")
+        self._closed = threading.Event()
+        self._producer: Producer | None = None
+
+    async def open(self) -> Tail:
+        return await self._run(self._open)
+
+    async def publish(self, events: Sequence[Outgoing], live: Checkpoint | None) -> int:
+        mark = 0
+        for start in range(0, len(events), EVENTS_PER_TRANSACTION):
+            part = events[start : start + EVENTS_PER_TRANSACTION]
+            checkpoint = live or Checkpoint(part[-1].position, part[-1].event_id)
+            await self._run(partial(self._transaction, part, checkpoint))
+            mark = checkpoint.position
+        return mark
+
+    async def close(self) -> None:
+        self._closed.set()
+        closing = asyncio.get_running_loop().run_in_executor(self._thread, self._close)
+        await asyncio.wait({closing}, timeout=_CLOSE_SECONDS_MAX)
+        self._thread.shutdown(wait=False)
+
+    async def _run(self, work: Callable[[], _T]) -> _T:
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+        except KafkaException as error:
+            raise _as_sink_error(error) from error
+
+    def _open(self) -> Tail:
+        self._make_topics()
+        producer = Producer(
+            {
+                "transactional.id": self._settings.transactional_id or f"icecore-{self._settings.topic}-{self._name}",
+                "transaction.timeout.ms": max(1_000, int(self._settings.answer_seconds_max * 1_000)),
+                "partitioner": "murmur2_random",  # the Java client's: other producers of a key agree with us
+                "message.max.bytes": self._settings.event_bytes_max + _MESSAGE_ROOM_BYTES,
+                **self._configuration,
+            },
+            logger=None,
+        )
+        self._producer = producer
+        self._until_done(producer.init_transactions)
+        checkpoint = self._read_checkpoint()
+        return Tail(checkpoint, 0 if checkpoint is None else checkpoint.position)
+
+    def _transaction(self, events: Sequence[Outgoing], checkpoint: Checkpoint) -> None:
+        producer = self._producer
+        assert producer is not None
+        failed: list[tuple[Outgoing, KafkaError]] = []
+        producer.begin_transaction()
+        try:
+            for event in events:
+                self._produce(producer, event, failed)
+            producer.produce(self._checkpoint_topic, key=self._name, value=_checkpoint_value(checkpoint), partition=0)
+            self._until_done(producer.commit_transaction)
+        except (KafkaException, SinkRefusedError) as error:
+            self._abort(producer, error)
+            if failed:
+                raise _delivery_error(*failed[0]) from error
+            raise
+
+    def _produce(self, producer: Producer, event: Outgoing, failed: list[tuple[Outgoing, KafkaError]]) -> None:
+        def delivered(error: KafkaError | None, _message: Message) -> None:
+            if error is not None:
+                failed.append((event, error))
+
+        message = self._encoded(event)
+        try:
+            producer.produce(
+                self._settings.topic,
+                key=event.key,
+                value=message.body,
+                headers=list(message.headers.items()),
+                on_delivery=delivered,
+            )
+        except KafkaException as error:
+            if error.args[0].code() in _REFUSED:
+                raise SinkRefusedError(event, error.args[0].str()) from error
+            raise
+        producer.poll(0)
+
+    def _encoded(self, event: Outgoing) -> Encoded:
+        message = encode_kafka(event, self._settings.mode)
+        if message.bytes_count > self._settings.event_bytes_max:
+            message = encode_kafka(event.with_reference(self._base_url), self._settings.mode)
+        return message
+
+    def _abort(self, producer: Producer, error: Exception) -> None:
+        """As far as it goes: the next `init_transactions` aborts what stays open."""
+        if isinstance(error, KafkaException) and error.args[0].fatal():
+            return
+        try:
+            producer.abort_transaction(_STEP_SECONDS)
+        except KafkaException as failure:
+            _log.debug("abort_failed", sink=self._name, error=str(failure))
+
+    def _until_done(self, call: Callable[[float], object]) -> None:
+        """Calls again what may be called again, until the answer's time is over or the sink is closed."""
+        deadline = time.monotonic() + self._settings.answer_seconds_max
+        while True:
+            try:
+                call(_STEP_SECONDS)
+                return
+            except KafkaException as error:
+                if not error.args[0].retriable() or time.monotonic() > deadline or self._closed.is_set():
+                    raise
+
+    def _make_topics(self) -> None:
+        admin = AdminClient(self._configuration)
+        seconds = self._settings.answer_seconds_max
+        there = admin.list_topics(timeout=seconds).topics
+        missing = [
+            NewTopic(self._settings.topic, self._settings.partitions, self._settings.replicas),
+            NewTopic(self._checkpoint_topic, 1, self._settings.replicas, config={"cleanup.policy": "compact"}),
+        ]
+        missing = [topic for topic in missing if topic.topic not in there]
+        if missing and not self._settings.create:
+            raise SinkError(f"Kafka has no topic {', '.join(topic.topic for topic in missing)}, and `create` is off")
+        if not missing:
+            return
+        for topic, made in admin.create_topics(missing, operation_timeout=seconds, request_timeout=seconds).items():
+            try:
+                made.result()
+            except KafkaException as error:
+                if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                    raise
+            _log.info("topic_created", sink=self._name, topic=topic)
+
+    def _read_checkpoint(self) -> Checkpoint | None:
+        """The last committed record of the checkpoint topic: near its end, since it has one key; else further back."""
+        consumer = Consumer(
+            {
+                "group.id": f"icecore-{self._name}",  # asked for by the client; nothing is committed to it
+                "enable.auto.commit": False,
+                "isolation.level": "read_committed",
+                "enable.partition.eof": True,
+                **self._configuration,
+            }
+        )
+        try:
+            low, high = consumer.get_watermark_offsets(TopicPartition(self._checkpoint_topic, 0), timeout=self._settings.answer_seconds_max)
+            records = _TAIL_RECORDS
+            while high > low:
+                start = max(low, high - records)
+                found = self._last_record(consumer, start)
+                if found is not None or start == low:
+                    return found
+                records *= 8
+            return None
+        finally:
+            consumer.close()
+
+    def _last_record(self, consumer: Consumer, start: int) -> Checkpoint | None:
+        consumer.assign([TopicPartition(self._checkpoint_topic, 0, start)])
+        found: Checkpoint | None = None
+        deadline = time.monotonic() + self._settings.answer_seconds_max
+        while time.monotonic() < deadline and not self._closed.is_set():
+            message = consumer.poll(_STEP_SECONDS)
+            if message is None:
+                continue
+            error = message.error()
+            if error is not None:
+                if error.code() == KafkaError._PARTITION_EOF:
+                    return found
+                raise KafkaException(error)
+            if message.key() == self._name.encode():
+                value = orjson.loads(message.value() or b"")
+                found = Checkpoint(value["position"], UUID(value["event-id"]) if value["event-id"] else None)
+        raise SinkError("Kafka did not say in time how far it was told")
+
+    def _close(self) -> None:
+        if self._producer is not None:
+            self._producer.purge()
+            self._producer = None
+
+
+def _checkpoint_value(checkpoint: Checkpoint) -> bytes:
+    return orjson.dumps({"position": checkpoint.position, "event-id": checkpoint.event_id})
+
+
+def _delivery_error(event: Outgoing, error: KafkaError) -> SinkError:
+    if error.code() in _REFUSED:
+        return SinkRefusedError(event, error.str())
+    return _as_sink_error(KafkaException(error))
+
+
+def _as_sink_error(failure: KafkaException) -> SinkError:
+    error: KafkaError = failure.args[0]
+    if error.code() in _MOVED:
+        return SinkMovedError(f"another producer took over this sink's transactions: {error.str()}")
+    return SinkError(f"Kafka cannot be reached or refuses: {error.str()}")
+
+
+def _configuration(name: str, settings: KafkaSink) -> dict[str, Any]:
+    """librdkafka's properties for every client of the sink; what the operator set himself comes last."""
+    password = settings.password
+    given: dict[str, Any] = {
+        "bootstrap.servers": ",".join(settings.url),
+        "client.id": f"icecore-{name}",
+        "socket.timeout.ms": max(1_000, int(settings.answer_seconds_max * 1_000)),
+        "log_level": 2,  # its complaints come back as errors
+        "sasl.mechanism": settings.sasl_mechanism,
+        "sasl.username": settings.user,
+        "sasl.password": settings.password_file.read_text().strip() if settings.password_file else password and password.get_secret_value(),
+        "ssl.ca.location": settings.tls_ca_file and str(settings.tls_ca_file),
+        "ssl.certificate.location": settings.tls_certificate_file and str(settings.tls_certificate_file),
+        "ssl.key.location": settings.tls_key_file and str(settings.tls_key_file),
+    }
+    secure = settings.tls or settings.tls_ca_file is not None
+    given["security.protocol"] = ("SASL_" if settings.sasl_mechanism else "") + ("SSL" if secure else "PLAINTEXT")
+    own = {name: value for name, value in given.items() if value is not None}
+    return own | (_properties(settings.config_file.read_text()) if settings.config_file else {}) | settings.config
+
+
+def _properties(text: str) -> dict[str, str]:
+    """Lines `name=value`, as Kafka's own clients read them; `#` opens a comment."""
+    lines = (line.strip() for line in text.splitlines())
+    pairs = (line.partition("=") for line in lines if line and not line.startswith(("#", "!")))
+    return {name.strip(): value.strip() for name, _, value in pairs}

@@ -1,0 +1,39 @@
+"""Lakekeeper's event types for its consumers: the same data and ids, under its names.
+
+Its attributes `tabular-id`, `warehouse-id` and the like have names CloudEvents does not allow; here they lose their hyphens.
+"""
+
+from publishers.describe import Description
+
+_TYPES = {
+    "table.created": "createTable",
+    "table.registered": "registerTable",
+    "table.overwritten": "registerTable",
+    "table.committed": "updateTable",
+    "table.renamed": "renameTable",
+    "table.dropped": "dropTable",
+    "table.unregistered": "dropTable",
+    "table.undropped": "undropTabulars",
+    "view.created": "createView",
+    "view.registered": "createView",
+    "view.committed": "updateView",
+    "view.renamed": "renameView",
+    "view.dropped": "dropView",
+    "view.undropped": "undropTabulars",
+}
+
+
+def lakekeeper_attributes(topic: str, description: Description) -> dict[str, str]:
+    """Its type and extensions; events it does not have keep Icecore's type."""
+    noun = topic.partition(".")[0]
+    named = _TYPES.get(topic.rpartition(".")[0])
+    attributes = {} if named is None else {"type": named}
+    if noun in ("table", "view"):
+        attributes |= {
+            "tabulartype": noun,
+            "tabularid": str(description.event.stream_id),
+            "warehouseid": str(description.event.warehouse_id),
+            "namespace": ".".join(description.namespace),
+            "name": description.path[-1],
+        }
+    return attributes

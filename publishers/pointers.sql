@@ -1,0 +1,46 @@
+-- name: tables --
+-- The heads of tables at the versions of their events and at those before.
+select r.id, t.version, t.namespace_id, t.name, t.metadata_location, t.head
+from unnest(%(ids)s::uuid[], %(versions)s::bigint[]) r(id, version)
+join icecore.tables t on t.generation = (select generation from icecore.read_models) and t.table_id = r.id
+  and t.version between r.version - 1 and r.version
+
+-- name: views --
+select r.id, v.version, v.namespace_id, v.name, v.metadata_location, v.document
+from unnest(%(ids)s::uuid[], %(versions)s::bigint[]) r(id, version)
+join icecore.views v on v.generation = (select generation from icecore.read_models) and v.view_id = r.id
+  and v.version between r.version - 1 and r.version
+
+-- name: snapshots --
+-- Snapshots that were in a table before the version that made them the current one.
+select r.id, r.snapshot_id, p.body
+from unnest(%(ids)s::uuid[], %(versions)s::bigint[], %(snapshot_ids)s::bigint[]) r(id, version, snapshot_id)
+cross join lateral (
+  select body from icecore.table_parts p
+  where p.generation = (select generation from icecore.read_models) and p.table_id = r.id and p.kind = %(kind)s
+    and p.snapshot_id = r.snapshot_id and p.valid_from <= r.version
+  order by p.valid_from desc limit 1
+) p
+
+-- name: paths --
+-- The names that led to objects as of positions, outermost first: the warehouse, namespaces, the object itself.
+-- A name that ended at the position still counts: the event that ended it is the one being told.
+with recursive g as (select generation from icecore.read_models),
+up(number, depth, position, kind, object_id, parent_id, name) as (
+  select r.number, 0, r.position, n.kind, r.id, n.parent_id, n.name
+  from unnest(%(ids)s::uuid[], %(positions)s::bigint[]) with ordinality r(id, position, number)
+  cross join lateral (
+    select n.kind, n.parent_id, n.name from icecore.names n
+    where n.generation = (select generation from g) and n.object_id = r.id and n.from_position <= r.position
+    order by n.from_position desc limit 1
+  ) n
+  union all
+  select up.number, up.depth + 1, up.position, above.kind, up.parent_id, above.parent_id, above.name
+  from up cross join lateral (
+    select n.kind, n.parent_id, n.name from icecore.names n
+    where n.generation = (select generation from g) and n.object_id = up.parent_id and n.from_position <= up.position
+    order by n.from_position desc limit 1
+  ) above
+  where up.kind <> 'warehouse'
+)
+select number, array_agg(object_id order by depth desc), array_agg(name order by depth desc) from up group by number

@@ -1,0 +1,73 @@
+"""What a sink is: something that takes events in order, and knows how far it was told."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Protocol
+from uuid import UUID
+
+from publishers.cloud_events import Outgoing
+
+
+class SinkError(Exception):
+    """The sink cannot be told for now; it is opened and tried again after a pause. The message is for the operator.
+
+    position -- of the event that stands in the way, where it is one. told -- the position of the last event of the batch that was
+    surely told, for sinks that cannot say so themselves.
+    """
+
+    position: int | None = None
+    told: int | None = None
+
+
+class SinkMovedError(SinkError):
+    """Somebody else told the sink something meanwhile: who leads by right opens it again and sees how far it is."""
+
+
+class SinkRefusedError(SinkError):
+    """The sink does not take this event, and will not by itself: the operator mends it, or has the event skipped."""
+
+    def __init__(self, event: Outgoing, reason: str) -> None:
+        super().__init__(f"position {event.position} ({event.topic}) is refused: {reason}")
+        self.position = event.position
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """How far a sink was told: the position, and that position's event, which says of which log it is (None: of none yet)."""
+
+    position: int
+    event_id: UUID | None
+
+
+@dataclass(frozen=True, slots=True)
+class Tail:
+    """What the sink itself says of how far it is; `checkpoint` None where it holds nothing that says so.
+
+    mark -- the sink's own number of the last thing it holds; it never falls unless the sink loses what it acknowledged.
+    """
+
+    checkpoint: Checkpoint | None
+    mark: int
+
+
+class Sink(Protocol):
+    """One connection to one place; of no more use after an error.
+
+    REMEMBERS -- it says itself how far it is, so that the row in Postgres may lag. BATCH_EVENTS_MAX -- given to `publish` at most.
+    """
+
+    REMEMBERS: ClassVar[bool]
+    BATCH_EVENTS_MAX: ClassVar[int]
+
+    async def open(self) -> Tail:
+        """Connects, shuts out whoever led before, and says how far the sink is. Raises SinkError."""
+
+    async def publish(self, events: Sequence[Outgoing], live: Checkpoint | None) -> int:
+        """Tells the events in order and answers the new mark, once all of them are kept.
+
+        live -- for a replay: how far the sink is without it, which every message repeats. None: each event is its own checkpoint.
+        Raises SinkError; then any number of the first events may have been told.
+        """
+
+    async def close(self) -> None:
+        """Lets go, at once, whatever state the other side is in."""

@@ -1,0 +1,167 @@
+"""What an operator may say of a sink: `[sinks.NAME]` in the settings file, `ICECORE_SINKS__NAME__…` in the environment."""
+
+import json
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, field_validator, model_validator
+
+from publishers.event_data import Dialect, Mode
+from publishers.event_filter import EventFilter
+
+KIBIBYTE = 1024
+MEBIBYTE = 1024 * KIBIBYTE
+
+
+def _split(value: Any) -> Any:
+    """The environment writes a list as text with commas."""
+    return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
+
+
+def _parsed(value: Any) -> Any:
+    """The environment writes an object as JSON."""
+    return json.loads(value) if isinstance(value, str) else value
+
+
+def _revealed(value: Any) -> Any:
+    match value:
+        case SecretStr():
+            return value.get_secret_value()
+        case Path():
+            return str(value)
+        case dict():
+            return {name: _revealed(member) for name, member in value.items()}
+        case tuple():
+            return [_revealed(member) for member in value]
+    return value
+
+
+Words = Annotated[tuple[str, ...], BeforeValidator(_split)]
+
+
+class _Sink(BaseModel):
+    """What every sink has.
+
+    start -- where a sink that was never led begins: at the first event, or after the last one.
+    event_bytes_max -- larger events go out with `dataref`; a broker's own limit binds too where it tells it.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+
+    types: Words = ()
+    warehouses: Words = ()
+    namespaces: Words = ()
+    mode: Mode = "structured"
+    dialect: Dialect = "icecore"
+    start: Literal["beginning", "now"] = "beginning"
+    event_bytes_max: int = Field(default=1_000_000, ge=4 * KIBIBYTE, le=256 * MEBIBYTE)
+    answer_seconds_max: float = Field(default=10.0, gt=0, le=600)
+
+    @model_validator(mode="after")
+    def _check_filter(self) -> "_Sink":
+        self.event_filter()
+        return self
+
+    def event_filter(self) -> EventFilter:
+        return EventFilter.parse(self.types, self.warehouses, self.namespaces)
+
+    def to_json(self) -> dict[str, Any]:
+        """Every value, secrets in the clear: for a pipe to a process of ours, never for a file or a log."""
+        plain: dict[str, Any] = _revealed({name: value for name, value in self if value is not None})
+        return plain
+
+
+class NatsSink(_Sink):
+    """A JetStream stream that nobody else publishes to.
+
+    subject -- the prefix: events go to `<subject>.<warehouse id>.<noun>.<verb>`. create -- make the stream where there is none.
+    """
+
+    type: Literal["nats"]
+    url: Words
+    stream: str = Field(default="ICECORE", pattern=r"^[^\s.*>/\\]+$", max_length=255)
+    subject: str = Field(default="icecore", pattern=r"^[^\s.*>]+(\.[^\s.*>]+)*$", max_length=200)
+    create: bool = True
+    replicas: int = Field(default=1, ge=1, le=5)
+    duplicate_window_seconds: float = Field(default=120.0, gt=0)
+    user: str | None = None
+    password: SecretStr | None = None
+    token: SecretStr | None = None
+    credentials_file: Path | None = None
+    nkey_seed_file: Path | None = None
+    tls_ca_file: Path | None = None
+    tls_certificate_file: Path | None = None
+    tls_key_file: Path | None = None
+
+    @field_validator("url")
+    @classmethod
+    def _check_url(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        if not value or not all(each.partition("://")[0] in ("nats", "tls", "ws", "wss") for each in value):
+            raise ValueError("url is one or more of nats://HOST:PORT, tls://…, ws://… or wss://…, with commas between")
+        return value
+
+
+class KafkaSink(_Sink):
+    """A Kafka topic that nobody else writes to, and beside it a compacted topic that holds how far it got.
+
+    url -- bootstrap servers. config -- librdkafka properties (`security.protocol`, `sasl.mechanism`, …); config_file -- the same
+    as lines `name=value`. transactional_id -- must be this sink's alone in the cluster.
+    """
+
+    type: Literal["kafka"]
+    url: Words
+    topic: str = Field(default="icecore.events", pattern=r"^[a-zA-Z0-9._-]+$", max_length=230)
+    checkpoint_topic: str | None = Field(default=None, pattern=r"^[a-zA-Z0-9._-]+$", max_length=249)
+    transactional_id: str | None = None
+    create: bool = True
+    partitions: int = Field(default=1, ge=1)
+    replicas: int = Field(default=1, ge=1)
+    config: Annotated[dict[str, str], BeforeValidator(_parsed)] = {}
+    config_file: Path | None = None
+    user: str | None = None
+    password: SecretStr | None = None
+    password_file: Path | None = None
+    sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] | None = None
+    tls: bool = False
+    tls_ca_file: Path | None = None
+    tls_certificate_file: Path | None = None
+    tls_key_file: Path | None = None
+
+    @field_validator("url")
+    @classmethod
+    def _check_url(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        if not value:
+            raise ValueError("url is HOST:PORT of one or more brokers, with commas between")
+        return value
+
+
+class WebhookSink(_Sink):
+    """An HTTP endpoint that is sent one event per POST, in the order of the log, signed as Standard Webhooks says.
+
+    secret, secret_file -- what both sides sign with.
+    """
+
+    type: Literal["webhook"]
+    url: str = Field(pattern=r"^https?://")
+    secret: SecretStr | None = None
+    secret_file: Path | None = None
+    headers: Annotated[dict[str, SecretStr], BeforeValidator(_parsed)] = {}
+    tls_ca_file: Path | None = None
+
+    @model_validator(mode="after")
+    def _check_secret(self) -> "WebhookSink":
+        if (self.secret is None) == (self.secret_file is None):
+            raise ValueError("a webhook's requests are signed: set one of secret and secret_file")
+        return self
+
+
+class StandardOutputSink(_Sink):
+    """One line of JSON per event on standard output."""
+
+    type: Literal["stdout"]
+
+
+SinkSettings = Annotated[NatsSink | KafkaSink | WebhookSink | StandardOutputSink, Field(discriminator="type")]
+SinkName = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,62}$")]
+SINK_FIELDS: frozenset[str] = frozenset().union(*(sink.model_fields for sink in (NatsSink, KafkaSink, WebhookSink, StandardOutputSink)))
+"""Every name a sink's setting may have."""

@@ -1,0 +1,48 @@
+"""Standard output: one line of JSON per event, for a shell, a log collector, or whoever runs without a broker."""
+
+import asyncio
+import os
+import sys
+from collections.abc import Sequence
+
+from publishers.cloud_events import Outgoing, encode_json
+from publishers.sink import Checkpoint, SinkError, Tail
+from publishers.sink_settings import StandardOutputSink
+
+
+class StandardOutput:
+    """The process's own standard output; how far it was told stands in Postgres."""
+
+    REMEMBERS = False
+    BATCH_EVENTS_MAX = 500
+
+    def __init__(self, name: str, settings: StandardOutputSink, base_url: str) -> None:
+        self._settings = settings
+        self._base_url = base_url
+
+    async def open(self) -> Tail:
+        return Tail(None, 0)
+
+    async def publish(self, events: Sequence[Outgoing], live: Checkpoint | None) -> int:
+        lines = b"".join(self._line(event) for event in events)
+        try:
+            # A reader that does not read blocks a thread, not the loop.
+            await asyncio.to_thread(_write, lines)
+        except OSError as error:
+            raise SinkError(f"standard output cannot be written: {error}") from error
+        return 0
+
+    async def close(self) -> None:
+        """It is not ours to close."""
+
+    def _line(self, event: Outgoing) -> bytes:
+        line = encode_json(event)
+        if len(line) > self._settings.event_bytes_max:
+            line = encode_json(event.with_reference(self._base_url))
+        return line + b"\n"
+
+
+def _write(lines: bytes) -> None:
+    left = memoryview(lines)
+    while left:
+        left = left[os.write(sys.stdout.fileno(), left) :]

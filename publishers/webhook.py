@@ -1,0 +1,101 @@
+"""Webhooks: one POST per event, in order, signed; told again until the endpoint says 2xx, so at least once, under stable ids."""
+
+import asyncio
+import base64
+import hmac
+import ssl
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+
+import aiohttp
+
+from publishers.cloud_events import Encoded, Outgoing, encode_http
+from publishers.sink import Checkpoint, SinkError, SinkRefusedError, Tail
+from publishers.sink_settings import WebhookSink
+
+CLOSE_SECONDS_MAX = 1.0
+_SECRET_PREFIX = "whsec_"  # noqa: S105 -- the mark of a secret, none itself
+_ERROR_LENGTH_MAX = 200
+# The endpoint has read the event and does not want it; everything else may pass by itself.
+_REFUSALS = frozenset({400, 405, 406, 409, 410, 411, 413, 414, 415, 422, 431, 501})
+
+
+class Webhook:
+    """An HTTP endpoint. It cannot say how far it was told: the row in Postgres does."""
+
+    REMEMBERS = False
+    BATCH_EVENTS_MAX = 20
+
+    def __init__(self, name: str, settings: WebhookSink, base_url: str) -> None:
+        self._name = name
+        self._settings = settings
+        self._base_url = base_url
+        self._key = _key(settings)
+        self._session: aiohttp.ClientSession | None = None
+
+    async def open(self) -> Tail:
+        context: ssl.SSLContext | bool = True
+        if self._settings.tls_ca_file:
+            context = ssl.create_default_context(cafile=self._settings.tls_ca_file)
+        timeout = aiohttp.ClientTimeout(total=self._settings.answer_seconds_max)
+        headers = {name: value.get_secret_value() for name, value in self._settings.headers.items()}
+        connector = aiohttp.TCPConnector(ssl=context)
+        self._session = aiohttp.ClientSession(timeout=timeout, headers=headers, connector=connector)
+        return Tail(None, 0)
+
+    async def publish(self, events: Sequence[Outgoing], live: Checkpoint | None) -> int:
+        told: int | None = None
+        for event in events:
+            try:
+                await self._post(event)
+            except SinkError as error:
+                error.told = told
+                raise
+            told = event.position
+        return 0
+
+    async def close(self) -> None:
+        if self._session is not None:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(CLOSE_SECONDS_MAX):
+                    await self._session.close()
+            self._session = None
+
+    async def _post(self, event: Outgoing) -> None:
+        """Raises SinkError unless the answer is 2xx; nothing else of an answer is looked at, and no redirect followed."""
+        assert self._session is not None
+        message = self._encoded(event)
+        headers = {**message.headers, **signature(self._key, event.id, int(time.time()), message.body)}
+        try:
+            async with self._session.post(self._settings.url, data=message.body, headers=headers, allow_redirects=False) as answer:
+                status = answer.status
+        except (aiohttp.ClientError, OSError, TimeoutError, ValueError) as error:
+            raise SinkError(f"the endpoint gives no answer: {repr(error)[:_ERROR_LENGTH_MAX]}") from error
+        if status in _REFUSALS:
+            raise SinkRefusedError(event, f"the endpoint answers {status}")
+        if not 200 <= status < 300:
+            raise SinkError(f"the endpoint answers {status} to position {event.position}")
+
+    def _encoded(self, event: Outgoing) -> Encoded:
+        message = encode_http(event, self._settings.mode)
+        if message.bytes_count > self._settings.event_bytes_max:
+            message = encode_http(event.with_reference(self._base_url), self._settings.mode)
+        return message
+
+
+def signature(key: bytes, message_id: str, timestamp: int, body: bytes) -> dict[str, str]:
+    """The headers of Standard Webhooks: HMAC-SHA256 over id, time and body, so that none can be changed or sent again later."""
+    signed = b".".join((message_id.encode(), str(timestamp).encode(), body))
+    digest = base64.b64encode(hmac.digest(key, signed, "sha256")).decode()
+    return {"webhook-id": message_id, "webhook-timestamp": str(timestamp), "webhook-signature": f"v1,{digest}"}
+
+
+def _key(settings: WebhookSink) -> bytes:
+    """A secret `whsec_<base64>` is decoded, as Standard Webhooks has it; any other is taken as it stands."""
+    if settings.secret is not None:
+        text = settings.secret.get_secret_value()
+    else:
+        assert settings.secret_file is not None
+        text = settings.secret_file.read_text().strip()
+    return base64.b64decode(text.removeprefix(_SECRET_PREFIX)) if text.startswith(_SECRET_PREFIX) else text.encode()

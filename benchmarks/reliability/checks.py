@@ -1,0 +1,266 @@
+"""The checkers: each looks at what clients heard, at the log and at the files, and says what contradicts its promise.
+
+They read the log itself, row by row, and use nothing of the product to interpret it: what a check trusts it cannot check.
+"""
+
+import itertools
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import orjson
+import psycopg
+
+from benchmarks.reliability.history import Attempt, History, Mutation
+from projections.verify import verify
+
+AWAY_SECONDS_MAX = 2.0
+# Clients, proxy, workers and Postgres share the machine's cores: an answer that left in time is heard a little later.
+_HEARD_SECONDS_MAX = 1.0
+HEAL_SECONDS_MAX = 3.0
+_DIFFERENCES_SHOWN = 5
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedEvent:
+    """One event of a table: which change it carries, and the file it names."""
+
+    position: int
+    stream: str
+    version: int
+    command: str
+    topic: str
+    op: str | None
+    metadata_location: str | None
+
+
+@dataclass(slots=True)
+class Evidence:
+    """What one run left behind."""
+
+    history: History
+    dsn: str
+    positions: list[int] = field(default_factory=list)
+    events: list[LoggedEvent] = field(default_factory=list)
+    files: dict[str, Any] = field(default_factory=dict)
+    """The documents of the metadata files that stand, by location."""
+
+    @classmethod
+    async def gathered(cls, history: History, dsn: str) -> "Evidence":
+        evidence = cls(history, dsn)
+        async with await psycopg.AsyncConnection.connect(dsn, autocommit=True) as connection:
+            rows = await connection.execute(
+                "select notification_id, originator_id::text, originator_version, command_id::text, topic, state"
+                " from icecore.events order by notification_id"
+            )
+            async for position, stream, version, command, topic, state in rows:
+                evidence.positions.append(position)
+                if topic.startswith("table."):
+                    evidence.events.append(_event(position, stream, version, command, topic, orjson.loads(state)))
+        evidence.files = _standing({event.metadata_location for event in evidence.events if event.metadata_location is not None})
+        return evidence
+
+    def by_op(self) -> dict[str, list[LoggedEvent]]:
+        found: dict[str, list[LoggedEvent]] = defaultdict(list)
+        for event in self.events:
+            if event.op is not None:
+                found[event.op].append(event)
+        return found
+
+    def streams(self) -> dict[str, list[LoggedEvent]]:
+        found: dict[str, list[LoggedEvent]] = defaultdict(list)
+        for event in self.events:
+            found[event.stream].append(event)
+        return found
+
+
+def _standing(locations: set[str]) -> dict[str, Any]:
+    files = {location: Path(location.removeprefix("file://")) for location in locations}
+    return {location: orjson.loads(file.read_bytes()) for location, file in files.items() if file.exists()}
+
+
+def _event(position: int, stream: str, version: int, command: str, topic: str, state: Any) -> LoggedEvent:
+    properties = state["delta"]["properties"]["set"] if "delta" in state else state.get("metadata", {}).get("properties", {})
+    return LoggedEvent(position, stream, version, command, topic, properties.get("op"), state.get("metadata-location"))
+
+
+def acknowledged(evidence: Evidence) -> list[str]:
+    """What was answered 2xx is in the log, on every table it was for."""
+    logged = evidence.by_op()
+    return [
+        f"{mutation.kind} {mutation.id} was acknowledged and is on {len(logged[mutation.id])} of {len(mutation.tables)} tables"
+        for mutation in evidence.history.mutations
+        if mutation.outcome == "ok" and len({event.stream for event in logged[mutation.id]}) < len(mutation.tables)
+    ]
+
+
+def once(evidence: Evidence) -> list[str]:
+    """One effect per change, however often it was sent. A change without a key is sent again only where nothing was done."""
+    broken = []
+    for op, events in evidence.by_op().items():
+        if len({event.stream for event in events}) < len(events):
+            broken.append(f"{op} has {len(events)} events, at {[event.position for event in events]}")
+    return broken
+
+
+def linear(evidence: Evidence) -> list[str]:
+    """Positions and each stream's versions count 1..n in the log's order."""
+    broken = [] if evidence.positions == [*range(1, len(evidence.positions) + 1)] else ["positions are not 1..n"]
+    for stream, events in evidence.streams().items():
+        versions = [event.version for event in events]
+        if versions != [*range(1, len(versions) + 1)]:
+            fork = next(i for i, version in enumerate(versions, 1) if version != i)
+            broken.append(f"table {stream} has version {versions[fork - 1]} where {fork} belongs")
+    return broken
+
+
+def predecessor(evidence: Evidence) -> list[str]:
+    """Each metadata file names the file of the event before it as its predecessor, and holds the change of its own event."""
+    broken = []
+    for stream, events in evidence.streams().items():
+        named = [event for event in events if event.metadata_location is not None]
+        for before, event in itertools.pairwise(named):
+            document = evidence.files.get(event.metadata_location or "")
+            if document is None:
+                continue
+            log = [entry["metadata-file"] for entry in document["metadata-log"]]
+            if not log or log[-1] != before.metadata_location:
+                broken.append(f"table {stream} version {event.version}: the file follows {log[-1:]}, not {before.metadata_location}")
+            if document["properties"].get("op") != event.op:
+                broken.append(f"table {stream} version {event.version}: the file lacks its own change")
+    return broken
+
+
+def refusals(evidence: Evidence) -> list[str]:
+    """No change that was refused with a 4xx is in the log."""
+    logged = evidence.by_op()
+    return [
+        f"{mutation.kind} {mutation.id} (keyed: {mutation.keyed}) was answered {refused.status} {refused.error_type} and is in the log"
+        for mutation in evidence.history.mutations
+        for refused in mutation.attempts
+        if refused.refused and logged[mutation.id]
+    ]
+
+
+def nothing_done(evidence: Evidence) -> list[str]:
+    """No change is in the log of which every answer said that nothing was done (503 with Retry-After, 429)."""
+    logged = evidence.by_op()
+    return [
+        f"{mutation.kind} {mutation.id} was told that nothing was done, and is in the log"
+        for mutation in evidence.history.mutations
+        if mutation.attempts and all(attempt.nothing_done for attempt in mutation.attempts) and logged[mutation.id]
+    ]
+
+
+def answers(evidence: Evidence) -> list[str]:
+    """Failures are 503 with Retry-After or CommitStateUnknown without; an acknowledgement names its position in the log."""
+    logged = evidence.by_op()
+    broken = []
+    for mutation in evidence.history.mutations:
+        for attempt in mutation.attempts:
+            if attempt.status is None or attempt.status < 500 or attempt.nothing_done:
+                continue
+            # A create is not a commit: no client deletes files when one fails.
+            may = {"CommitStateUnknownException"} | ({"InternalServerError"} if mutation.kind == "create" else set())
+            if attempt.error_type not in may or attempt.retry_after:
+                broken.append(f"{mutation.kind} {mutation.id} was answered {attempt.status} {attempt.error_type}")
+        positions = [event.position for event in logged[mutation.id]]
+        if mutation.outcome == "ok" and positions and mutation.position not in positions:
+            broken.append(f"{mutation.kind} {mutation.id} was answered with position {mutation.position} and is at {positions}")
+    return broken
+
+
+def atomic(evidence: Evidence) -> list[str]:
+    """Money moved between tables is on one of them in every reader's view; a transfer is one command on both tables."""
+    total = evidence.history.bank_total
+    broken = [
+        f"as of position {read.position} the balances {read.balances} are not {total} together"
+        for read in evidence.history.bank_reads
+        if sum(read.balances) != total
+    ]
+    transfers = {mutation.id for mutation in evidence.history.mutations if mutation.kind == "transfer"}
+    for op, events in evidence.by_op().items():
+        if op in transfers and (len(events) != 2 or events[0].command != events[1].command):
+            broken.append(f"transfer {op} is in the log as {[(event.position, event.command) for event in events]}")
+    return broken
+
+
+def fresh(evidence: Evidence) -> list[str]:
+    """A load that was sent after an acknowledgement, to whichever worker, shows that version or a later one."""
+    return [
+        f"load of {load.table} showed file {load.number} after {load.floor} had been acknowledged"
+        for load in evidence.history.loads
+        if load.attempt.status == 200 and load.number < load.floor
+    ]
+
+
+def files(evidence: Evidence) -> list[str]:
+    """No table ever pointed at a missing file: not when it was loaded, and no event's file is missing in the end."""
+    broken = [f"load of {load.table} pointed at a missing file" for load in evidence.history.loads if load.file_missing]
+    broken += [
+        f"position {event.position} names a missing file"
+        for event in evidence.events
+        if event.metadata_location is not None and event.metadata_location not in evidence.files
+    ]
+    return broken
+
+
+def away(evidence: Evidence) -> list[str]:
+    """While Postgres is away whoever asks hears 503 in time, and all is well again soon after it is back."""
+    attempts = [attempt for mutation in evidence.history.mutations for attempt in mutation.attempts]
+    attempts += [load.attempt for load in evidence.history.loads]
+    broken = []
+    for outage in evidence.history.outages:
+        for attempt in attempts:
+            if not outage.began <= attempt.sent < outage.ended or attempt.error_type == "abandoned":
+                continue
+            waited = min(attempt.ended, outage.ended) - attempt.sent
+            if waited > AWAY_SECONDS_MAX + _HEARD_SECONDS_MAX:
+                broken.append(f"{outage.kind}: no answer for {waited:.2f} s")
+            elif outage.silent and attempt.ended <= outage.ended and attempt.status != 503:
+                broken.append(f"{outage.kind}: {attempt.status} {attempt.error_type} after {waited:.2f} s")
+        healed = healing_seconds(attempts, outage.back)
+        if healed > HEAL_SECONDS_MAX:
+            broken.append(f"{outage.kind}: the first good answer came {healed:.2f} s after its end")
+    return broken
+
+
+def healing_seconds(attempts: list[Attempt], back: float) -> float:
+    """From the end of an outage to the first good answer."""
+    return min((attempt.ended - back for attempt in attempts if attempt.ended > back and attempt.status in (200, 204)), default=1e9)
+
+
+async def models(evidence: Evidence) -> list[str]:
+    """The read models, claims and hashes are what the log says (`icecore verify`)."""
+    report = await verify(evidence.dsn)
+    return [str(difference) for difference in report.differences[:_DIFFERENCES_SHOWN]]
+
+
+CHECKS: dict[str, Callable[[Evidence], list[str]]] = {
+    "acknowledged": acknowledged,
+    "once": once,
+    "linear": linear,
+    "predecessor": predecessor,
+    "refusals": refusals,
+    "nothing done": nothing_done,
+    "answers": answers,
+    "atomic": atomic,
+    "fresh": fresh,
+    "files": files,
+    "away": away,
+}
+
+
+async def findings(evidence: Evidence) -> dict[str, list[str]]:
+    """What each check found, in their order; nothing is good."""
+    found = {name: check(evidence) for name, check in CHECKS.items()}
+    found["models"] = await models(evidence)
+    return found
+
+
+def unacknowledged_but_logged(mutations: list[Mutation], evidence: Evidence) -> int:
+    """Changes that came to effect although no client ever heard so: what doubt is about."""
+    logged = evidence.by_op()
+    return sum(mutation.outcome != "ok" and bool(logged[mutation.id]) for mutation in mutations)

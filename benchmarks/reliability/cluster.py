@@ -1,0 +1,217 @@
+"""A private Postgres that may be crashed, frozen and filled up, reached through a line that may be cut."""
+
+import asyncio
+import os
+import random
+import shutil
+import signal
+import socket
+import tempfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+
+import psycopg
+from psycopg import sql
+from psycopg.conninfo import make_conninfo
+
+from icecore.postgres_account import Account, ClusterPlace, cluster_place, server_account, usable_binaries
+
+CONNECTIONS_MAX = 60
+_START_SECONDS_MAX = 60
+_RELAY_BYTES = 65_536
+_CONFIGURATION = f"""
+listen_addresses = '127.0.0.1'
+max_connections = {CONNECTIONS_MAX}
+superuser_reserved_connections = 0
+shared_buffers = 64MB
+max_wal_size = 1GB
+timezone = 'UTC'
+log_min_messages = panic
+"""
+
+
+class Cluster:
+    """One Postgres on a port of loopback; everything that durability rests on keeps its default."""
+
+    def __init__(self, place: ClusterPlace, account: Account, binaries: Path) -> None:
+        self._place = place
+        self._account = account
+        self._binaries = binaries
+        self.port = free_port()
+
+    @classmethod
+    async def made(cls, directory: Path) -> "Cluster":
+        account = server_account(directory)
+        place = cluster_place(directory, account)
+        cluster = cls(place, account, usable_binaries(place.data, account, None))
+        await cluster._run("initdb", "-D", str(place.data), "-U", "postgres", "--auth=trust", "--encoding=UTF8", "--no-locale")
+        with (place.data / "postgresql.conf").open("a") as configuration:
+            configuration.write(_CONFIGURATION)
+        place.make_socket_directory(account)
+        await cluster.start()
+        return cluster
+
+    def dsn(self, database: str, port: int | None = None) -> str:
+        return make_conninfo("", host="127.0.0.1", port=port or self.port, user="postgres", dbname=database, sslmode="disable")
+
+    async def start(self) -> None:
+        options = f"-c unix_socket_directories='{self._place.socket}' -c port={self.port}"
+        log = str(self._place.data / "start.log")
+        await self._run("pg_ctl", "start", "-D", str(self._place.data), "-w", "-t", str(_START_SECONDS_MAX), "-l", log, "-o", options)
+
+    async def crash(self) -> None:
+        """As after a power cut, as far as a process can: no checkpoint, no goodbye."""
+        await self._run("pg_ctl", "stop", "-D", str(self._place.data), "-m", "immediate", "-w")
+
+    def freeze(self) -> None:
+        """Stops every process of the server where it is; connections stay open, and nobody answers."""
+        for process_id in self._process_ids():
+            with suppress(ProcessLookupError):
+                os.kill(process_id, signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        for process_id in self._process_ids():
+            with suppress(ProcessLookupError):
+                os.kill(process_id, signal.SIGCONT)
+
+    async def fill_up(self) -> list[psycopg.AsyncConnection[tuple[object, ...]]]:
+        """Ends what others have and takes every connection there is; the caller closes them."""
+        taken: list[psycopg.AsyncConnection[tuple[object, ...]]] = []
+        with suppress(psycopg.OperationalError):
+            while True:
+                taken.append(await psycopg.AsyncConnection.connect(self.dsn("postgres"), autocommit=True))
+                await taken[0].execute("select pg_terminate_backend(pid) from pg_stat_activity where application_name like 'icecore%'")
+        return taken
+
+    async def copy_database(self, name: str, template: str) -> None:
+        async with await psycopg.AsyncConnection.connect(self.dsn("postgres"), autocommit=True) as connection:
+            create = sql.SQL("CREATE DATABASE {} TEMPLATE {} STRATEGY FILE_COPY")
+            await connection.execute(create.format(sql.Identifier(name), sql.Identifier(template)))
+
+    async def create_database(self, name: str) -> None:
+        await self.copy_database(name, "template0")
+
+    async def _run(self, program: str, *arguments: str) -> None:
+        done = await asyncio.to_thread(self._account.run, [str(self._binaries / program), *arguments], seconds_max=_START_SECONDS_MAX)
+        if done.returncode != 0:
+            raise RuntimeError(f"{program} ended with {done.returncode}: {done.stdout} {done.stderr}")
+
+    def _process_ids(self) -> list[int]:
+        """The server first, so that it starts no other meanwhile."""
+        server = int((self._place.data / "postmaster.pid").read_text().split()[0])
+        return [server, *children(server)]
+
+
+def _open_directory() -> Path:
+    """One that every account may pass through: Postgres does not run as root."""
+    directory = Path(tempfile.mkdtemp(prefix="icecore-reliability-"))
+    directory.chmod(0o755)
+    return directory
+
+
+@asynccontextmanager
+async def private_cluster() -> AsyncIterator[Cluster]:
+    """A fresh cluster for the length of the block."""
+    directory = _open_directory()
+    cluster = await Cluster.made(directory)
+    try:
+        yield cluster
+    finally:
+        cluster.thaw()
+        await cluster.crash()
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+class Line:
+    """A relay between Icecore and Postgres whose connections can be cut: now, or after the next request, so that its answer is lost."""
+
+    def __init__(self, upstream_port: int) -> None:
+        self._upstream_port = upstream_port
+        self._open: dict[asyncio.StreamWriter, asyncio.StreamWriter] = {}
+        self._losing: set[asyncio.StreamWriter] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._server: asyncio.Server | None = None
+        self.port = 0
+
+    async def start(self) -> None:
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        self.port = self._server.sockets[0].getsockname()[1]
+
+    async def close(self) -> None:
+        if self._server is not None:
+            self._server.close()
+        for task in [*self._tasks]:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def cut(self, dice: random.Random, share: float) -> None:
+        """Cuts a share of the connections at once."""
+        for client in [*self._open]:
+            if dice.random() < share:
+                self._abort(client)
+
+    def lose_answers(self, dice: random.Random, share: float) -> None:
+        """On a share of the connections the next answer of Postgres is thrown away and the connection cut."""
+        self._losing |= {client for client in self._open if dice.random() < share}
+
+    def _abort(self, client: asyncio.StreamWriter) -> None:
+        upstream = self._open.pop(client, None)
+        client.transport.abort()
+        if upstream is not None:
+            upstream.transport.abort()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        try:
+            upstream_reader, upstream_writer = await asyncio.open_connection("127.0.0.1", self._upstream_port)
+        except OSError:
+            writer.transport.abort()
+            return
+        self._open[writer] = upstream_writer
+        back = asyncio.create_task(self._answers(upstream_reader, writer))
+        try:
+            # A write to a transport that was aborted is a RuntimeError.
+            with suppress(OSError, RuntimeError):
+                while request := await reader.read(_RELAY_BYTES):
+                    upstream_writer.write(request)
+                    await upstream_writer.drain()
+        finally:
+            self._open.pop(writer, None)
+            self._losing.discard(writer)
+            back.cancel()
+            upstream_writer.close()
+            writer.close()
+
+    async def _answers(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while answer := await reader.read(_RELAY_BYTES):
+                if writer in self._losing:
+                    self._abort(writer)
+                    return
+                writer.write(answer)
+                await writer.drain()
+        except (OSError, RuntimeError):
+            self._abort(writer)
+        finally:
+            writer.close()
+
+
+def free_port() -> int:
+    """A port of loopback nobody listens on at this moment."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def children(process_id: int) -> list[int]:
+    """The processes a process has started and that still are."""
+    found: list[int] = []
+    for listing in Path(f"/proc/{process_id}/task").glob("*/children"):
+        with suppress(OSError):
+            found += [int(child) for child in listing.read_text().split()]
+    return found

@@ -1,0 +1,138 @@
+"""What clients did and heard, with times: one record per operation, and the same as invoke/ok/fail/info lines."""
+
+import time
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Literal
+
+import orjson
+
+Outcome = Literal["ok", "fail", "info"]
+
+
+@dataclass(slots=True)
+class Attempt:
+    """One request; times in seconds of the monotonic clock. No status: the answer never came."""
+
+    sent: float
+    ended: float = 0.0
+    status: int | None = None
+    error_type: str = ""
+    retry_after: bool = False
+
+    @property
+    def nothing_done(self) -> bool:
+        """The server said that it surely did nothing, and that the same may be sent again."""
+        return self.status == 429 or (self.status == 503 and self.retry_after)
+
+    @property
+    def refused(self) -> bool:
+        """The server said no, for good."""
+        return self.status is not None and 400 <= self.status < 500 and self.status != 429
+
+
+@dataclass(slots=True)
+class Mutation:
+    """One logical change under one id, which the log's events carry as the property `op`; sent until its outcome is known or given up.
+
+    outcome -- ok: answered 2xx; fail: the server said that it did nothing; info: nobody knows.
+    numbers -- of the metadata files that were answered, by table.
+    """
+
+    id: str
+    kind: str
+    client: int
+    tables: tuple[str, ...]
+    keyed: bool
+    attempts: list[Attempt] = field(default_factory=list)
+    outcome: Outcome = "info"
+    position: int | None = None
+    numbers: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Load:
+    """One load of a table. floor -- the newest file number anybody had been answered for it when the load was sent."""
+
+    client: int
+    table: str
+    floor: int
+    attempt: Attempt
+    number: int = -1
+    file_missing: bool = False
+
+
+@dataclass(slots=True)
+class BankRead:
+    """The balances of all accounts, each read as of the same position."""
+
+    position: int
+    balances: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Outage:
+    """A time in which Postgres could not be used. silent -- nobody was answered at all. back -- when it took connections again."""
+
+    kind: str
+    began: float
+    ended: float
+    back: float
+    silent: bool = True
+
+
+@dataclass(slots=True)
+class History:
+    """All of one run."""
+
+    mutations: list[Mutation] = field(default_factory=list)
+    loads: list[Load] = field(default_factory=list)
+    bank_reads: list[BankRead] = field(default_factory=list)
+    outages: list[Outage] = field(default_factory=list)
+    kills: list[float] = field(default_factory=list)
+    faults: dict[str, int] = field(default_factory=dict)
+    bank_total: int = 0
+    started: float = field(default_factory=time.monotonic)
+
+    def count(self, fault: str) -> None:
+        self.faults[fault] = self.faults.get(fault, 0) + 1
+
+    @property
+    def acknowledged(self) -> int:
+        return sum(mutation.outcome == "ok" for mutation in self.mutations)
+
+    def kills_in_flight(self) -> int:
+        """Kills of a worker that cut off at least one commit which had been sent and not answered."""
+        cut = [
+            attempt
+            for mutation in self.mutations
+            for attempt in mutation.attempts
+            if attempt.status is None and attempt.error_type not in ("abandoned", "TimeoutError")
+        ]
+        return sum(any(attempt.sent < kill <= attempt.ended < kill + 0.5 for attempt in cut) for kill in self.kills)
+
+    def save(self, path: Path) -> None:
+        """invoke, ok, fail and info lines in the order of their times (seconds since the run began)."""
+        lines: list[tuple[float, dict[str, object]]] = []
+        for mutation in self.mutations:
+            name = {"process": mutation.client, "f": mutation.kind, "op": mutation.id, "tables": mutation.tables, "keyed": mutation.keyed}
+            for number, attempt in enumerate(mutation.attempts, 1):
+                lines.append((attempt.sent, {"type": "invoke", **name, "attempt": number}))
+                last = number == len(mutation.attempts)
+                answer = {"status": attempt.status, "error": attempt.error_type, "retry-after": attempt.retry_after}
+                known = {"type": mutation.outcome if last else "info", "position": mutation.position if last else None}
+                lines.append((attempt.ended, {**name, "attempt": number, **answer, **known}))
+        for load in self.loads:
+            name = {"process": load.client, "f": "load", "tables": (load.table,)}
+            lines.append((load.attempt.sent, {"type": "invoke", **name, "floor": load.floor}))
+            done = "ok" if load.attempt.status == 200 else "fail"
+            lines.append((load.attempt.ended, {"type": done, **name, "status": load.attempt.status, "number": load.number}))
+        for read in self.bank_reads:
+            lines.append((self.started, {"type": "ok", "f": "bank", **asdict(read)}))
+        for outage in self.outages:
+            lines.append((outage.began, {"type": "info", "f": "outage", "kind": outage.kind, "seconds": outage.ended - outage.began}))
+        lines += [(kill, {"type": "info", "f": "kill"}) for kill in self.kills]
+        lines.sort(key=lambda line: line[0])
+        with path.open("wb") as file:
+            for at, fields in lines:
+                file.write(orjson.dumps({"t": round(at - self.started, 6), **fields}) + b"\n")

@@ -1,0 +1,171 @@
+"""The negative controls: each breaks one promise on purpose, in a database or in a worker, and must turn its check red."""
+
+import asyncio
+import importlib
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import psycopg
+
+VARIABLE = "ICECORE_TEST_SABOTAGE"
+
+
+@dataclass(frozen=True, slots=True)
+class Control:
+    """One way to break the product.
+
+    workers -- as few as show it: a server starts the faster.
+    check -- the check that must turn red. follows -- those that cannot stay green then, because the same harm shows there too.
+    """
+
+    name: str
+    check: str
+    follows: frozenset[str] = frozenset()
+    in_worker: Callable[[], None] | None = None
+    in_database: tuple[tuple[str, str], ...] = ()
+    """Pieces of icecore.append and what stands in their place."""
+    statements: tuple[str, ...] = ()
+    workers: int = 1
+
+
+async def sabotage_database(control: Control, dsn: str) -> None:
+    """Builds a control into one database."""
+    async with await psycopg.AsyncConnection.connect(dsn, autocommit=True) as connection:
+        for statement in control.statements:
+            await connection.execute(statement.encode())
+        if not control.in_database:
+            return
+        row = await (await connection.execute("select pg_get_functiondef('icecore.append'::regproc)")).fetchone()
+        assert row is not None
+        source: str = row[0]
+        for there, instead in control.in_database:
+            assert there in source, f"icecore.append has no {there!r} any more"
+            source = source.replace(there, instead)
+        await connection.execute(source.encode())
+
+
+def sabotage() -> None:
+    """Builds the control that the environment names into this process."""
+    control = CONTROLS[os.environ[VARIABLE]]
+    if control.in_worker is not None:
+        control.in_worker()
+
+
+def _answer_before_commit() -> None:
+    from commands.committer import Committer
+    from commands.submission import AppendResult
+
+    submit_chain = Committer.submit_chain
+    late: set[asyncio.Task[Any]] = set()
+
+    async def submitted_later(self: Committer, submissions: Any) -> list[AppendResult]:
+        async def later() -> None:
+            await asyncio.sleep(0.3)
+            await submit_chain(self, submissions)
+
+        task = asyncio.create_task(later())
+        late.add(task)
+        task.add_done_callback(late.discard)
+        return [AppendResult("appended", 0) for _ in submissions]
+
+    Committer.submit_chain = submitted_later  # type: ignore[method-assign]
+
+
+def _tables_one_by_one() -> None:
+    from commands.commit_table import commit_table
+    from commands.context import Answer
+
+    async def one_by_one(write: Any, context: Any, warehouse: Any, command: Any) -> Answer:
+        for change in command.changes:
+            answer = await commit_table(write, replace(context, idempotency_key=None), warehouse, change)
+        return Answer(204, None, answer.position)
+
+    edge: Any = importlib.import_module("api.iceberg.transactions")
+    edge.execute_commit_transaction = one_by_one
+
+
+def _cache_without_barrier() -> None:
+    from queries.freshness import Freshness
+
+    confirm = Freshness.confirm
+    asked_at: dict[int, float] = {}
+
+    async def now_and_then(self: Freshness) -> None:
+        if time.monotonic() - asked_at.get(id(self), 0.0) > 0.3:
+            asked_at[id(self)] = time.monotonic()
+            await confirm(self)
+
+    Freshness.confirm = now_and_then  # type: ignore[method-assign]
+
+
+def _lost_answer_is_a_conflict() -> None:
+    from domain.errors import CommitFailed
+
+    committer: Any = importlib.import_module("commands.committer")
+    committer.CommitStateUnknown = CommitFailed
+    committer.DOUBT_SECONDS_MAX = -1
+
+
+def _lost_answer_is_nothing_done() -> None:
+    from domain.errors import ServiceUnavailable
+
+    committer: Any = importlib.import_module("commands.committer")
+    committer.CommitStateUnknown = lambda message: ServiceUnavailable(message, retry_after_seconds=1)
+    committer.DOUBT_SECONDS_MAX = -1
+
+
+def _file_after_append() -> None:
+    write_side: Any = importlib.import_module("commands.write_side")
+    write_metadata = write_side.write_metadata
+    late: set[asyncio.Task[Any]] = set()
+
+    async def written_later(*arguments: Any) -> None:
+        async def later() -> None:
+            await asyncio.sleep(0.2)
+            await write_metadata(*arguments)
+
+        task = asyncio.create_task(later())
+        late.add(task)
+        task.add_done_callback(late.discard)
+
+    write_side.write_metadata = written_later
+
+
+def _no_time_limit() -> None:
+    connections: Any = importlib.import_module("projections.connections")
+    connections.SILENCE_SECONDS_MAX = 3600.0
+
+
+CONTROLS = {
+    control.name: control
+    for control in (
+        Control(
+            "version check dropped",
+            "linear",
+            frozenset({"predecessor", "atomic", "models", "fresh", "answers"}),
+            workers=2,
+            in_database=(("is distinct from (r->>1)::uuid", "is distinct from (r->>1)::uuid and false"),),
+            statements=(
+                "alter table icecore.events drop constraint events_pkey",
+                "alter table icecore.tables drop constraint tables_pkey",
+                "alter table icecore.table_parts drop constraint table_parts_pkey",
+            ),
+        ),
+        Control(
+            "idempotency row dropped",
+            "once",
+            frozenset({"models"}),
+            in_database=(("      if i is not null then\n        insert into", "      if false then\n        insert into"),),
+        ),
+        Control("answered before the commit", "acknowledged", frozenset({"fresh", "answers"}), _answer_before_commit, workers=2),
+        Control("tables committed one by one", "atomic", frozenset({"once", "refusals", "acknowledged"}), _tables_one_by_one),
+        Control("cache without the barrier", "fresh", frozenset(), _cache_without_barrier),
+        Control("a lost answer told as a conflict", "refusals", frozenset({"answers"}), _lost_answer_is_a_conflict),
+        Control("a lost answer told as nothing done", "nothing done", frozenset({"files"}), _lost_answer_is_nothing_done),
+        Control("metadata file written after the append", "files", frozenset(), _file_after_append),
+        Control("no limit on silence", "away", frozenset(), _no_time_limit),
+    )
+}

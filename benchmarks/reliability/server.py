@@ -1,0 +1,112 @@
+"""`icecore serve --workers 2` as real processes: started, its workers killed or stopped one by one, ended."""
+
+import asyncio
+import base64
+import os
+import re
+import signal
+import sys
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+
+from benchmarks.reliability.cluster import children, free_port
+
+_START_SECONDS_MAX = 60
+_STOP_SECONDS_MAX = 40
+_DESCRIPTORS_SERVING_MIN = 20
+SECRET_KEY = base64.b64encode(bytes(32)).decode()
+
+
+class Server:
+    """The supervisor and its workers; `log` takes what they say."""
+
+    def __init__(self, process: asyncio.subprocess.Process, url: str, log: Path) -> None:
+        self._process = process
+        self.url = url
+        self._log = log
+        self.killed: list[int] = []
+
+    def workers(self) -> list[int]:
+        return sorted(children(self._process.pid))
+
+    def serving_workers(self) -> list[int]:
+        """Those that are past their start: by then they hold connections to clients and to Postgres."""
+        return [worker for worker in self.workers() if _descriptors(worker) >= _DESCRIPTORS_SERVING_MIN]
+
+    def kill(self, worker: int) -> None:
+        with suppress(ProcessLookupError):
+            os.kill(worker, signal.SIGKILL)
+            self.killed.append(worker)
+
+    def ask_to_stop(self, worker: int) -> None:
+        with suppress(ProcessLookupError):
+            os.kill(worker, signal.SIGTERM)
+
+    def faults(self) -> dict[str, int]:
+        """How often each fault point did what."""
+        counts: dict[str, int] = {}
+        for point, action in re.findall(r"^fault_point (\S+) (\S+) ", self._log.read_text(errors="replace"), re.MULTILINE):
+            counts[f"{point}:{action}"] = counts.get(f"{point}:{action}", 0) + 1
+        return counts
+
+    def workers_that_committed(self) -> set[str]:
+        """The numbers of the workers that wrote a line about a commit."""
+        return set(re.findall(r'"operation":"updateTable".*"worker":(\d+)', self._log.read_text(errors="replace")))
+
+    async def stop(self) -> int:
+        """Asks it to end, as an operator does; its exit code."""
+        if self._process.returncode is None:
+            self._process.terminate()
+            try:
+                async with asyncio.timeout(_STOP_SECONDS_MAX):
+                    await self._process.wait()
+            except TimeoutError:
+                self._process.kill()
+        return await self._process.wait()
+
+
+@asynccontextmanager
+async def serving(dsn: str, scratch: Path, workers: int, environment: Mapping[str, str]) -> AsyncIterator[Server]:
+    """A server on that database for the length of the block."""
+    port, log = free_port(), scratch / "icecore.log"
+    own = {name: value for name, value in os.environ.items() if not name.startswith("ICECORE_")}
+    own |= {
+        "ICECORE_DATABASE_URL": dsn,
+        "ICECORE_SECRET_KEY": SECRET_KEY,
+        "ICECORE_LOG_FORMAT": "json",
+        "ICECORE_SHUTDOWN_GRACE_SECONDS": "10",
+        "ICECORE_TEST_SCRATCH": str(scratch),
+        **environment,
+    }
+    with log.open("wb") as output:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "benchmarks.reliability.launcher", "serve", "--port", str(port), "--workers", str(workers),
+            stdin=asyncio.subprocess.DEVNULL, stdout=output, stderr=asyncio.subprocess.STDOUT, env=own,
+            cwd=Path(__file__).parents[2], start_new_session=True,
+        )  # fmt: skip
+    server = Server(process, f"http://127.0.0.1:{port}", log)
+    try:
+        await _until_ready(process, log)
+        yield server
+    finally:
+        await server.stop()
+
+
+def _descriptors(process_id: int) -> int:
+    with suppress(OSError):
+        return len(os.listdir(f"/proc/{process_id}/fd"))  # noqa: PTH208
+    return 0
+
+
+def _says(log: Path) -> str:
+    return log.read_text(errors="replace")
+
+
+async def _until_ready(process: asyncio.subprocess.Process, log: Path) -> None:
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + _START_SECONDS_MAX
+    while '"serving"' not in _says(log):
+        if process.returncode is not None or loop.time() > deadline:
+            raise RuntimeError(f"icecore serve did not start: {_says(log)[-4000:]}")
+        await asyncio.sleep(0.05)

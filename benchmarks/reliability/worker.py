@@ -1,0 +1,8 @@
+"""A worker of `icecore serve` that breaks one promise on purpose: a negative control."""
+
+from benchmarks.reliability.sabotage import sabotage
+from icecore.worker import main
+
+if __name__ == "__main__":
+    sabotage()
+    main()

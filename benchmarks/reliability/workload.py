@@ -1,0 +1,154 @@
+"""What 32 clients do: properties, appends with a requirement, transfers between accounts, new tables, loads, and reads of the bank."""
+
+import asyncio
+import time
+
+import aiohttp
+
+from benchmarks.reliability.client import NAMESPACE, WAREHOUSE, Client, Json
+from benchmarks.reliability.history import BankRead, History
+
+CLIENTS = 32
+PLAIN = ("p0", "p1", "p2")
+HOT = ("hot",)
+ACCOUNTS = ("a0", "a1", "a2", "a3")
+BALANCE = 100
+_SNAPSHOTS_KEPT = 4
+_SETUP_SECONDS_MAX = 30
+
+
+class Workload:
+    """The clients of one run, on one server."""
+
+    def __init__(self, url: str, seed: str, history: History) -> None:
+        self._url = url
+        self._seed = seed
+        self._history = history
+        self._floors: dict[str, int] = {}
+        self._position = self._set_up_position = 0
+        self._clients: list[Client] = []
+
+    async def run(self, session: aiohttp.ClientSession, finished: asyncio.Event) -> None:
+        """Until `finished`; changes on their way then are seen to their end."""
+        self._clients = [Client(n, self._url, session, self._history, self._floors, self._seed) for n in range(CLIENTS)]
+        readers = [Client(CLIENTS + n, self._url, session, self._history, self._floors, self._seed) for n in range(2)]
+        tasks = [asyncio.create_task(self._write(client, finished)) for client in self._clients]
+        tasks += [asyncio.create_task(self._read_bank(reader, finished)) for reader in readers]
+        waiting = asyncio.create_task(finished.wait())
+        done, _ = await asyncio.wait({waiting, *tasks}, return_when=asyncio.FIRST_COMPLETED)
+        for task in done - {waiting}:
+            task.result()
+        for client in self._clients:
+            client.stopping = True
+        await asyncio.gather(*tasks)
+
+    async def set_up(self, session: aiohttp.ClientSession) -> None:
+        """The namespace, the tables, and money on the accounts."""
+        async with asyncio.timeout(_SETUP_SECONDS_MAX):
+            url = f"{self._url}/catalog/v1/{WAREHOUSE}/namespaces"
+            async with session.post(url, json={"namespace": [NAMESPACE]}) as response:
+                assert response.status == 200, await response.text()
+            client = Client(-1, self._url, session, History(), self._floors, f"{self._seed}-setup")
+            for table in (*PLAIN, *HOT, *ACCOUNTS):
+                while (await client.create(table)).outcome != "ok":
+                    pass
+            for account in ACCOUNTS:
+                self._set_up_position = await _deposit(client, account)
+        self._history.bank_total = BALANCE * len(ACCOUNTS)
+
+    async def _write(self, client: Client, finished: asyncio.Event) -> None:
+        while not finished.is_set():
+            draw = client.dice.random()
+            if draw < 0.45:
+                mutation = await client.commit("property", client.dice.choice(PLAIN + HOT), [], [])
+            elif draw < 0.65:
+                await self._append(client)
+                continue
+            elif draw < 0.8:
+                await self._transfer(client)
+                continue
+            elif draw < 0.83:
+                mutation = await client.create(f"c{client.dice.getrandbits(64):016x}")
+            else:
+                await client.load(client.dice.choice(PLAIN + HOT + ACCOUNTS))
+                continue
+            self._position = max(self._position, mutation.position or 0)
+            if mutation.outcome != "ok":
+                await asyncio.sleep(0.05)
+
+    async def _append(self, client: Client) -> None:
+        table = client.dice.choice(HOT)
+        loaded = await client.load(table)
+        if loaded is None:
+            await asyncio.sleep(0.1)
+            return
+        await client.commit("append", table, *_snapshot(client, loaded, 0))
+
+    async def _transfer(self, client: Client) -> None:
+        tables = client.dice.sample(ACCOUNTS, 2)
+        loaded = [await client.load(table) for table in tables]
+        amount = client.dice.randint(1, 9)
+        changes: dict[str, tuple[list[Json], list[Json]]] = {}
+        for table, account, change in zip(tables, loaded, (-amount, amount), strict=True):
+            if account is None:
+                await asyncio.sleep(0.1)
+                return
+            changes[table] = _snapshot(client, account, balance(account) + change)
+        mutation = await client.transact("transfer", changes)
+        self._position = max(self._position, mutation.position or 0)
+
+    async def _read_bank(self, client: Client, finished: asyncio.Event) -> None:
+        """All accounts as of one position, which may lie in the middle of a transfer."""
+        while not finished.is_set():
+            position = self._position - client.dice.randint(0, 3)
+            if position >= self._set_up_position:
+                loaded = [await client.load(account, at=position) for account in ACCOUNTS]
+                found = [account for account in loaded if account is not None]
+                if len(found) == len(ACCOUNTS):
+                    self._history.bank_reads.append(BankRead(position, tuple(balance(account) for account in found)))
+            await asyncio.sleep(0.05)
+
+
+async def _deposit(client: Client, account: str) -> int:
+    """The position at which the account's first money came."""
+    while True:
+        # Where a control answers before it commits, the table is not there yet.
+        loaded = await client.load(account)
+        if loaded is not None:
+            deposit = await client.commit("deposit", account, *_snapshot(client, loaded, BALANCE))
+            if deposit.position is not None:
+                return deposit.position
+        await asyncio.sleep(0.05)
+
+
+def balance(loaded: Json) -> int:
+    """What an account's current snapshot says."""
+    metadata = loaded["metadata"]
+    current = next(s for s in metadata["snapshots"] if s["snapshot-id"] == metadata["current-snapshot-id"])
+    return int(current["summary"]["balance"])
+
+
+def _snapshot(client: Client, loaded: Json, new_balance: int) -> tuple[list[Json], list[Json]]:
+    """Updates that put a snapshot on main and let old ones go, and the requirement that main is as it was seen."""
+    metadata = loaded["metadata"]
+    seen: int | None = metadata.get("current-snapshot-id")
+    seen = None if seen == -1 else seen
+    snapshot_id = client.dice.getrandbits(62)
+    snapshot: Json = {
+        "snapshot-id": snapshot_id,
+        "sequence-number": metadata["last-sequence-number"] + 1,
+        "timestamp-ms": max(time.time_ns() // 1_000_000, metadata["last-updated-ms"]),
+        "manifest-list": f"{metadata['location']}/metadata/snap-{snapshot_id}.avro",
+        "summary": {"operation": "append", "balance": str(new_balance)},
+        "schema-id": metadata["current-schema-id"],
+    }
+    if seen is not None:
+        snapshot["parent-snapshot-id"] = seen
+    old = [s["snapshot-id"] for s in metadata.get("snapshots", [])][: -_SNAPSHOTS_KEPT + 1]
+    updates: list[Json] = [
+        {"action": "add-snapshot", "snapshot": snapshot},
+        {"action": "set-snapshot-ref", "ref-name": "main", "type": "branch", "snapshot-id": snapshot_id},
+    ]
+    if old:
+        updates.append({"action": "remove-snapshots", "snapshot-ids": old})
+    return updates, [{"type": "assert-ref-snapshot-id", "ref": "main", "snapshot-id": seen}]

@@ -34,6 +34,8 @@ app = App(
 )
 warehouse = App(name="warehouse", help="Create and list warehouses.")
 app.command(warehouse)
+sinks = App(name="sinks", help="Show the sinks events go out to, and what stands in their way.")
+app.command(sinks)
 
 
 def main() -> None:
@@ -212,6 +214,76 @@ def health(*, url: str | None = None, data: Data = None, config: Config = None) 
     from icecore import operator_commands
 
     return operator_commands.health(_settings(config, data), Console(), url)
+
+
+@app.command
+def work(*, data: Data = None, config: Config = None) -> ExitCode:
+    """Tell the sinks of the settings every event, without serving; `serve` does it too. Until SIGTERM or Ctrl-C."""
+    from icecore import sink_commands
+
+    return sink_commands.work(_settings(config, data))
+
+
+@sinks.default
+def show_sinks(
+    *, as_json: Annotated[bool, Parameter(name="--json", negative=())] = False, data: Data = None, config: Config = None
+) -> ExitCode:
+    """Show every sink: how far it is behind, who leads it, what went wrong last; exit code 1 if one is in trouble.
+
+    Parameters
+    ----------
+    as_json
+        One JSON array instead of a table.
+    """
+    from icecore import sink_commands
+
+    return sink_commands.show(_settings(config, data), Console(), as_json=as_json)
+
+
+@sinks.command(name="skip")
+def skip_event(name: str, position: int, *, reason: str, data: Data = None, config: Config = None) -> ExitCode:
+    """Let a sink pass over one event for good. The word is recorded with its reason; the log keeps the event.
+
+    Parameters
+    ----------
+    name
+        The sink.
+    position
+        Of the event; `icecore sinks` names the one that is refused.
+    reason
+        Why; it is kept.
+    """
+    from icecore import sink_commands
+
+    return sink_commands.skip(_settings(config, data), Console(), name, position, reason)
+
+
+@app.command
+def publish(
+    *,
+    sink: str,
+    first: Annotated[int, Parameter(name="--from")],
+    last: Annotated[int | None, Parameter(name="--to")] = None,
+    filters: Annotated[list[str] | None, Parameter(name="--filter", negative=())] = None,
+    data: Data = None,
+    config: Config = None,
+) -> ExitCode:
+    """Tell a sink a part of the log again, marked as a replay; what happens meanwhile still goes out in its turn.
+
+    Parameters
+    ----------
+    sink
+        Its name in the settings.
+    first
+        Position of the first event.
+    last
+        Position of the last event; the end of the log.
+    filters
+        type=table.*, warehouse=NAME or namespace=a.b; may be given several times.
+    """
+    from icecore import sink_commands
+
+    return sink_commands.publish(_settings(config, data), Console(), sink, first, last, filters or [])
 
 
 def _settings(config: Path | None, data: Path | None, **overrides: Any) -> Settings:

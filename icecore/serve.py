@@ -15,6 +15,7 @@ from icecore.demo_warehouse import ensure_demo_warehouse
 from icecore.exit_codes import CommandFailed, ExitCode
 from icecore.listening import listen, url_of
 from icecore.log_database import opened_database, prepare_database
+from icecore.publishing import publishing
 from icecore.server import run_server, stop_on_signals
 from icecore.settings import Settings, check_address
 from icecore.supervisor import supervise
@@ -36,12 +37,17 @@ def serve(settings: Settings) -> None:
             _log.info("migration applied", migration=name)
         if embedded:
             uvloop.run(ensure_demo_warehouse(settings))
-        announce = _announcement(settings, url_of(listening), claim)
-        if settings.workers == 1:
-            uvloop.run(_serve_alone(settings, listening, announce))
-        else:
-            uvloop.run(supervise(settings, listening, announce))
+        uvloop.run(_serve(settings, listening, _announcement(settings, url_of(listening), claim)))
         _log.info("stopped")
+
+
+async def _serve(settings: Settings, listening: socket.socket, announce: Callable[[], None]) -> None:
+    """The server or its workers, and beside them the process that tells the sinks."""
+    async with publishing(settings):
+        if settings.workers == 1:
+            await _serve_alone(settings, listening, announce)
+        else:
+            await supervise(settings, listening, announce)
 
 
 async def _serve_alone(settings: Settings, listening: socket.socket, announce: Callable[[], None]) -> None:

@@ -9,7 +9,7 @@ import asyncio
 import ssl
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, ClassVar
 from uuid import UUID
 
 import nats
@@ -42,8 +42,8 @@ _REFUSALS = frozenset({10054, 10060, 10077, 10115})
 class JetStream:
     """A stream of its own on a NATS server or cluster."""
 
-    REMEMBERS = True
-    BATCH_EVENTS_MAX = 500
+    REMEMBERS: ClassVar[bool] = True
+    BATCH_EVENTS_MAX: ClassVar[int] = 500
 
     def __init__(self, name: str, settings: NatsSink, base_url: str) -> None:
         self._name = name

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 from uuid import UUID
 
 import orjson
@@ -49,8 +49,8 @@ _REFUSED = frozenset({KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.INVALID_MSG, Kaf
 class Kafka:
     """A topic of its own on a Kafka cluster, and its checkpoint topic."""
 
-    REMEMBERS = True
-    BATCH_EVENTS_MAX = 500
+    REMEMBERS: ClassVar[bool] = True
+    BATCH_EVENTS_MAX: ClassVar[int] = 500
 
     def __init__(self, name: str, settings: KafkaSink, base_url: str) -> None:
         self._name = name

@@ -4,6 +4,7 @@ import asyncio
 import os
 import sys
 from collections.abc import Sequence
+from typing import ClassVar
 
 from publishers.cloud_events import Outgoing, encode_json
 from publishers.sink import Checkpoint, SinkError, Tail
@@ -13,8 +14,8 @@ from publishers.sink_settings import StandardOutputSink
 class StandardOutput:
     """The process's own standard output; how far it was told stands in Postgres."""
 
-    REMEMBERS = False
-    BATCH_EVENTS_MAX = 500
+    REMEMBERS: ClassVar[bool] = False
+    BATCH_EVENTS_MAX: ClassVar[int] = 500
 
     def __init__(self, name: str, settings: StandardOutputSink, base_url: str) -> None:
         self._settings = settings

@@ -7,6 +7,7 @@ import ssl
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from typing import ClassVar
 
 import aiohttp
 
@@ -24,8 +25,8 @@ _REFUSALS = frozenset({400, 405, 406, 409, 410, 411, 413, 414, 415, 422, 431, 50
 class Webhook:
     """An HTTP endpoint. It cannot say how far it was told: the row in Postgres does."""
 
-    REMEMBERS = False
-    BATCH_EVENTS_MAX = 20
+    REMEMBERS: ClassVar[bool] = False
+    BATCH_EVENTS_MAX: ClassVar[int] = 20
 
     def __init__(self, name: str, settings: WebhookSink, base_url: str) -> None:
         self._name = name

@@ -1,0 +1,208 @@
+"""What operators ask of sinks at the command line: how they are, telling again, passing over, and telling without a server."""
+
+import asyncio
+import signal
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from typing import Any
+
+import orjson
+import psycopg
+import uvloop
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Column, Table
+from uuid_utils.compat import uuid7
+
+from icecore.exit_codes import CommandFailed, ExitCode
+from icecore.log_database import opened_database, require_schema
+from icecore.server import stop_on_signals
+from icecore.settings import Settings
+from icecore.sinks import publishers, run_publishers
+from projections.connections import Connection
+from projections.warehouses import log_head
+from publishers import checkpoints
+from publishers.checkpoints import SinkStatus
+from publishers.event_filter import EventFilter, FilterError
+
+PROGRESS_SECONDS = 0.1
+_FILTER_KEYS = {"type": "types", "warehouse": "warehouses", "namespace": "namespaces"}
+
+
+def work(settings: Settings) -> ExitCode:
+    """Tells the sinks until SIGTERM or Ctrl-C, without serving: beside servers, or alone."""
+    if not settings.sinks:
+        raise CommandFailed(ExitCode.USAGE, "no sink is named in the settings: [sinks.NAME] or ICECORE_SINKS__NAME__TYPE; docs/events.md")
+
+    async def run(opened: Settings) -> None:
+        await require_schema(opened)
+        stop = asyncio.Event()
+        stop_on_signals(stop, signal.SIGTERM, signal.SIGINT)
+        await run_publishers(opened, stop)
+
+    with opened_database(settings) as opened:
+        publishers(opened)
+        uvloop.run(run(opened))
+    return ExitCode.OK
+
+
+def show(settings: Settings, console: Console, *, as_json: bool) -> ExitCode:
+    """Every sink: how far behind, who leads, what went wrong last; exit code 1 if one is in trouble."""
+
+    async def run(opened: Settings) -> tuple[list[SinkStatus], int]:
+        async with _connection(opened) as connection:
+            return await checkpoints.sink_statuses(connection), await log_head(connection)
+
+    with opened_database(settings) as opened:
+        found, head = uvloop.run(run(opened))
+    known = {each.name: each for each in found}
+    rows = [_row(name, known.get(name), head, configured=name in settings.sinks) for name in sorted({*known, *settings.sinks})]
+    if as_json:
+        console.out(orjson.dumps(rows, option=orjson.OPT_UTC_Z).decode(), highlight=False)
+    elif not rows:
+        console.print("no sink yet: name one in the settings, [sinks.NAME]; docs/events.md")
+    else:
+        console.print(_table(rows, settings))
+    return ExitCode.NO if any(row["trouble"] for row in rows) else ExitCode.OK
+
+
+def _row(name: str, status: SinkStatus | None, head: int, *, configured: bool) -> dict[str, Any]:
+    if status is None:
+        return {"name": name, "position": None, "lag-events": head, "trouble": ["never led: is `icecore serve` or `icecore work` running?"]}
+    trouble = []
+    if status.last_error:
+        trouble.append(status.last_error)
+    if status.blocked_position:
+        trouble.append(f"mend the sink, or: icecore sinks skip {name} {status.blocked_position} --reason …")
+    if status.lost_position:
+        trouble.append(f"the broker lost what it had up to {status.lost_position}: icecore publish --sink {name} --from 1")
+    if configured and not status.led:
+        trouble.append("nobody leads it: is `icecore serve` or `icecore work` running?")
+    waiting = None if status.waiting_since is None else (datetime.now(UTC) - status.waiting_since).total_seconds()
+    replay = None
+    if status.replay_id is not None:
+        replay = {"id": status.replay_id, "from": status.replay_from, "to": status.replay_to, "told": status.replay_told}
+    return {
+        "name": name,
+        "configured": configured,
+        "position": status.position,
+        "lag-events": status.head - status.position,
+        "lag-seconds": waiting,
+        "leader": status.leader if status.led else None,
+        "led-since": status.led_since,
+        "last-error": status.last_error,
+        "last-error-at": status.last_error_at,
+        "blocked-position": status.blocked_position,
+        "lost-position": status.lost_position,
+        "skips": status.skips,
+        "replay": replay,
+        "trouble": trouble,
+    }
+
+
+def _table(rows: list[dict[str, Any]], settings: Settings) -> Table:
+    table = Table(
+        "sink", "type", Column("position", justify="right"), Column("lag", justify="right"), "leader", "state", box=None, pad_edge=False
+    )
+    for row in rows:
+        sink = settings.sinks.get(row["name"])
+        lag = str(row["lag-events"]) + (f" ({row['lag-seconds']:.0f} s)" if row.get("lag-seconds") else "")
+        state = "; ".join(row["trouble"]) or (f"replay at {row['replay']['told']}" if row.get("replay") else "well")
+        position = "" if row["position"] is None else str(row["position"])
+        table.add_row(row["name"], "not in the settings" if sink is None else sink.type, position, lag, row.get("leader") or "", state)
+    return table
+
+
+def skip(settings: Settings, console: Console, name: str, position: int, reason: str) -> ExitCode:
+    """Records that a sink may pass over an event."""
+    _require_sink(settings, name)
+    if not reason.strip():
+        raise CommandFailed(ExitCode.USAGE, "--reason must say why: it is kept")
+
+    async def run(opened: Settings) -> bool:
+        async with _connection(opened) as connection:
+            return await checkpoints.skip(connection, name, position, reason, "operator")
+
+    with opened_database(settings) as opened:
+        recorded = uvloop.run(run(opened))
+    if not recorded:
+        raise CommandFailed(ExitCode.USAGE, f"the log has no position {position}")
+    console.print(f"{name} will pass over position {position}", highlight=False)
+    return ExitCode.OK
+
+
+def publish(settings: Settings, console: Console, name: str, first: int, last: int | None, filters: list[str]) -> ExitCode:
+    """Tells a part of the log again, marked as a replay, by the sink's leader; this process leads if nobody does."""
+    _require_sink(settings, name)
+    chosen = parse_filter(filters)
+    with opened_database(settings) as opened:
+        return uvloop.run(_publish(opened, console, name, first, last, chosen))
+
+
+async def _publish(settings: Settings, console: Console, name: str, first: int, last: int | None, chosen: EventFilter) -> ExitCode:
+    publisher = publishers(settings)[name]
+    stop = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    async with _connection(settings) as connection:
+        head = await log_head(connection)
+        last = head if last is None else last
+        if not 1 <= first <= last <= head:
+            raise CommandFailed(ExitCode.USAGE, f"--from {first} --to {last} is no part of the log: its positions go from 1 to {head}")
+        replay_id = uuid7()
+        await checkpoints.request_replay(connection, replay_id, name, first, last, chosen)
+        telling = asyncio.create_task(publisher.run(stop))
+        try:
+            events = await _watch(connection, console, replay_id, first, last, stop)
+        finally:
+            stop.set()
+            await asyncio.wait({telling}, timeout=3)
+            telling.cancel()
+    if events is None:
+        return ExitCode.NO
+    console.print(f"{events} events of positions {first} to {last} told again to {name}, as replay {replay_id}", highlight=False)
+    return ExitCode.OK
+
+
+async def _watch(connection: Connection, console: Console, replay_id: Any, first: int, last: int, stop: asyncio.Event) -> int | None:
+    """The number of events, once all are told; None where the operator stopped it, which cancels the replay."""
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        bar = progress.add_task("telling again", total=last - first + 1)
+        while not stop.is_set():
+            state = await checkpoints.replay_progress(connection, replay_id)
+            progress.update(bar, completed=state.told_position - first + 1, description=(state.last_error or "telling again")[:60])
+            if state.finished:
+                return state.told_events
+            await asyncio.sleep(PROGRESS_SECONDS)
+    await checkpoints.cancel_replay(connection, replay_id)
+    console.print(f"stopped at position {state.told_position}; go on with --from {state.told_position + 1}", highlight=False)
+    return None
+
+
+def parse_filter(filters: list[str]) -> EventFilter:
+    """`type=table.*`, `warehouse=demo`, `namespace=a.b`; several of one key: any of them."""
+    chosen: dict[str, list[str]] = {"types": [], "warehouses": [], "namespaces": []}
+    for each in filters:
+        key, equals, value = each.partition("=")
+        if not equals or key not in _FILTER_KEYS or not value:
+            raise CommandFailed(ExitCode.USAGE, f"--filter {each} is not type=…, warehouse=… or namespace=…")
+        chosen[_FILTER_KEYS[key]].append(value)
+    try:
+        return EventFilter.parse(tuple(chosen["types"]), tuple(chosen["warehouses"]), tuple(chosen["namespaces"]))
+    except FilterError as error:
+        raise CommandFailed(ExitCode.USAGE, str(error)) from None
+
+
+def _require_sink(settings: Settings, name: str) -> None:
+    if name not in settings.sinks:
+        named = ", ".join(sorted(settings.sinks)) or "none"
+        raise CommandFailed(ExitCode.USAGE, f"no sink {name} in the settings; there is {named}")
+
+
+@asynccontextmanager
+async def _connection(settings: Settings) -> AsyncIterator[Connection]:
+    await require_schema(settings)
+    async with await psycopg.AsyncConnection.connect(settings.dsn, autocommit=True, prepare_threshold=0) as connection:
+        yield connection

@@ -1,0 +1,88 @@
+"""The sinks of the settings, each with its publisher; and running them all until told to stop."""
+
+import asyncio
+import importlib
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+
+import structlog
+
+from icecore.settings import Settings, SettingsError
+from publishers.publisher import Publisher
+from publishers.sink import Sink
+from publishers.sink_settings import KafkaSink, NatsSink, SinkSettings, StandardOutputSink, WebhookSink
+
+_log = structlog.get_logger("icecore.sinks")
+
+STOP_SECONDS_MAX = 3.0
+"""A publisher whose sink does not answer is cut off; where it was is found again from the sink."""
+
+
+def publishers(settings: Settings) -> dict[str, Publisher]:
+    """One publisher per sink. Raises SettingsError for a sink whose client is not installed, and for two sinks on one place."""
+    places: dict[object, str] = {}
+    for name, sink in settings.sinks.items():
+        other = places.setdefault(_place(name, sink), name)
+        if other != name:
+            raise SettingsError(f"The sinks {other} and {name} tell one place: each needs its own")
+    return {name: _publisher(settings, name, sink) for name, sink in settings.sinks.items()}
+
+
+def _publisher(settings: Settings, name: str, sink: SinkSettings) -> Publisher:
+    make = _maker(name, sink, settings.public_url or "")
+    return Publisher(settings.dsn, name, make, chosen=sink.event_filter(), dialect=sink.dialect, start=sink.start)
+
+
+def _place(name: str, sink: SinkSettings) -> object:
+    match sink:
+        case NatsSink():
+            return ("nats", sink.url, sink.stream)
+        case KafkaSink():
+            return ("kafka", sink.url, sink.topic)
+    return name
+
+
+def _maker(name: str, sink: SinkSettings, base_url: str) -> Callable[[], Sink]:
+    match sink:
+        case NatsSink():
+            _require("nats", name, "nats")
+            from publishers.jetstream import JetStream
+
+            return partial(JetStream, name, sink, base_url)
+        case KafkaSink():
+            _require("confluent_kafka", name, "kafka")
+            from publishers.kafka import Kafka
+
+            return partial(Kafka, name, sink, base_url)
+        case WebhookSink():
+            from publishers.webhook import Webhook
+
+            return partial(Webhook, name, sink, base_url)
+        case StandardOutputSink():
+            from publishers.standard_output import StandardOutput
+
+            return partial(StandardOutput, name, sink, base_url)
+
+
+def _require(module: str, name: str, extra: str) -> None:
+    try:
+        importlib.import_module(module)
+    except ImportError:
+        raise SettingsError(f"The sink {name} needs a client that is not installed: pip install 'icecore[{extra}]'") from None
+
+
+async def run_publishers(settings: Settings, stop: asyncio.Event) -> None:
+    """Every sink's publisher until `stop` is set; none keeps another from being told."""
+    running = [asyncio.create_task(each.run(stop), name=f"sink-{name}") for name, each in publishers(settings).items()]
+    try:
+        await stop.wait()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(STOP_SECONDS_MAX):
+                await asyncio.gather(*running, return_exceptions=True)
+    finally:
+        for task in running:
+            task.cancel()
+        for task, result in zip(running, await asyncio.gather(*running, return_exceptions=True), strict=True):
+            if isinstance(result, Exception):
+                _log.error("publisher_ended", sink=task.get_name(), exc_info=result)

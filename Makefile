@@ -10,6 +10,9 @@ PYTHON := .venv/bin/python
 
 # Quick ones first, so that what is broken is said early.
 QUICK_TESTS := tests/tidy tests/unit tests/property
+# The log's own tests run on both databases: Debian's Postgres, then the embedded one with all the rest.
+LOG_TESTS := $(addprefix tests/integration/test_,append.py event_store.py follow.py idempotency.py lanes.py migrations.py rebuild.py \
+	time_travel.py verify.py)
 OTHER_TESTS := tests/contract tests/integration tests/conformance tests/acceptance
 
 help:
@@ -35,6 +38,8 @@ test: setup
 	@$(PYTHON) -m tests.servers.prepare > .cache/prepare.log 2>&1 &
 	$(PYTHON) -m ruff check .
 	$(PYTHON) -m mypy
+	@$(PYTHON) -c "from tests.servers.postgres import binaries; binaries()"
+	ICECORE_TEST_POSTGRES=debian $(PYTHON) -m pytest -q $(if $(ICECORE_LONG),tests/integration,$(LOG_TESTS))
 	JAVA_HOME="$$($(PYTHON) -m tests.servers.java)" $(PYTHON) -m pytest $(QUICK_TESTS) $(OTHER_TESTS)
 
 test-long:

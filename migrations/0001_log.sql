@@ -170,7 +170,10 @@ end $$;
 create function icecore.append(batch jsonb, blobs bytea[])
 returns table (command integer, outcome text, "position" bigint, detail text, status smallint, object_id uuid, version bigint, body bytea,
                locked_microseconds bigint)
-language plpgsql volatile as $$
+language plpgsql volatile
+-- Plans made while the tables are small are kept while they grow: every look-up here is by a key.
+set enable_seqscan = off
+as $$
 #variable_conflict use_column
 declare
   c jsonb; e jsonb; r jsonb; i jsonb;

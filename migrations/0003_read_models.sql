@@ -114,6 +114,7 @@ create index metrics_reports_received_at_idx on icecore.metrics_reports (receive
 -- Writes the rows a command's events fold to (projections/rows.py says their columns). Rows name their event by its number in
 -- the command, from 1; p_before is the position before the first; bytes are in blobs, by index from 1.
 create function icecore.write_rows(rows jsonb, blobs bytea[], p_generation integer, p_before bigint) returns void language plpgsql as $$
+declare closed jsonb;
 begin
   -- What one batch both opens and closes is inserted closed (names) or closed after it is inserted (parts).
   if rows ? 'names_closed' then
@@ -143,10 +144,12 @@ begin
       from jsonb_array_elements(rows->'parts') r;
   end if;
   if rows ? 'parts_closed' then
-    update icecore.table_parts p set valid_to = (r->>2)::bigint
-      from jsonb_array_elements(rows->'parts_closed') r, jsonb_array_elements(r->3) o
-      where p.generation = p_generation and p.table_id = (r->>0)::uuid and p.kind = (r->>1)::smallint
-        and p.ordinal = (o#>>'{}')::bigint;
+    -- One statement per table and kind, by the key: joined to the JSON, it would be planned for as many rows as the JSON might have.
+    for closed in select * from jsonb_array_elements(rows->'parts_closed') loop
+      update icecore.table_parts p set valid_to = (closed->>2)::bigint
+        where p.generation = p_generation and p.table_id = (closed->>0)::uuid and p.kind = (closed->>1)::smallint
+          and p.ordinal = any (array(select o::bigint from jsonb_array_elements_text(closed->3) o));
+    end loop;
   end if;
   if rows ? 'views' then
     insert into icecore.views

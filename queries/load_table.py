@@ -20,7 +20,7 @@ class _Kept:
 
     etag: str
     body: bytes
-    metadata_location: str
+    metadata_file: StorageLocation
 
 
 async def load_table(
@@ -40,11 +40,12 @@ async def load_table(
         etag = results.table_etag(loaded.table_id, loaded.version, referenced_only=referenced_only)
         body = results.load_table_result(loaded, warehouse.profile.client_config())
         tags = (name_tag(loaded.table_id), content_tag(loaded.table_id))
-        return Fresh(_Kept(etag, body, loaded.metadata_location), len(body), tags)
+        metadata_file = StorageLocation.parse_structure(loaded.metadata_location, what="metadata-location")
+        return Fresh(_Kept(etag, body, metadata_file), len(body), tags)
 
     kept = await reads.answer(("table", *warehouse.scope.path(table), referenced_only), warehouse.as_of, read)
     if warehouse.profile.missing_file_check and warehouse.as_of is None:
-        await _check_file(reads, warehouse, kept.metadata_location)
+        await _check_file(reads, warehouse, kept.metadata_file)
     if if_none_match is not None and _matches(if_none_match, kept.etag):
         return TableAnswer(kept.etag, None)
     return TableAnswer(kept.etag, kept.body)
@@ -60,10 +61,10 @@ async def table_exists(reads: ReadSide, warehouse: Warehouse, table: TabularIden
     await reads.answer(("table name", *warehouse.scope.path(table)), warehouse.as_of, read)
 
 
-async def _check_file(reads: ReadSide, warehouse: Warehouse, metadata_location: str) -> None:
+async def _check_file(reads: ReadSide, warehouse: Warehouse, metadata_file: StorageLocation) -> None:
     store = await reads.store(warehouse)
-    if not await store.exists(StorageLocation.parse_structure(metadata_location, what="metadata-location")):
-        raise NotFound(f"Failed to open input stream for file: {metadata_location}")
+    if not await store.exists(metadata_file):
+        raise NotFound(f"Failed to open input stream for file: {metadata_file.spelled}")
 
 
 def _matches(if_none_match: str, etag: str) -> bool:

@@ -14,6 +14,7 @@ from secrets import token_hex
 from typing import TypeVar
 
 from domain.errors import BadRequest
+from storage.known_folders import KnownFolders
 from storage.locations import StorageLocation, refuse_location
 from storage.storage_profile import LocalProfile
 from storage.store_errors import METADATA_BYTES_MAX, file_exists, file_not_found, file_too_large, store_away
@@ -37,6 +38,7 @@ class LocalStore:
 
     def __init__(self, profile: LocalProfile) -> None:
         self._profile = profile
+        self._known = KnownFolders()
 
     async def get(self, location: StorageLocation, *, bytes_max: int = METADATA_BYTES_MAX) -> bytes:
         with self._errors(location):
@@ -53,7 +55,10 @@ class LocalStore:
 
     async def put_new(self, location: StorageLocation, data: bytes) -> None:
         with self._errors(location):
-            await _near_or_far(len(data), lambda: self._write(location, data))
+            if len(data) <= INLINE_BYTES_MAX:
+                self._write(location, data, on_loop=True)
+            else:
+                await asyncio.to_thread(self._write, location, data, on_loop=False)
 
     async def exists(self, location: StorageLocation) -> bool:
         with self._errors(location):
@@ -88,8 +93,16 @@ class LocalStore:
         return root
 
     @contextmanager
-    def _folder(self, location: StorageLocation, *, create: bool) -> Iterator[tuple[int, str]]:
-        """The open folder that holds `location`, and its name there; every step below the root refuses links."""
+    def _folder(self, location: StorageLocation, *, create: bool, on_loop: bool = True) -> Iterator[tuple[int, str]]:
+        """The open folder that holds `location`, and its name there; every step below the root refuses links.
+
+        on_loop -- on the event loop's thread, which alone may use folders that are known.
+        """
+        whole = "/" + "/".join(location.segments[:-1])
+        known = self._known.find(whole) if on_loop else None
+        if known is not None:
+            yield known, location.segments[-1]
+            return
         root = self._root(location)
         path = "/" + "/".join(root.segments)
         *folders, name = location.below(root) or ("",)
@@ -104,6 +117,8 @@ class LocalStore:
                 os.close(folder)
                 folder = below
             yield folder, name
+            if on_loop:
+                self._known.keep(whole, os.dup(folder))
         finally:
             os.close(folder)
 
@@ -111,8 +126,8 @@ class LocalStore:
         with self._folder(location, create=False) as (folder, name):
             return os.open(name, _READ, dir_fd=folder)
 
-    def _write(self, location: StorageLocation, data: bytes) -> None:
-        with self._folder(location, create=True) as (folder, name):
+    def _write(self, location: StorageLocation, data: bytes, *, on_loop: bool) -> None:
+        with self._folder(location, create=True, on_loop=on_loop) as (folder, name):
             temporary = f"{_TEMPORARY_PREFIX}{token_hex(8)}"
             file = os.open(temporary, _CREATE, 0o666, dir_fd=folder)
             try:

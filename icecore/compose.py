@@ -12,6 +12,7 @@ import structlog
 from aiohttp import web
 
 from api.limits import ApiLimits
+from api.management.event_schemas import add_event_schemas
 from api.server import build_app
 from commands import idempotency
 from commands.committer import Committer
@@ -23,6 +24,7 @@ from icecore.secret_keys import secret_store
 from icecore.settings import Settings
 from projections.connections import ConnectionHandOff
 from projections.warehouses import log_head
+from publishers.event_schemas import event_schemas
 from queries.read_side import ReadSide
 from storage.object_store import ObjectStores
 
@@ -48,6 +50,7 @@ class Catalog:
         """The HTTP face, made when it is first asked for: operators' commands need none."""
         if self._app is None:
             self._app = build_app(self)
+            add_event_schemas(self._app, event_schemas())
         return self._app
 
     async def health(self) -> dict[str, Any]:

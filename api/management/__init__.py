@@ -1,0 +1,1 @@
+"""Management: what operators and consumers ask of the catalog beside Iceberg's own operations."""

@@ -201,10 +201,13 @@ def fold(before: Document, delta: Delta) -> Document:
     parts = dict(before.parts)
     next_ordinal = before.next_ordinal
     for kind, change in delta.parts.items():
-        removed = set(change.removed)
-        kept = tuple(p for p in parts[kind] if p.ordinal not in removed) if removed else parts[kind]
-        parts[kind] = kept + change.added
-        value[kind] = _collected(kind, parts[kind])
+        if change.removed:
+            removed = set(change.removed)
+            parts[kind] = tuple([p for p in parts[kind] if p.ordinal not in removed]) + change.added
+            value[kind] = _collected(kind, parts[kind])
+        else:
+            parts[kind] += change.added
+            value[kind] = _extended(kind, before.value[kind], change.added)
         next_ordinal = max([next_ordinal, *(p.ordinal + 1 for p in change.added)])
     return Document(value, parts, next_ordinal)
 
@@ -272,6 +275,11 @@ def _collected(kind: str, members: Iterable[Part]) -> Any:
     if kind in _KEYED_KINDS:
         return {part.key: part.value for part in members}
     return [part.value for part in members]
+
+
+def _extended(kind: str, members: Any, added: Iterable[Part]) -> Any:
+    """What `_collected` gives where nothing went, without going through what was there."""
+    return members | _collected(kind, added) if kind in _KEYED_KINDS else members + _collected(kind, added)
 
 
 def _kind_difference(before: tuple[Part, ...], after: list[tuple[str | None, Any]], ordinal: int) -> KindDelta:

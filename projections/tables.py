@@ -1,6 +1,7 @@
 """Tables: a small head per version and parts valid from one version to another; their rows, and what is asked of them."""
 
 from dataclasses import dataclass
+from operator import is_
 from uuid import UUID
 
 from domain.documents import TABLE_KINDS, Document, KindDelta, Part, assemble, join, part_from_body, table_head, table_head_value
@@ -83,7 +84,7 @@ def _changes(before: TableState | None, after: TableState) -> dict[str, KindDelt
 
 
 def _differ(old: tuple[Part, ...], parts: tuple[Part, ...]) -> bool:
-    return any(a is not b for a, b in zip(old, parts, strict=False))
+    return not all(map(is_, old, parts))
 
 
 def _since(parts: tuple[Part, ...], first_new: int) -> tuple[Part, ...]:

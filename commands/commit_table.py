@@ -152,9 +152,11 @@ async def add_created(write: WriteSide, warehouse: Warehouse, submission: Submis
             if taken.message.startswith("Table"):
                 raise CommitFailed(f"Requirement failed: table already exists: {command.table}") from None
             raise
-    metadata = apply_updates(None, command.updates, now_ms=write.now_ms(), previous_metadata_location=None)
-    refuse_credential_properties(metadata["properties"], "properties")
     table_id = uuid7()
+    metadata = apply_updates(
+        None, command.updates, now_ms=write.now_ms(), previous_metadata_location=None, table_uuid=str(table_id)
+    )
+    refuse_credential_properties(metadata["properties"], "properties")
     if not metadata.get("location"):
         metadata = {**metadata, "location": str(warehouse.profile.default_table_location(table_id))}
     check_document_locations(warehouse.profile, None, metadata)

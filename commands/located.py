@@ -47,6 +47,8 @@ class Located(Generic[S_co]):
         """Relocate where the state no longer is what the name stood for."""
         held = claims_of(state)
         if not held or (self.claim is not None and self.claim not in held):
+            if self.claim is not None:
+                self._write.names_known.forget(self.claim)
             raise Relocate
 
 
@@ -74,8 +76,15 @@ async def locate_namespace(write: WriteSide, warehouse: Warehouse, namespace: Na
 
 
 async def _locate(write: WriteSide, warehouse: Warehouse, identifier: TabularIdentifier, kind: str) -> NameClaim | None:
+    called = (kind, *warehouse.scope.path(identifier))
+    known = write.names_known.get(called)
+    if known is not None:
+        # It may have come to stand for something else: then the state it leads to says so, and it is looked up again.
+        return known
     async with write.connection() as connection:
         found = await names.find(connection, warehouse.scope, identifier.namespace, identifier.name)
     if found is None or found.object_id is None or found.kind != kind:
         return None
-    return NameClaim("tabular", found.namespace_id, warehouse.scope.key(identifier.name), found.object_id)
+    claim = NameClaim("tabular", found.namespace_id, warehouse.scope.key(identifier.name), found.object_id)
+    write.names_known.put(called, claim)
+    return claim

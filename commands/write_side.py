@@ -16,6 +16,7 @@ from commands.decision import Decision, Relocate
 from commands.idempotency import Remembered
 from commands.lanes import Decide, Lanes, S_co, Settled, Stream
 from commands.metrics_reports import MetricsReports
+from commands.names_known import NamesKnown
 from commands.submission import AppendResult, IdempotencyRecord, Submission
 from domain.errors import AlreadyExists, CatalogError, CommitFailed, InternalError, ServiceUnavailable, UnsupportedOperation
 from projections.connections import Connection
@@ -59,6 +60,7 @@ class WriteSide:
         self.secrets = secrets
         self.metrics_reports = metrics_reports
         self.lanes = Lanes()
+        self.names_known = NamesKnown()
         self.committer = committer
         self._decide_seconds_max = decide_seconds_max
 

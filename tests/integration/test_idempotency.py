@@ -370,8 +370,9 @@ def test_a_refusal_is_answered_again_though_it_would_succeed_now(client: RestCli
     key = uuid7()
     first = client.call(method, path, body, key=key)
     assert mutation.refused_status == first.status, first.body
-    for make in (lambda: client.create_namespace("n"), lambda: client.create_table(["a"], "t"), lambda: client.create_view(["a"], "t")):
-        make()
+    client.create_namespace("n")
+    client.create_table(["a"], "t")
+    client.create_view(["a"], "t")
     assert first.replayable == client.call(method, path, body, key=key).replayable
     for clear in ("/namespaces/n", table_path(["a"], "t"), view_path(["a"], "t")):
         client.call("DELETE", clear)
@@ -447,7 +448,7 @@ def test_answers_survive_a_restart_of_the_server(catalog_server: CatalogServer) 
     client.close()
     with served_catalog(catalog_server.dsn, catalog_server.warehouse_directory) as again:
         client = RestClient(again.url)
-        for request, key, answer in asked:
-            assert answer.replayable == client.call(*request, key=key).replayable
-            assert (422, "UnprocessableEntityException") == client.call("POST", "/namespaces", {"namespace": ["z"]}, key=key).error
+        for request, used, answer in asked:
+            assert answer.replayable == client.call(*request, key=used).replayable
+            assert (422, "UnprocessableEntityException") == client.call("POST", "/namespaces", {"namespace": ["z"]}, key=used).error
         client.close()

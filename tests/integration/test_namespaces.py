@@ -177,7 +177,10 @@ def test_a_namespace_is_not_dropped_under_a_table_that_comes_in(client: RestClie
         client.create_namespace(*levels)
         schema = {"type": "struct", "fields": []}
         drop, create = client.together(
-            [("DELETE", namespace_path(levels), None, None), ("POST", f"{namespace_path(levels)}/tables", {"name": "t", "schema": schema}, None)]
+            [
+                ("DELETE", namespace_path(levels), None, None),
+                ("POST", f"{namespace_path(levels)}/tables", {"name": "t", "schema": schema}, None),
+            ]
         )
         assert (drop.status, create.status) in {(204, 404), (409, 200)}
         assert create.status == client.load_table(levels, "t").status

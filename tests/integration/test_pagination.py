@@ -134,7 +134,9 @@ def test_a_token_is_good_for_its_own_listing_only(client: RestClient) -> None:
     assert 200 == client.call("GET", f"/namespaces/A/tables?pageToken={token}").status
 
 
-@pytest.mark.parametrize("query", ["pageToken=x", "pageToken=%F0", "pageSize=0", "pageSize=-1", "pageSize=1.5", "pageSize=many", "pageToken=W10"])
+@pytest.mark.parametrize(
+    "query", ["pageToken=x", "pageToken=%F0", "pageSize=0", "pageSize=-1", "pageSize=1.5", "pageSize=many", "pageToken=W10"]
+)
 def test_what_is_no_page_is_refused(client: RestClient, query: str) -> None:
     """400, never a 500."""
     assert (400, "BadRequestException") == client.call("GET", f"/namespaces/a/tables?{query}").error

@@ -75,7 +75,9 @@ def test_when_asked_the_files_go_and_the_location_is_free(
     assert (404, "NoSuchTableException") == client.load_table(["a"], "t").error
     settles(lambda: not files(folder))
     assert beside.is_file()
-    purged = "select convert_from(state, 'UTF8')::json->>'files-deleted' from icecore.events where topic = 'table.purged.v1' and warehouse_id = %s"
+    purged = """
+        select convert_from(state, 'UTF8')::json->>'files-deleted' from icecore.events
+        where topic = 'table.purged.v1' and warehouse_id = %s"""
     settles(lambda: shared_catalog.rows(purged, warehouse.id))
     assert [(str(count),)] == shared_catalog.rows(purged, warehouse.id)
     assert 200 == client.create_table(["a"], "t", location=f"{warehouse.base}/here").status
@@ -84,8 +86,8 @@ def test_when_asked_the_files_go_and_the_location_is_free(
 def test_an_odd_purge_request_is_refused(client: RestClient, warehouse: FreshWarehouse) -> None:
     """400, and the table stays."""
     client.create_table(["a"], "t")
-    for text in ("yes", "1", "truе"):
-        assert 400 == client.drop_table(["a"], "t", f"?purgeRequested={text.encode().hex() if not text.isascii() else text}").status
+    for text in ("yes", "1", "tru%D0%B5"):
+        assert 400 == client.drop_table(["a"], "t", f"?purgeRequested={text}").status
     assert ["t"] == client.table_names("a")
 
 
@@ -141,7 +143,9 @@ async def test_a_job_stopped_in_the_middle_is_finished_later(catalog: Catalog, t
     folder = tmp_path / "warehouse" / "here"
     warehouse = await made_and_dropped(catalog, folder)
     job = asyncio.create_task(catalog.purge.run_once())
-    while len(files(folder)) > FILES - 100:
+    for _ in range(20_000):
+        if len(files(folder)) <= FILES - 100:
+            break
         await asyncio.sleep(0.001)
     job.cancel()
     with suppress(asyncio.CancelledError):

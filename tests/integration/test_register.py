@@ -101,9 +101,7 @@ def test_a_file_that_is_not_there_is_not_found(client: RestClient, warehouse: Fr
         assert location in answer.message
 
 
-def test_a_file_outside_the_warehouse_is_refused(
-    client: RestClient, shared_catalog: SharedCatalog, warehouse: FreshWarehouse
-) -> None:
+def test_a_file_outside_the_warehouse_is_refused(client: RestClient, shared_catalog: SharedCatalog, warehouse: FreshWarehouse) -> None:
     """Neither by its address nor by the location it claims, not even another warehouse's."""
     other = shared_catalog.client(neighbour := shared_catalog.new_warehouse())
     other.create_namespace("a")

@@ -116,7 +116,9 @@ def test_refusals_of_create_say_what_the_kit_reads(client: RestClient) -> None:
     assert ((404, "NoSuchNamespaceException"), "Namespace does not exist: b") == (refused.error, refused.message)
 
 
-@pytest.mark.parametrize("path", ["/namespaces/a/tables/u", "/namespaces/b/tables/t", "/namespaces/a/tables/v", "/namespaces/a%1Ft/tables/t"])
+@pytest.mark.parametrize(
+    "path", ["/namespaces/a/tables/u", "/namespaces/b/tables/t", "/namespaces/a/tables/v", "/namespaces/a%1Ft/tables/t"]
+)
 def test_what_is_no_table_is_not_found(client: RestClient, path: str) -> None:
     """A missing name, a missing namespace and a view alike, for every operation."""
     client.create_table(["a"], "t")
@@ -286,7 +288,10 @@ def test_refusals_of_rename_say_what_the_kit_reads(client: RestClient) -> None:
     client.create_table(["a"], "t")
     client.create_table(["a"], "u")
     client.create_view(["a"], "v")
-    for target, message in (("u", "Cannot rename a.t to a.u. Table already exists"), ("v", "Cannot rename a.t to a.v. View already exists")):
+    for target, message in (
+        ("u", "Cannot rename a.t to a.u. Table already exists"),
+        ("v", "Cannot rename a.t to a.v. View already exists"),
+    ):
         refused = client.rename_table((["a"], "t"), (["a"], target))
         assert ((409, "AlreadyExistsException"), message) == (refused.error, refused.message)
     refused = client.rename_table((["a"], "w"), (["a"], "x"))
@@ -306,7 +311,9 @@ def test_a_rename_to_its_own_name_changes_nothing(client: RestClient) -> None:
 def test_a_swap_of_names_by_two_renames_at_once_loses_no_table(client: RestClient) -> None:
     """Whatever wins, both tables stay reachable."""
     uuids = {client.create_table(["a"], name).json["metadata"]["table-uuid"] for name in ("t", "u")}
-    body = [{"source": {"namespace": ["a"], "name": s}, "destination": {"namespace": ["a"], "name": d}} for s, d in (("t", "x"), ("u", "x"))]
+    body = [
+        {"source": {"namespace": ["a"], "name": s}, "destination": {"namespace": ["a"], "name": d}} for s, d in (("t", "x"), ("u", "x"))
+    ]
     answers = client.together([("POST", "/tables/rename", one, None) for one in body])
     assert [204, 409] == sorted(answer.status for answer in answers)
     found = {client.load_table(["a"], name).json["metadata"]["table-uuid"] for name in client.table_names("a")}
@@ -395,7 +402,8 @@ def test_32_appends_at_once_leave_a_dense_line_of_versions(client: RestClient, s
     assert succeeded == {key for key in metadata["properties"] if key.startswith("k")}
     assert len(succeeded) == len(metadata["metadata-log"])
     versions = shared_catalog.rows(
-        "select originator_version from icecore.events where originator_id = %s order by notification_id", created["location"].rpartition("/")[2]
+        "select originator_version from icecore.events where originator_id = %s order by notification_id",
+        created["location"].rpartition("/")[2],
     )
     assert list(range(1, len(succeeded) + 2)) == [version for (version,) in versions]
     locations = {answer.json["metadata-location"] for answer in answers if answer.status == 200}

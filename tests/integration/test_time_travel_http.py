@@ -23,7 +23,11 @@ def everything(client: RestClient) -> Listing:
             found["/".join(child)] = client.call("GET", namespace_path(child)).json
             for name in client.table_names(*child):
                 answer = client.load_table(child, name)
-                found[f"table {'/'.join(child)} {name}"] = (answer.body, answer.headers["etag"], client.load_table(child, name, "?snapshots=refs").body)
+                found[f"table {'/'.join(child)} {name}"] = (
+                    answer.body,
+                    answer.headers["etag"],
+                    client.load_table(child, name, "?snapshots=refs").body,
+                )
             for name in client.view_names(*child):
                 found[f"view {'/'.join(child)} {name}"] = client.load_view(child, name).body
             walk(child)
@@ -50,7 +54,13 @@ def story(client: RestClient) -> list[tuple[str, str, Any]]:
     rename = {"source": identifier(["a"], "t"), "destination": identifier(["a", "b"], "T")}
     change = {"identifier": identifier(["a", "b"], "T"), "requirements": [], "updates": [set_properties(k="3")]}
     change_u = {"identifier": identifier(["a"], "u"), "requirements": [], "updates": [set_properties(k="3")]}
-    snapshot = {"snapshot-id": 1, "sequence-number": 1, "timestamp-ms": 1_700_000_000_000, "summary": {"operation": "append"}, "schema-id": 0}
+    snapshot = {
+        "snapshot-id": 1,
+        "sequence-number": 1,
+        "timestamp-ms": 1_700_000_000_000,
+        "summary": {"operation": "append"},
+        "schema-id": 0,
+    }
     reference = {"action": "set-snapshot-ref", "ref-name": "main", "type": "branch", "snapshot-id": 1}
     column = {"id": 2, "name": "name", "type": "string", "required": False}
     wider = {"type": "struct", "fields": [*SCHEMA["fields"], column]}
@@ -59,11 +69,19 @@ def story(client: RestClient) -> list[tuple[str, str, Any]]:
         ("POST", "/namespaces/a/tables", {"name": "t", "schema": SCHEMA}),
         ("POST", "/namespaces/a/tables", {"name": "u", "schema": SCHEMA}),
         ("POST", table_path(["a"], "t"), {"requirements": [], "updates": [set_properties(k="1")]}),
-        ("POST", table_path(["a"], "t"), {"updates": [{"action": "add-schema", "schema": wider}, {"action": "set-current-schema", "schema-id": -1}]}),
+        (
+            "POST",
+            table_path(["a"], "t"),
+            {"updates": [{"action": "add-schema", "schema": wider}, {"action": "set-current-schema", "schema-id": -1}]},
+        ),
         ("POST", "/namespaces/a/views", {"name": "v", "schema": SCHEMA, "view-version": view_version("select 1"), "properties": {}}),
         ("POST", "/namespaces/a/properties", {"updates": {"k": "v"}, "removals": []}),
         ("POST", "/tables/rename", rename),
-        ("POST", table_path(["a", "b"], "T"), {"updates": [{"action": "add-snapshot", "snapshot": {**snapshot, "manifest-list": "LIST"}}, reference]}),
+        (
+            "POST",
+            table_path(["a", "b"], "T"),
+            {"updates": [{"action": "add-snapshot", "snapshot": {**snapshot, "manifest-list": "LIST"}}, reference]},
+        ),
         ("POST", "/transactions/commit", {"table-changes": [change, change_u]}),
         ("POST", view_path(["a"], "v"), {"requirements": [], "updates": [set_properties(k="1")]}),
         ("POST", "/views/rename", {"source": identifier(["a"], "v"), "destination": identifier(["a", "b"], "V")}),

@@ -75,9 +75,7 @@ WRONG = {"type": "assert-table-uuid", "uuid": "00000000-0000-0000-0000-000000000
     ],
     ids=["requirement", "absent", "view", "update", "location", "twice", "twice in other case"],
 )
-def test_one_refusal_refuses_all(
-    client: RestClient, warehouse: FreshWarehouse, bad: dict[str, Any], error: tuple[int, str]
-) -> None:
+def test_one_refusal_refuses_all(client: RestClient, warehouse: FreshWarehouse, bad: dict[str, Any], error: tuple[int, str]) -> None:
     """Nothing changes, and no metadata file stays, wherever the refused change stands."""
     for name in ("t", "u", "w"):
         client.create_table(["a"], name)

@@ -123,7 +123,10 @@ def test_refusals_of_rename_say_what_the_kit_reads(client: RestClient) -> None:
     client.create_view(["a"], "v")
     client.create_view(["a"], "w")
     client.create_table(["a"], "t")
-    for target, message in (("w", "Cannot rename a.v to a.w. View already exists"), ("t", "Cannot rename a.v to a.t. Table already exists")):
+    for target, message in (
+        ("w", "Cannot rename a.v to a.w. View already exists"),
+        ("t", "Cannot rename a.v to a.t. Table already exists"),
+    ):
         refused = client.rename_view((["a"], "v"), (["a"], target))
         assert ((409, "AlreadyExistsException"), message) == (refused.error, refused.message)
     refused = client.rename_view((["a"], "x"), (["a"], "y"))

@@ -25,9 +25,7 @@ def folded(*events: Event) -> NamespaceState:
 
 def test_a_created_namespace_lives_with_its_properties() -> None:
     """Given nothing, when it is created, then it is what the event says."""
-    expected = NamespaceState(
-        STREAM, 1, UUID(int=101), WAREHOUSE, PARENT, "Sales", "sales", "live", {"keep": "1", "change": "1"}
-    )
+    expected = NamespaceState(STREAM, 1, UUID(int=101), WAREHOUSE, PARENT, "Sales", "sales", "live", {"keep": "1", "change": "1"})
     assert expected == folded(CREATED)
 
 

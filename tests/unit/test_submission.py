@@ -10,7 +10,15 @@ from uuid_utils.compat import uuid7
 
 from commands.context import CommandContext
 from commands.submission import IdempotencyRecord, Submission
-from domain.events import NamespaceCreated, NamespaceDropped, NamespacePropertiesChanged, TableCommitted, TableCreated, TableDropped, TableRenamed
+from domain.events import (
+    NamespaceCreated,
+    NamespaceDropped,
+    NamespacePropertiesChanged,
+    TableCommitted,
+    TableCreated,
+    TableDropped,
+    TableRenamed,
+)
 from domain.metadata.create import new_table_metadata
 from domain.namespace import NamespaceState
 from domain.table import TableState, decide_commit
@@ -136,7 +144,9 @@ def test_a_commit_adds_its_delta_and_no_more() -> None:
 
     before = a_table()
     after = decide_commit(before, [], [{"action": "set-properties", "updates": {"k": "v"}}], 1_800_000_000_001)
-    event = TableCommitted("file:///w/t/metadata/00001-b.metadata.json", None, difference(before.document, after).to_json(), ["set-properties"])
+    event = TableCommitted(
+        "file:///w/t/metadata/00001-b.metadata.json", None, difference(before.document, after).to_json(), ["set-properties"]
+    )
     submission = Submission(CONTEXT)
     submission.add(STREAM, WAREHOUSE, before, [event])
     command, blobs = plain(submission)
@@ -152,7 +162,9 @@ def test_the_envelope_is_the_context() -> None:
     """Who, for which project, by which request."""
     submission = Submission(CONTEXT)
     command, _ = plain(submission)
-    assert ("anonymous", str(PROJECT), "request", "c", "t") == tuple(command[k] for k in ("actor", "project", "request", "correlation", "traceparent"))
+    assert ("anonymous", str(PROJECT), "request", "c", "t") == tuple(
+        command[k] for k in ("actor", "project", "request", "correlation", "traceparent")
+    )
     assert str(submission.command_id) == command["id"]
     assert "generation" not in command
 
@@ -162,10 +174,22 @@ def test_a_key_travels_with_its_record() -> None:
     key = uuid7()
     keyed = replace(CONTEXT, idempotency_key=key, request_hash=b"\x01\x02")
     by_row, _ = plain(Submission(keyed, record=IdempotencyRecord(200, STREAM, 4)))
-    expected = {"key": str(key), "hash": "0102", "operation": "createTable", "status": 200, "object": str(STREAM), "version": 4, "body": None}
+    expected = {
+        "key": str(key),
+        "hash": "0102",
+        "operation": "createTable",
+        "status": 200,
+        "object": str(STREAM),
+        "version": 4,
+        "body": None,
+    }
     assert expected == by_row["idempotency"]
     by_body, blobs = plain(Submission(keyed, record=IdempotencyRecord(409, body=b"{}")))
-    assert (409, None, b"{}") == (by_body["idempotency"]["status"], by_body["idempotency"]["object"], blobs[by_body["idempotency"]["body"] - 1])
+    assert (409, None, b"{}") == (
+        by_body["idempotency"]["status"],
+        by_body["idempotency"]["object"],
+        blobs[by_body["idempotency"]["body"] - 1],
+    )
 
 
 def test_without_a_key_nothing_is_remembered() -> None:

@@ -43,7 +43,9 @@ def metadata(location: str = LOCATION, **properties: str) -> dict[str, Any]:
     )
 
 
-CREATED = TableCreated(NAMESPACE, "Orders", "orders", "local|file:///w/t/", f"{LOCATION}/metadata/00000-a.metadata.json", metadata(k="1"), False)
+CREATED = TableCreated(
+    NAMESPACE, "Orders", "orders", "local|file:///w/t/", f"{LOCATION}/metadata/00000-a.metadata.json", metadata(k="1"), False
+)
 
 
 def folded(*events: Event) -> TableState:
@@ -204,7 +206,7 @@ def test_an_event_of_something_else_is_no_event_of_a_table() -> None:
 def test_a_commit_without_effect_gives_the_document_itself() -> None:
     """By identity, so that nobody has to compare."""
     state = folded(CREATED)
-    unchanging = [{"action": "set-location", "location": LOCATION}, {"action": "set-current-schema", "schema-id": 0}]
+    unchanging: list[dict[str, Any]] = [{"action": "set-location", "location": LOCATION}, {"action": "set-current-schema", "schema-id": 0}]
     assert state.document.value is decide_commit(state, [], unchanging, NOW + 1)
 
 

@@ -1,0 +1,268 @@
+"""What a catalog is, in plain dictionaries: the names, what they stand for, and which request is refused with what.
+
+It knows nothing of events, versions, files or Postgres. What only the server can choose (ids, default locations, file names) it
+learns from an answer once, and expects from then on.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+# What Java writes into every new table.
+CREATED_PROPERTIES = {"write.parquet.compression-codec": "zstd"}
+
+# Spellings, and by hand which of them are one name where case does not count.
+SPELLINGS = {
+    "t": "t",
+    "T": "t",
+    "straße": "strasse",
+    "STRASSE": "strasse",
+    "i": "i",
+    "I": "i",
+    "İ": "i with a dot",
+    "ı": "i without a dot",
+    "a b": "a b",
+    "a+b": "a+b",
+    "a.b": "a.b",
+    "A.B": "a.b",
+}
+
+Path = tuple[str, ...]
+
+
+class Refused(Exception):
+    """The status and Iceberg type the server must answer."""
+
+    def __init__(self, status: int, error_type: str) -> None:
+        super().__init__(status, error_type)
+        self.answer = (status, error_type)
+
+
+NO_NAMESPACE = (404, "NoSuchNamespaceException")
+NO_TABLE = (404, "NoSuchTableException")
+NO_VIEW = (404, "NoSuchViewException")
+NO_FILE = (404, "NotFoundException")
+TAKEN = (409, "AlreadyExistsException")
+NOT_EMPTY = (409, "NamespaceNotEmptyException")
+COMMIT_FAILED = (409, "CommitFailedException")
+BAD_REQUEST = (400, "BadRequestException")
+UNPROCESSABLE = (422, "UnprocessableEntityException")
+
+
+@dataclass(slots=True)
+class Content:
+    """What the metadata of a table or view says, as far as the model looks; `uuid`, `location` empty: the server chooses."""
+
+    uuid: str = ""
+    location: str = ""
+    properties: Mapping[str, str] = field(default_factory=dict)
+    columns: int = 1
+    schemas: int = 1
+    snapshots: tuple[int, ...] = ()
+    queries: tuple[str, ...] = ()
+
+    @property
+    def current_snapshot(self) -> int | None:
+        return self.snapshots[-1] if self.snapshots else None
+
+
+@dataclass(slots=True)
+class Tabular:
+    """A table or a view under its name; `places`: every location it holds; `file`: its metadata location once that is known."""
+
+    kind: str
+    name: str
+    content: Content
+    places: set[str] = field(default_factory=set)
+    file: str | None = None
+
+
+@dataclass(slots=True)
+class Namespace:
+    name: str
+    properties: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """A metadata file that was written once, and what it holds."""
+
+    kind: str
+    location: str
+    content: Content
+
+
+Change = Callable[[Content], Content]
+
+
+class CatalogModel:
+    """One warehouse. Every method changes it or raises Refused."""
+
+    def __init__(self, *, exact_names: bool) -> None:
+        self.exact_names = exact_names
+        self.namespaces: dict[Path, Namespace] = {}
+        self.tabulars: dict[tuple[Path, str], Tabular] = {}
+        self.files: list[File] = []
+
+    def key(self, name: str) -> str:
+        return name if self.exact_names else SPELLINGS[name]
+
+    def path(self, levels: Sequence[str]) -> Path:
+        return tuple(self.key(level) for level in levels)
+
+    # Namespaces
+
+    def create_namespace(self, levels: Sequence[str], properties: Mapping[str, str]) -> None:
+        path = self.path(levels)
+        if path in self.namespaces:
+            raise Refused(*TAKEN)
+        if path[:-1] and path[:-1] not in self.namespaces:
+            raise Refused(*NO_NAMESPACE)
+        self.namespaces[path] = Namespace(levels[-1], dict(properties))
+
+    def drop_namespace(self, levels: Sequence[str]) -> None:
+        path = self._namespace(levels)
+        below = any(other[: len(path)] == path and other != path for other in self.namespaces)
+        if below or any(namespace == path for namespace, _ in self.tabulars):
+            raise Refused(*NOT_EMPTY)
+        del self.namespaces[path]
+
+    def update_properties(self, levels: Sequence[str], removals: Sequence[str], updates: Mapping[str, str]) -> dict[str, list[str]]:
+        properties = self.namespaces[self._namespace(levels)].properties
+        if set(removals) & set(updates):
+            raise Refused(*UNPROCESSABLE)
+        removed = [key for key in removals if properties.pop(key, None) is not None]
+        properties.update(updates)
+        return {"updated": list(updates), "removed": removed, "missing": [key for key in removals if key not in removed]}
+
+    # Tables and views
+
+    def create(self, kind: str, levels: Sequence[str], name: str, content: Content, *, staged: bool = False) -> Tabular | None:
+        """None for a staged create, which leaves nothing."""
+        slot = self._free(levels, name)
+        if staged:
+            return None
+        return self._put(slot, Tabular(kind, name, content))
+
+    def create_by_commit(self, levels: Sequence[str], name: str, content: Content) -> Tabular:
+        """The commit that ends a staged create: a table that came first fails its requirement."""
+        there = self.tabulars.get((self.path(levels), self.key(name)))
+        if there is not None and there.kind == "table":
+            raise Refused(*COMMIT_FAILED)
+        return self._put(self._free(levels, name), Tabular("table", name, content))
+
+    def register(self, kind: str, levels: Sequence[str], name: str, file: File, *, overwrite: bool = False) -> Tabular:
+        there = self.tabulars.get((self.path(levels), self.key(name)))
+        takes_over = overwrite and there is not None and there.kind == "table"
+        slot = (self.path(levels), self.key(name)) if takes_over else self._free(levels, name)
+        if file not in self.files:
+            raise Refused(*NO_FILE)
+        if not takes_over:
+            return self._put(slot, Tabular(kind, name, file.content, file=file.location))
+        assert there is not None
+        self._refuse_conflicts(there, file.content.location)
+        there.content, there.file = file.content, file.location
+        there.places.add(file.content.location)
+        return there
+
+    def find(self, kind: str, levels: Sequence[str], name: str) -> Tabular:
+        found = self.tabulars.get((self.path(levels), self.key(name)))
+        if found is None or found.kind != kind:
+            raise Refused(*(NO_TABLE if kind == "table" else NO_VIEW))
+        return found
+
+    def commit(self, kind: str, levels: Sequence[str], name: str, changes: Iterable[Change], *, holds: bool) -> Tabular:
+        tabular = self.find(kind, levels, name)
+        content = self._changed(tabular, changes, holds=holds)
+        self._commit(tabular, content)
+        return tabular
+
+    def commit_together(self, commits: Sequence[tuple[Sequence[str], str, Sequence[Change], bool]]) -> None:
+        """(levels, name, changes, whether the requirements hold) of each table; all or none."""
+        if len({(self.path(levels), self.key(name)) for levels, name, _, _ in commits}) < len(commits):
+            raise Refused(*BAD_REQUEST)
+        tabulars = [self.find("table", levels, name) for levels, name, _, _ in commits]
+        pairs = zip(tabulars, commits, strict=True)
+        contents = [self._changed(tabular, changes, holds=holds) for tabular, (_, _, changes, holds) in pairs]
+        for tabular, content in zip(tabulars, contents, strict=True):
+            self._commit(tabular, content)
+
+    def rename(self, kind: str, source: tuple[Sequence[str], str], destination: tuple[Sequence[str], str]) -> None:
+        tabular = self.find(kind, *source)
+        path = self.path(destination[0])
+        if path not in self.namespaces:
+            raise Refused(*NO_NAMESPACE)
+        slot = (path, self.key(destination[1]))
+        if self.tabulars.get(slot, tabular) is not tabular:
+            raise Refused(*TAKEN)
+        del self.tabulars[self.path(source[0]), self.key(source[1])]
+        self.tabulars[slot] = tabular
+        tabular.name = destination[1]
+
+    def drop(self, kind: str, levels: Sequence[str], name: str, *, purge: bool = False) -> Tabular:
+        """With `purge`, also every file at its places: the model forgets them at once."""
+        tabular = self.find(kind, levels, name)
+        del self.tabulars[self.path(levels), self.key(name)]
+        if purge:
+            self.files = [file for file in self.files if not any(file.location.startswith(f"{place}/") for place in tabular.places)]
+        return tabular
+
+    # What an answer teaches
+
+    def learn(self, tabular: Tabular, metadata_location: str, metadata: Mapping[str, Any]) -> None:
+        """What the server chose, and that there is a file now that holds this."""
+        content = tabular.content
+        uuid = metadata["table-uuid" if tabular.kind == "table" else "view-uuid"]
+        tabular.content = replace(content, uuid=content.uuid or uuid, location=content.location or metadata["location"])
+        tabular.places.add(tabular.content.location)
+        tabular.file = metadata_location
+        file = File(tabular.kind, metadata_location, tabular.content)
+        if all(known.location != metadata_location for known in self.files):
+            self.files.append(file)
+
+    def names(self, kind: str, path: Path) -> list[str]:
+        return sorted(tabular.name for (namespace, _), tabular in self.tabulars.items() if namespace == path and tabular.kind == kind)
+
+    def children(self, path: Path) -> list[str]:
+        return sorted(space.name for other, space in self.namespaces.items() if other[:-1] == path and other)
+
+    def _namespace(self, levels: Sequence[str]) -> Path:
+        path = self.path(levels)
+        if path not in self.namespaces:
+            raise Refused(*NO_NAMESPACE)
+        return path
+
+    def _free(self, levels: Sequence[str], name: str) -> tuple[Path, str]:
+        slot = (self._namespace(levels), self.key(name))
+        if slot in self.tabulars:
+            raise Refused(*TAKEN)
+        return slot
+
+    def _put(self, slot: tuple[Path, str], tabular: Tabular) -> Tabular:
+        if tabular.content.location:
+            self._refuse_conflicts(tabular, tabular.content.location)
+            tabular.places.add(tabular.content.location)
+        self.tabulars[slot] = tabular
+        return tabular
+
+    def _changed(self, tabular: Tabular, changes: Iterable[Change], *, holds: bool) -> Content:
+        if not holds:
+            raise Refused(*COMMIT_FAILED)
+        content = tabular.content
+        for change in changes:
+            content = change(content)
+        self._refuse_conflicts(tabular, content.location)
+        return content
+
+    def _commit(self, tabular: Tabular, content: Content) -> None:
+        tabular.content = content
+        tabular.places.add(content.location)
+
+    def _refuse_conflicts(self, tabular: Tabular, place: str) -> None:
+        others: Collection[Tabular] = [other for other in self.tabulars.values() if other is not tabular]
+        if any(_overlap(place, held) for other in others for held in other.places):
+            raise Refused(*TAKEN)
+
+
+def _overlap(a: str, b: str) -> bool:
+    return f"{a}/".startswith(f"{b}/") or f"{b}/".startswith(f"{a}/")

@@ -1,0 +1,560 @@
+"""The HTTP API driven at random beside a plain model: after every step fold(log) = read models = model, refusals included.
+
+ICECORE_MACHINE_EXAMPLES sets how many runs of up to STEPS commands there are; `--hypothesis-show-statistics` says what they met.
+"""
+
+import os
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, ClassVar
+from urllib.parse import quote
+from uuid import uuid4
+
+import pytest
+from hypothesis import HealthCheck, Phase, event, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule, run_state_machine_as_test
+
+from domain import table
+from domain.claims import NameClaim
+from projections.verify import verify
+from tests.fixtures.rest_client import (
+    SCHEMA,
+    RestAnswer,
+    RestClient,
+    identifier,
+    namespace_path,
+    set_properties,
+    table_path,
+    view_path,
+    view_version,
+)
+from tests.fixtures.shared_server import FreshWarehouse, SharedCatalog, shared
+from tests.property.catalog_model import (
+    CREATED_PROPERTIES,
+    SPELLINGS,
+    CatalogModel,
+    Change,
+    Content,
+    File,
+    Namespace,
+    Path,
+    Refused,
+    Tabular,
+)
+
+EXAMPLES = int(os.environ.get("ICECORE_MACHINE_EXAMPLES", "10"))
+STEPS = 30
+
+Levels = list[str]
+NAMES = st.sampled_from(list(SPELLINGS))
+LEVELS = st.one_of(st.just(["t"]), st.lists(NAMES, min_size=1, max_size=1), st.lists(NAMES, min_size=2, max_size=2))
+PROPERTIES = st.dictionaries(st.sampled_from(["k", "l"]), st.sampled_from(["1", "ß"]), max_size=2)
+PLACES = st.sampled_from([None, None, None, "x", "x/y", "z", "xy"])
+KEYED = st.booleans()
+
+
+class CatalogMachine(RuleBasedStateMachine):
+    """One warehouse of the session's server, and its model."""
+
+    catalog: ClassVar[SharedCatalog]
+    outcomes: ClassVar[Counter[str]]
+    verifies: ClassVar[bool] = True
+
+    warehouse: FreshWarehouse
+    client: RestClient
+    model: CatalogModel
+
+    @initialize(exact_names=st.sampled_from([False, False, True]))
+    def open(self, exact_names: bool) -> None:
+        self.warehouse = self.catalog.new_warehouse(exact_names=exact_names)
+        self.client = self.catalog.client(self.warehouse)
+        self.model = CatalogModel(exact_names=exact_names)
+        self.keyed: list[tuple[str, str, Any, str, RestAnswer]] = []
+        self.pasts: dict[int, dict[str, Any]] = {}
+        self.numbers = 0
+        self.position = 0
+        for levels in (["t"], ["a b"]):
+            opening = partial(self.model.create_namespace, levels, {})
+            self.ask("createNamespace", "POST", "/namespaces", {"namespace": levels}, opening)
+        for kind, levels, name in (("table", ["t"], "t"), ("table", ["a b"], "a.b"), ("view", ["t"], "i")):
+            content = Content(properties=CREATED_PROPERTIES) if kind == "table" else Content(queries=("select 0",))
+            body = {"name": name, "schema": SCHEMA, "properties": {}, "view-version": view_version("select 0")}
+            act = partial(self.model.create, kind, levels, name, content)
+            self.learned(*self.ask(f"create {kind}", "POST", f"{namespace_path(levels)}/{kind}s", body, act))
+
+    def teardown(self) -> None:
+        if hasattr(self, "client"):
+            self.client.close()
+
+    # One request, and what the model says to it
+
+    def ask(
+        self, operation: str, method: str, path: str, body: Any, act: Callable[[], Any], *, keyed: bool = False, success: int = 200
+    ) -> tuple[RestAnswer, Any]:
+        """Sends the request; status and error type must be the model's. The answer, and what `act` gave."""
+        given, refusal = None, None
+        try:
+            given = act()
+        except Refused as refused:
+            refusal = refused.answer
+        key = str(uuid4()) if keyed else None
+        answer = self.client.call(method, path, body, key=key)
+        self.count(f"{operation} {answer.status if refusal is None else refusal[1]}")
+        if refusal is not None:
+            assert answer.status >= 400, f"{operation} must be refused with {refusal} and was answered {answer.body!r}"
+            assert refusal == answer.error, answer.message
+        else:
+            assert success == answer.status, answer.body
+            self.position = max(self.position, answer.position)
+        if key is not None:
+            self.keyed.append((method, path, body, key, answer))
+        return answer, given
+
+    def count(self, outcome: str) -> None:
+        self.outcomes[outcome] += 1
+        event(outcome)
+
+    def number(self) -> int:
+        self.numbers += 1
+        return self.numbers
+
+    def place(self, place: str | None) -> str:
+        return "" if place is None else f"{self.warehouse.base}/{place}"
+
+    def learned(self, answer: RestAnswer, tabular: Tabular | None) -> None:
+        if tabular is not None:
+            self.model.learn(tabular, answer.json["metadata-location"], answer.json["metadata"])
+
+    def holds(self, *kinds: str) -> bool:
+        return any(tabular.kind in kinds for tabular in self.model.tabulars.values())
+
+    def pick(self, data: st.DataObject, kind: str) -> tuple[Levels, str]:
+        """Most often one that is there, in some spelling; sometimes any name."""
+        there = [slot for slot, tabular in self.model.tabulars.items() if tabular.kind == kind]
+        if there and data.draw(st.integers(0, 7)) < 7:
+            path, key = data.draw(st.sampled_from(there))
+            return [data.draw(self.spelling(level)) for level in path], data.draw(self.spelling(key))
+        return data.draw(LEVELS), data.draw(NAMES)
+
+    def pick_namespace(self, data: st.DataObject) -> Levels:
+        there = list(self.model.namespaces)
+        if there and data.draw(st.integers(0, 7)) < 7:
+            return [data.draw(self.spelling(level)) for level in data.draw(st.sampled_from(there))]
+        return data.draw(LEVELS)
+
+    def spelling(self, key: str) -> st.SearchStrategy[str]:
+        return st.sampled_from([name for name in SPELLINGS if self.model.key(name) == key])
+
+    # Namespaces
+
+    @rule(data=st.data(), name=NAMES, below=st.booleans(), properties=PROPERTIES, keyed=KEYED)
+    def create_namespace(self, data: st.DataObject, name: str, below: bool, properties: dict[str, str], keyed: bool) -> None:
+        levels = [*(self.pick_namespace(data)[:2] if below else []), name]
+        body = {"namespace": levels, "properties": properties}
+        answer, _ = self.ask(
+            "createNamespace", "POST", "/namespaces", body, lambda: self.model.create_namespace(levels, properties), keyed=keyed
+        )
+        assert answer.status != 200 or body == answer.json
+
+    @rule(data=st.data(), keyed=KEYED)
+    def drop_namespace(self, data: st.DataObject, keyed: bool) -> None:
+        levels = self.pick_namespace(data)
+        act = lambda: self.model.drop_namespace(levels)  # noqa: E731
+        self.ask("dropNamespace", "DELETE", namespace_path(levels), None, act, keyed=keyed, success=204)
+
+    @rule(data=st.data(), removals=st.lists(st.sampled_from(["k", "l", "m"]), max_size=2, unique=True), updates=PROPERTIES, keyed=KEYED)
+    def update_properties(self, data: st.DataObject, removals: list[str], updates: dict[str, str], keyed: bool) -> None:
+        levels = self.pick_namespace(data)
+        body = {"removals": removals, "updates": updates}
+        path = f"{namespace_path(levels)}/properties"
+        answer, expected = self.ask(
+            "updateProperties", "POST", path, body, lambda: self.model.update_properties(levels, removals, updates), keyed=keyed
+        )
+        assert answer.status != 200 or expected == answer.json
+
+    # Tables and views alike
+
+    @rule(
+        data=st.data(),
+        name=NAMES,
+        kind=st.sampled_from(["table", "view"]),
+        place=PLACES,
+        properties=PROPERTIES,
+        staged=st.integers(0, 4),
+        keyed=KEYED,
+    )
+    def create(
+        self, data: st.DataObject, name: str, kind: str, place: str | None, properties: dict[str, str], staged: int, keyed: bool
+    ) -> None:
+        levels, location = self.pick_namespace(data), self.place(place)
+        body: dict[str, Any] = {"name": name, "schema": SCHEMA, "location": location or None, "properties": properties}
+        if kind == "table":
+            stage = staged == 0
+            content = Content(location=location, properties={**CREATED_PROPERTIES, **properties})
+            body["stage-create"] = stage
+        else:
+            stage, sql = False, f"select {self.number()}"
+            content = Content(location=location, properties=properties, queries=(sql,))
+            body["view-version"] = view_version(sql)
+        path = f"{namespace_path(levels)}/{kind}s"
+        operation = f"create {'staged ' if stage else ''}{kind}"
+        act = lambda: self.model.create(kind, levels, name, content, staged=stage)  # noqa: E731
+        answer, tabular = self.ask(operation, "POST", path, body, act, keyed=keyed)
+        self.learned(answer, tabular)
+
+    @rule(data=st.data(), name=NAMES, place=PLACES, keyed=KEYED)
+    def create_by_commit(self, data: st.DataObject, name: str, place: str | None, keyed: bool) -> None:
+        levels = self.pick_namespace(data)
+        location = self.place(place) or f"{self.warehouse.base}/staged-{self.number()}"
+        uuid = str(uuid4())
+        updates = [
+            {"action": "assign-uuid", "uuid": uuid},
+            {"action": "add-schema", "schema": SCHEMA},
+            {"action": "set-current-schema", "schema-id": -1},
+            {"action": "add-spec", "spec": {"fields": []}},
+            {"action": "set-default-spec", "spec-id": -1},
+            {"action": "add-sort-order", "sort-order": {"order-id": 0, "fields": []}},
+            {"action": "set-default-sort-order", "sort-order-id": -1},
+            {"action": "set-location", "location": location},
+        ]
+        body = {"requirements": [{"type": "assert-create"}], "updates": updates}
+        content = Content(uuid=uuid, location=location)
+        act = lambda: self.model.create_by_commit(levels, name, content)  # noqa: E731
+        self.learned(*self.ask("create by commit", "POST", table_path(levels, name), body, act, keyed=keyed))
+
+    @precondition(lambda self: self.holds("table"))
+    @rule(data=st.data(), right=st.sampled_from([True, True, True, False]), keyed=KEYED)
+    def commit_table(self, data: st.DataObject, right: bool, keyed: bool) -> None:
+        levels, name = self.pick(data, "table")
+        updates, changes = self.updates(data, self.there(levels, name), moves=True)
+        requirement = self.requirement(data, self.there(levels, name), right=right)
+        body = {"requirements": [requirement], "updates": updates}
+        act = lambda: self.model.commit("table", levels, name, changes, holds=right)  # noqa: E731
+        self.learned(*self.ask("commit", "POST", table_path(levels, name), body, act, keyed=keyed))
+
+    @precondition(lambda self: self.holds("view"))
+    @rule(data=st.data(), right=st.sampled_from([True, True, True, False]), keyed=KEYED)
+    def commit_view(self, data: st.DataObject, right: bool, keyed: bool) -> None:
+        levels, name = self.pick(data, "view")
+        sql = f"select {self.number()}"
+        changes: list[Change] = [
+            lambda content: replace(content, queries=(*content.queries, sql)),
+            lambda content: replace(content, properties={**content.properties, "k": sql}),
+        ]
+        updates = [
+            {"action": "add-view-version", "view-version": view_version(sql, timestamp_ms=time.time_ns() // 1_000_000)},
+            {"action": "set-current-view-version", "view-version-id": -1},
+            set_properties(k=sql),
+        ]
+        there = self.model.tabulars.get((self.model.path(levels), self.model.key(name)))
+        uuid = there.content.uuid if there is not None and right else str(uuid4())
+        body = {"requirements": [{"type": "assert-view-uuid", "uuid": uuid}], "updates": updates}
+        act = lambda: self.model.commit("view", levels, name, changes, holds=right)  # noqa: E731
+        self.learned(*self.ask("replace view", "POST", view_path(levels, name), body, act, keyed=keyed))
+
+    @precondition(lambda self: self.holds("table"))
+    @rule(data=st.data(), count=st.integers(1, 3), right=st.sampled_from([True, True, False]), keyed=KEYED)
+    def commit_transaction(self, data: st.DataObject, count: int, right: bool, keyed: bool) -> None:
+        commits: list[tuple[Levels, str, list[Change], bool]] = []
+        table_changes = []
+        for turn in range(count):
+            levels, name = self.pick(data, "table")
+            updates, changes = self.updates(data, self.there(levels, name), moves=False)
+            holds = right or turn < count - 1
+            requirement = self.requirement(data, self.there(levels, name), right=holds)
+            table_changes.append({"identifier": identifier(levels, name), "requirements": [requirement], "updates": updates})
+            commits.append((levels, name, changes, holds))
+        body = {"table-changes": table_changes}
+        act = lambda: self.model.commit_together(commits)  # noqa: E731
+        answer, _ = self.ask("transaction", "POST", "/transactions/commit", body, act, keyed=keyed, success=204)
+        if answer.status == 204:
+            for levels, name, _, _ in commits:
+                tabular = self.model.find("table", levels, name)
+                loaded = self.client.load_table(levels, name).json
+                self.model.learn(tabular, loaded["metadata-location"], loaded["metadata"])
+
+    @precondition(lambda self: self.holds("table", "view"))
+    @rule(data=st.data(), kind=st.sampled_from(["table", "view"]), name=NAMES, other_case=st.booleans(), keyed=KEYED)
+    def rename(self, data: st.DataObject, kind: str, name: str, other_case: bool, keyed: bool) -> None:
+        source = self.pick(data, kind)
+        destination = (self.pick_namespace(data), name)
+        if other_case:
+            destination = (source[0], data.draw(self.spelling(self.model.key(source[1]))))
+        body = {"source": identifier(*source), "destination": identifier(*destination)}
+        act = lambda: self.model.rename(kind, source, destination)  # noqa: E731
+        self.ask(f"rename {kind}", "POST", f"/{kind}s/rename", body, act, keyed=keyed, success=204)
+
+    @precondition(lambda self: self.holds("table", "view"))
+    @rule(data=st.data(), kind=st.sampled_from(["table", "table", "view"]), purge=st.booleans(), keyed=KEYED)
+    def drop(self, data: st.DataObject, kind: str, purge: bool, keyed: bool) -> None:
+        levels, name = self.pick(data, kind)
+        purge = purge and kind == "table"
+        path = table_path(levels, name) if kind == "table" else view_path(levels, name)
+        query = "?purgeRequested=true" if purge else ""
+        act = lambda: self.model.drop(kind, levels, name, purge=purge)  # noqa: E731
+        operation = f"drop {kind}{' with purge' if purge else ''}"
+        answer, _ = self.ask(operation, "DELETE", path + query, None, act, keyed=keyed, success=204)
+        if purge and answer.status == 204:
+            self.wait_for_purge()
+
+    @precondition(lambda self: self.holds("table"))
+    @rule(data=st.data(), keyed=KEYED)
+    def unregister(self, data: st.DataObject, keyed: bool) -> None:
+        levels, name = self.pick(data, "table")
+        path = f"{table_path(levels, name)}/unregister"
+        answer, tabular = self.ask("unregister", "POST", path, None, lambda: self.model.drop("table", levels, name), keyed=keyed)
+        assert tabular is None or tabular.file == answer.json["metadata-location"]
+
+    @precondition(lambda self: self.model.files)
+    @rule(data=st.data(), name=NAMES, overwrite=st.booleans(), keyed=KEYED)
+    def register(self, data: st.DataObject, name: str, overwrite: bool, keyed: bool) -> None:
+        file = data.draw(st.sampled_from(self.model.files))
+        gone = data.draw(st.integers(0, 9)) == 0
+        if gone:
+            file = File(file.kind, f"{file.location}.gone", file.content)
+        levels = self.pick_namespace(data)
+        if overwrite and file.kind == "table":
+            levels, name = self.pick(data, "table")
+        takes_over = overwrite and file.kind == "table"
+        body: dict[str, Any] = {"name": name, "metadata-location": file.location}
+        if file.kind == "table":
+            body["overwrite"] = takes_over
+        path = f"{namespace_path(levels)}/register{'' if file.kind == 'table' else '-view'}"
+        act = lambda: self.model.register(file.kind, levels, name, file, overwrite=takes_over)  # noqa: E731
+        operation = f"register {file.kind}{' over' if takes_over else ''}"
+        self.learned(*self.ask(operation, "POST", path, body, act, keyed=keyed))
+
+    # Keys, and the past
+
+    @precondition(lambda self: self.keyed)
+    @rule(data=st.data())
+    def repeat(self, data: st.DataObject) -> None:
+        method, path, body, key, first = data.draw(st.sampled_from(self.keyed))
+        again = self.client.call(method, path, body, key=key)
+        self.count(f"repeated {first.status}")
+        assert first.replayable == again.replayable
+
+    @precondition(lambda self: self.keyed)
+    @rule(data=st.data(), name=NAMES)
+    def reuse_a_key(self, data: st.DataObject, name: str) -> None:
+        *_, key, _ = data.draw(st.sampled_from(self.keyed))
+        self.count("key reused")
+        answer = self.client.call("POST", "/namespaces", {"namespace": [name, "of a reused key"]}, key=key)
+        assert (422, "UnprocessableEntityException") == answer.error
+
+    @precondition(lambda self: len(self.pasts) > 1)
+    @rule(data=st.data())
+    def look_back(self, data: st.DataObject) -> None:
+        position = data.draw(st.sampled_from(sorted(self.pasts)))
+        self.count("looked back")
+        then = self.client.at(position)
+        assert self.pasts[position] == everything(then)
+        assert (406, "UnsupportedOperationException") == then.call("POST", "/namespaces", {"namespace": ["new"]}).error
+
+    # After every step
+
+    @invariant()
+    def the_read_models_say_what_the_model_says(self) -> None:
+        if not hasattr(self, "model"):
+            return
+        found = everything(self.client)
+        assert expected_names(self.model) == {path: names for path, names in found.items() if not path.startswith("=")}
+        for (path, key), tabular in self.model.tabulars.items():
+            levels = self.model_levels(path)
+            body = found[f"={tabular.kind} {levels} {tabular.name}"]
+            assert tabular.file == body["metadata-location"], (path, key)
+            assert as_content(tabular.kind, body["metadata"]) == tabular.content, (path, key)
+        self.pasts[self.position] = found
+
+    @invariant()
+    def the_log_folds_to_the_read_models(self) -> None:
+        if self.verifies and hasattr(self, "model"):
+            report = self.catalog.run(verify(self.catalog.server.dsn))
+            assert report.ok, str(report)
+
+    def model_levels(self, path: Path) -> Levels:
+        return [self.model.namespaces[path[: depth + 1]].name for depth in range(len(path))]
+
+    def there(self, levels: Levels, name: str) -> Content | None:
+        found = self.model.tabulars.get((self.model.path(levels), self.model.key(name)))
+        return None if found is None or found.kind != "table" else found.content
+
+    def updates(self, data: st.DataObject, content: Content | None, *, moves: bool) -> tuple[list[dict[str, Any]], list[Change]]:
+        """Updates of an engine, and what they make of a table's content."""
+        content = content or Content(location=f"{self.warehouse.base}/nowhere")
+        match data.draw(st.sampled_from(["properties", "snapshot", "column", "nothing", "move" if moves else "snapshot"])):
+            case "properties":
+                values, gone = data.draw(PROPERTIES), data.draw(st.lists(st.sampled_from(["k", "l"]), max_size=1))
+                kept: Change = lambda c: replace(c, properties={k: v for k, v in {**c.properties, **values}.items() if k not in gone})  # noqa: E731
+                return [set_properties(values), {"action": "remove-properties", "removals": gone}], [kept]
+            case "snapshot":
+                return self.append(content)
+            case "column":
+                columns = [
+                    *SCHEMA["fields"],
+                    *({"id": n, "name": f"c{n}", "type": "long", "required": False} for n in range(2, content.columns + 2)),
+                ]
+                schema = {"type": "struct", "fields": columns}
+                wider: Change = lambda c: replace(c, columns=c.columns + 1, schemas=c.schemas + 1)  # noqa: E731
+                return [{"action": "add-schema", "schema": schema}, {"action": "set-current-schema", "schema-id": -1}], [wider]
+            case "move":
+                location = self.place(data.draw(PLACES)) or f"{self.warehouse.base}/moved-{self.number()}"
+                return [{"action": "set-location", "location": location}], [lambda c: replace(c, location=location)]
+        return [], []
+
+    def append(self, content: Content) -> tuple[list[dict[str, Any]], list[Change]]:
+        number = self.number()
+        snapshot: dict[str, Any] = {
+            "snapshot-id": number,
+            "sequence-number": len(content.snapshots) + 1,
+            "timestamp-ms": time.time_ns() // 1_000_000,
+            "manifest-list": f"{content.location}/metadata/snap-{number}.avro",
+            "summary": {"operation": "append"},
+            "schema-id": 0,
+        }
+        if content.current_snapshot is not None:
+            snapshot["parent-snapshot-id"] = content.current_snapshot
+        reference = {"action": "set-snapshot-ref", "ref-name": "main", "type": "branch", "snapshot-id": number}
+        return [{"action": "add-snapshot", "snapshot": snapshot}, reference], [lambda c: replace(c, snapshots=(*c.snapshots, number))]
+
+    def requirement(self, data: st.DataObject, content: Content | None, *, right: bool) -> dict[str, Any]:
+        content = content or Content(uuid=str(uuid4()))
+        wrong = 0 if right else 1
+        requirements: Sequence[dict[str, Any]] = (
+            {"type": "assert-table-uuid", "uuid": content.uuid if right else str(uuid4())},
+            {"type": "assert-ref-snapshot-id", "ref": "main", "snapshot-id": content.current_snapshot if right else 999_999},
+            {"type": "assert-last-assigned-field-id", "last-assigned-field-id": content.columns + wrong},
+            {"type": "assert-current-schema-id", "current-schema-id": content.schemas - 1 + wrong},
+        )
+        return data.draw(st.sampled_from(requirements))
+
+    def wait_for_purge(self) -> None:
+        waiting = """
+            select 1 from icecore.tables t where t.status = 'purging'
+            and not exists (select 1 from icecore.tables l where l.table_id = t.table_id and l.version > t.version)"""
+        for _ in range(500):
+            self.catalog.run(self.catalog.parts.purge.run_once())
+            if not self.catalog.rows(waiting):
+                break
+            time.sleep(0.01)
+        ((self.position,),) = self.catalog.rows("select max(notification_id) from icecore.events")
+
+
+def everything(client: RestClient) -> dict[str, Any]:
+    """Per namespace its properties and the names in it, and each table's and view's answer, by HTTP alone."""
+    found: dict[str, Any] = {}
+
+    def walk(levels: Levels) -> None:
+        query = f"?parent={'%1F'.join(quote(level, safe='') for level in levels)}" if levels else ""
+        children = client.call("GET", f"/namespaces{query}").json["namespaces"]
+        properties = client.call("GET", namespace_path(levels)).json["properties"] if levels else {}
+        tables, views = (client.table_names(*levels), client.view_names(*levels)) if levels else ([], [])
+        found[str(levels)] = (properties, sorted(child[-1] for child in children), sorted(tables), sorted(views))
+        for name in tables:
+            found[f"=table {levels} {name}"] = client.load_table(levels, name).json
+        for name in views:
+            found[f"=view {levels} {name}"] = client.load_view(levels, name).json
+        for child in children:
+            walk(child)
+
+    walk([])
+    return found
+
+
+def expected_names(model: CatalogModel) -> dict[str, Any]:
+    spaces: dict[Path, Namespace] = {(): Namespace("", {}), **model.namespaces}
+    return {
+        str([spaces[path[: depth + 1]].name for depth in range(len(path))]): (
+            space.properties,
+            model.children(path),
+            model.names("table", path),
+            model.names("view", path),
+        )
+        for path, space in spaces.items()
+    }
+
+
+def as_content(kind: str, metadata: dict[str, Any]) -> Content:
+    """The part of a document that the model looks at."""
+    if kind == "view":
+        queries = tuple(version["representations"][0]["sql"] for version in metadata["versions"])
+        return Content(metadata["view-uuid"], metadata["location"], metadata["properties"], queries=queries)
+    return Content(
+        metadata["table-uuid"],
+        metadata["location"],
+        metadata["properties"],
+        metadata["last-column-id"],
+        len(metadata["schemas"]),
+        tuple(snapshot["snapshot-id"] for snapshot in metadata["snapshots"]),
+    )
+
+
+@pytest.fixture
+def machine(new_database: Callable[[], str]) -> Iterator[type[CatalogMachine]]:
+    """The machine on a server of its own."""
+    with shared(new_database()) as opened:
+
+        class Machine(CatalogMachine):
+            catalog = opened
+            outcomes: ClassVar[Counter[str]] = Counter()
+
+        yield Machine
+
+
+# Shrinking takes minutes, and a run is short enough to be read as it is: only who asks for more examples waits for it.
+PHASES = list(Phase) if "ICECORE_MACHINE_EXAMPLES" in os.environ else [Phase.explicit, Phase.reuse, Phase.generate]
+SETTINGS = settings(
+    max_examples=EXAMPLES,
+    stateful_step_count=STEPS,
+    phases=PHASES,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+    print_blob=True,
+    report_multiple_bugs=False,
+)
+
+
+def test_the_catalog_is_its_model(machine: type[CatalogMachine]) -> None:
+    """Random commands, right and wrong: the same answers, the same names and documents, and a log that folds to them."""
+    run_state_machine_as_test(machine, settings=SETTINGS)
+    for outcome, count in sorted(machine.outcomes.items()):
+        print(f"{count:5} {outcome}")
+    assert sum(machine.outcomes.values()) >= EXAMPLES * STEPS / 3
+
+
+def _ignore_requirements(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("domain.table.check_requirements", lambda base, requirements: None)
+
+
+def _let_places_overlap(monkeypatch: pytest.MonkeyPatch) -> None:
+    # The log, the read models and verify agree with one another; only the model knows better.
+    claims = table.claims
+    monkeypatch.setattr(table, "claims", lambda state: frozenset(claim for claim in claims(state) if isinstance(claim, NameClaim)))
+
+
+def _match_names_exactly(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("projections.names.name_key", lambda name, exact: name)
+
+
+def _show_the_present_as_the_past(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def at_the_end(connection: object, point: str) -> int:
+        return 2**62
+
+    monkeypatch.setattr("queries.resolve_warehouse._position", at_the_end)
+
+
+@pytest.mark.parametrize("break_it", [_ignore_requirements, _let_places_overlap, _match_names_exactly, _show_the_present_as_the_past])
+def test_a_catalog_with_a_broken_rule_is_not_its_model(
+    machine: type[CatalogMachine], monkeypatch: pytest.MonkeyPatch, break_it: Callable[[pytest.MonkeyPatch], None]
+) -> None:
+    """Negative control: each rule, broken in the server on purpose, turns the machine red."""
+    break_it(monkeypatch)
+    # What the machine sees must do: verify folds by the same rules.
+    machine.verifies = False
+    once = settings(SETTINGS, max_examples=40, phases=[Phase.generate], derandomize=True, database=None, print_blob=False)
+    with pytest.raises(AssertionError):
+        run_state_machine_as_test(machine, settings=once)

@@ -11,7 +11,8 @@ import urllib.request
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-STOP_SECONDS_MAX = 20.0
+# Longer than the server gives its own Postgres to stop: who kills it leaves that one behind.
+STOP_SECONDS_MAX = 150.0
 POLL_SECONDS = 0.05
 LOG_TAIL_BYTES = 8_000
 

@@ -17,7 +17,7 @@ from domain.documents import Json, difference, fold
 from domain.errors import AlreadyExists, CommitFailed
 from domain.events import TableCommitted
 from domain.identifiers import TabularIdentifier
-from domain.metadata.requirements import check_requirements
+from domain.metadata.requirements import ASSERT_CREATE, check_requirements
 from domain.metadata.updates import apply_updates
 from domain.table import TableState, decide_commit
 from projections import results
@@ -78,7 +78,8 @@ async def commit_table(write: WriteSide, context: CommandContext, warehouse: War
 
 def creates(command: CommitTable) -> bool:
     """Whether this commit ends a staged create."""
-    return any(requirement.get("type") == "assert-create" for requirement in command.requirements)
+    # Kinds of requirements are read in any case, as Java does.
+    return any(str(requirement.get("type")).lower() == ASSERT_CREATE for requirement in command.requirements)
 
 
 def prepare(warehouse: Warehouse, state: TableState, command: CommitTable, now_ms: int) -> Change | None:
@@ -157,7 +158,5 @@ async def add_created(write: WriteSide, warehouse: Warehouse, submission: Submis
         None, command.updates, now_ms=write.now_ms(), previous_metadata_location=None, table_uuid=str(table_id)
     )
     refuse_credential_properties(metadata["properties"], "properties")
-    if not metadata.get("location"):
-        metadata = {**metadata, "location": str(warehouse.profile.default_table_location(table_id))}
     check_document_locations(warehouse.profile, None, metadata)
     return add_table(warehouse, submission, namespace_id, table_id, command.table.name, metadata, staged=True)

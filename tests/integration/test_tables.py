@@ -226,6 +226,25 @@ def test_a_staged_create_leaves_nothing_until_its_commit(client: RestClient, war
     assert refused.message.startswith("Requirement failed: table already exists")
 
 
+@pytest.mark.parametrize("kind", ["assert-create", "ASSERT-CREATE"])
+def test_a_create_by_commit_without_a_location_is_refused(client: RestClient, warehouse: FreshWarehouse, kind: str) -> None:
+    """400 as Java's builder says it, whatever the case of the requirement; nothing is written."""
+    updates = [
+        {"action": "assign-uuid", "uuid": "3b0ee7cb-6f0c-4b3f-bf4c-17a3e2dcd8f1"},
+        {"action": "add-schema", "schema": SCHEMA},
+        {"action": "set-current-schema", "schema-id": -1},
+        {"action": "add-spec", "spec": {"fields": []}},
+        {"action": "set-default-spec", "spec-id": -1},
+        {"action": "add-sort-order", "sort-order": {"order-id": 0, "fields": []}},
+        {"action": "set-default-sort-order", "sort-order-id": -1},
+    ]
+    assert 400 == client.commit(["a"], "t", *updates, requirements=[{"type": kind}]).status
+    assert [] == list(warehouse.directory.rglob("*"))
+    place = {"action": "set-location", "location": f"{warehouse.base}/t"}
+    assert 200 == client.commit(["a"], "t", *updates, place, requirements=[{"type": kind}]).status
+    assert ["t"] == client.table_names("a")
+
+
 def test_two_staged_creates_of_one_name_have_one_winner(client: RestClient) -> None:
     """Staging claims nothing; the first commit gets the name, the other hears 409."""
     commits: list[tuple[str, str, Any, object]] = []

@@ -16,6 +16,7 @@ import structlog
 
 from commands.decision import Decision, Relocate
 from commands.submission import AppendResult, Submission
+from commands.turns import Turns
 from domain.errors import CatalogError, CommitFailed, TooManyRequests
 from projections.streams import State
 
@@ -198,6 +199,7 @@ class Lane(Generic[S]):
         self._proved_at = 0.0
         self._chain_max = CHAIN_COMMANDS_MAX
         self._task: asyncio.Task[None] | None = None
+        self._turns = Turns()
 
     @property
     def idle(self) -> bool:
@@ -252,7 +254,7 @@ class Lane(Generic[S]):
         for entry in refused:
             proved = broken_at > 0 or entry.is_fault or entry.job.arrived <= self._proved_at
             if proved and entry.behind <= broken_at:
-                entry.settle()
+                self._give(entry)
             else:
                 again.append(entry.job)
         self._requeue(again)
@@ -309,8 +311,15 @@ class Lane(Generic[S]):
             # The one that was folded here shares its parts with what comes next.
             self._state = known
         for entry in refused:
-            entry.settle()
+            self._give(entry)
         self._figures.refused += len(refused)
+
+    def _give(self, entry: "_Refused[S]") -> None:
+        """A commit that lost to another waits for its turn where there is a crowd."""
+        if isinstance(entry.outcome, CommitFailed):
+            self._turns.refuse(entry.settle)
+        else:
+            entry.settle()
 
     async def _append_chain(self, chain: "list[tuple[_Job[S], Decision]]") -> "tuple[int, list[_Job[S]]]":
         """Writes the files side by side and appends.
@@ -366,6 +375,8 @@ class Lane(Generic[S]):
                 if decision.after is not None:
                     self._state = decision.after  # type: ignore[assignment]
                     self.state_bytes = _STATE_BYTES_PER_DOCUMENT_BYTE * sum(len(file.document) for file in decision.files)
+        if broken_at > 0:
+            self._turns.came_through()
         self._chain_max = CHAIN_COMMANDS_MAX
         if broken_at < len(chain):
             self.forget()

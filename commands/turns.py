@@ -1,0 +1,82 @@
+"""Turns: where many clients commit on what only one of them can win, their refusals are handed out one after the other.
+
+Of n clients that load a table and commit on it, one wins and n - 1 are refused; refused at once, all of them load it again at once,
+and all but one have worked for nothing again. Held until it is their turn they come back one by one, and a crowd gets as much done
+as one client alone. Nobody is held who was refused without a crowd, and nobody longer than HOLD_SECONDS_MAX.
+"""
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Callable
+
+HOLD_SECONDS_MAX = 5.0
+HELD_MAX = 1_024
+# A crowd: this many refusals within this time.
+CROWD_REFUSALS = 3
+CROWD_SECONDS = 0.5
+# How long whoever has the turn may take to come back, as a multiple of the time between the last commits, within these bounds.
+TURN_INTERVALS = 2.0
+TURN_SECONDS_MIN = 0.02
+TURN_SECONDS_MAX = 0.5
+
+_NEWEST_WEIGHT = 0.2
+
+
+class Turns:
+    """The refusals of one object's commits."""
+
+    def __init__(self) -> None:
+        self._held: deque[tuple[Callable[[], None], float]] = deque()
+        self._recent: deque[float] = deque(maxlen=CROWD_REFUSALS)
+        self._turn_ends = 0.0
+        self._interval = TURN_SECONDS_MIN
+        self._came_through_at = 0.0
+        self._timer: asyncio.TimerHandle | None = None
+
+    @property
+    def held(self) -> int:
+        """Refusals that wait for their turn."""
+        return len(self._held)
+
+    def refuse(self, give: Callable[[], None]) -> None:
+        """Gives a refusal now, or when its turn has come."""
+        now = time.monotonic()
+        self._recent.append(now)
+        crowd = len(self._recent) == CROWD_REFUSALS and now - self._recent[0] < CROWD_SECONDS
+        if not crowd or len(self._held) >= HELD_MAX or (not self._held and now >= self._turn_ends):
+            give()
+            self._begin_turn(now)
+            return
+        self._held.append((give, now + HOLD_SECONDS_MAX))
+        self._schedule(now)
+
+    def came_through(self) -> None:
+        """A commit came to effect: the next in the queue may come back."""
+        now = time.monotonic()
+        self._interval += _NEWEST_WEIGHT * (min(now - self._came_through_at, TURN_SECONDS_MAX) - self._interval)
+        self._came_through_at = now
+        self._next(now)
+
+    def _begin_turn(self, now: float) -> None:
+        self._turn_ends = now + min(max(TURN_INTERVALS * self._interval, TURN_SECONDS_MIN), TURN_SECONDS_MAX)
+
+    def _next(self, now: float) -> None:
+        if self._held:
+            give, _ = self._held.popleft()
+            give()
+        self._begin_turn(now)
+        self._schedule(now)
+
+    def _schedule(self, now: float) -> None:
+        """Whoever has the turn may have gone home: then the next one gets it."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._held:
+            due = min(self._turn_ends, self._held[0][1])
+            self._timer = asyncio.get_running_loop().call_later(max(0.0, due - now), self._turn_ended)
+
+    def _turn_ended(self) -> None:
+        self._timer = None
+        self._next(time.monotonic())

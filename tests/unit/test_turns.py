@@ -1,0 +1,76 @@
+"""Turns: refusals of a crowd come one after the other."""
+
+import asyncio
+
+import pytest
+
+from commands import turns
+from commands.turns import CROWD_REFUSALS, Turns
+
+
+class Crowd:
+    """Clients that are refused, and who has heard of it."""
+
+    def __init__(self) -> None:
+        self.turns = Turns()
+        self.heard: list[int] = []
+
+    def refuse(self, *clients: int) -> None:
+        for client in clients:
+            self.turns.refuse(lambda client=client: self.heard.append(client))  # type: ignore[misc]
+
+
+@pytest.fixture
+def long_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Turns that end only when somebody comes through."""
+    monkeypatch.setattr(turns, "TURN_SECONDS_MIN", 30.0)
+    monkeypatch.setattr(turns, "TURN_SECONDS_MAX", 60.0)
+
+
+async def test_without_a_crowd_nobody_is_held(long_turns: None) -> None:
+    """A client that is wrong by itself hears it at once."""
+    crowd = Crowd()
+    crowd.refuse(*range(CROWD_REFUSALS - 1))
+    assert [*range(CROWD_REFUSALS - 1)] == crowd.heard
+
+
+async def test_each_commit_calls_the_next(long_turns: None) -> None:
+    """In the order they were refused."""
+    crowd = Crowd()
+    crowd.refuse(*range(10))
+    at_once = len(crowd.heard)
+    assert at_once < CROWD_REFUSALS
+    for more in range(1, 5):
+        crowd.turns.came_through()
+        assert [*range(at_once + more)] == crowd.heard
+    assert 10 - at_once - 4 == crowd.turns.held
+
+
+async def test_a_turn_that_nobody_takes_goes_to_the_next() -> None:
+    """Whoever has it may have gone home."""
+    crowd = Crowd()
+    crowd.refuse(*range(6))
+    assert crowd.turns.held > 0
+    async with asyncio.timeout(5):
+        while crowd.turns.held:
+            await asyncio.sleep(0.01)
+    assert [*range(6)] == crowd.heard
+
+
+async def test_nobody_is_held_for_long(long_turns: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not even while nobody comes through."""
+    monkeypatch.setattr(turns, "HOLD_SECONDS_MAX", 0.05)
+    crowd = Crowd()
+    crowd.refuse(*range(6))
+    async with asyncio.timeout(5):
+        while crowd.turns.held:
+            await asyncio.sleep(0.01)
+    assert [*range(6)] == crowd.heard
+
+
+async def test_the_queue_is_bounded(long_turns: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beyond it refusals are given at once."""
+    monkeypatch.setattr(turns, "HELD_MAX", 2)
+    crowd = Crowd()
+    crowd.refuse(*range(10))
+    assert 2 == crowd.turns.held

@@ -1,0 +1,1 @@
+"""Speed, measured: one module per claim, each beside an honest reference in the same run (README.md)."""

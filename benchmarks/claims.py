@@ -1,0 +1,32 @@
+"""The claims in the order they are run; each is a module of this package with a `run(bench)` that gives its findings."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """name -- of its module. over_http -- it can be measured on any Iceberg REST server. long_only -- not in the short form."""
+
+    name: str
+    text: str
+    over_http: bool = False
+    long_only: bool = False
+
+
+CLAIMS = (
+    Claim("load_hot", "loadTable, one hot 4 KB table, 64 connections, 1 worker", over_http=True),
+    Claim("load_random", "loadTable, random over 10,000 tables, cached, against hot", over_http=True),
+    Claim("load_large", "loadTable at 1,000 snapshots, gzip, against 4 KB", over_http=True),
+    Claim("two_workers", "reads with 2 workers against 1"),
+    Claim("load_uncached", "loadTable without the cache, random over very many tables"),
+    Claim("load_after_expiry", "load of a table after 100,000 snapshots came and were expired, against a fresh one", over_http=True),
+    Claim("memory", "memory of a worker after loads of 10,000 tables"),
+    Claim("commit_distinct", "append commits on distinct tables, 32 clients, beside the reference", over_http=True),
+    Claim("commit_one_table", "32 writers appending to one table, against one uncontended writer", over_http=True),
+    Claim("commit_disjoint", "32 writers whose commits on one table do not conflict, against distinct tables", over_http=True),
+    Claim("commit_history", "commit at 10,000 snapshots against 10, one client", over_http=True),
+    Claim("commit_beside_large", "small commits while tables of 10,000 snapshots are registered and expired"),
+    Claim("create_and_list", "createTable with 32 clients; listTables of 100,000 tables, page 1 against page 900"),
+    Claim("rebuild", "rebuild of the read models from the append benchmark's log"),
+    Claim("wal_bytes", "WAL per commit, temporal rows against current rows only"),
+)

@@ -1,0 +1,62 @@
+"""Append commits of 32 clients, each on tables of its own, local files, beside the reference with as many bytes."""
+
+import secrets
+
+from benchmarks.bench import NAMESPACE, REFERENCE_BYTES, WRITERS, Bench, UnfitRunError
+from benchmarks.blocks import alternate, ratio
+from benchmarks.findings import Finding, Json, at_least, of_ratio
+from benchmarks.load_hot import summary
+from benchmarks.rest import RestCatalog
+
+GOAL = at_least(0.5)
+_CHECK_BLOCKS = 3
+
+
+def run(bench: Bench) -> list[Finding]:
+    with bench.catalog("commits") as catalog, bench.commit_reference() as address:
+        check = [
+            bench.write_reference(address, file_bytes=REFERENCE_BYTES, answer_bytes=REFERENCE_BYTES)["rate"] for _ in range(_CHECK_BLOCKS)
+        ]
+        sizes = _Sizes()
+
+        def ours() -> Json:
+            result = append_block(bench, catalog)
+            sizes.note(result)
+            return result
+
+        ours()  # So that the reference's first block has sizes to follow.
+        blocks = alternate(
+            bench.rounds,
+            {
+                "ours": ours,
+                "reference": lambda: bench.write_reference(address, file_bytes=sizes.document, answer_bytes=sizes.document),
+            },
+        )
+    found = ratio([block["rate"] for block in blocks["ours"]], [block["rate"] for block in blocks["reference"]])
+    details = {"document_bytes": sizes.document, "ours": summary(blocks["ours"]), "reference": summary(blocks["reference"])}
+    finding = of_ratio("rate beside the reference", found, GOAL, details)
+    finding.void = bench.why_void("write", check)
+    return [finding]
+
+
+class _Sizes:
+    """The mean size of the documents our last block wrote and answered with."""
+
+    def __init__(self) -> None:
+        self.document = REFERENCE_BYTES
+
+    def note(self, result: Json) -> None:
+        self.document = result["answer_bytes"] // max(1, result["commits"])
+
+
+def append_block(bench: Bench, catalog: RestCatalog) -> Json:
+    """A block of appends to 32 new tables; raises UnfitRunError where one was refused."""
+    stem = secrets.token_hex(4)
+    tables = []
+    for number in range(WRITERS):
+        metadata = catalog.create_table(NAMESPACE, f"{stem}_{number}")
+        tables.append((f"{stem}_{number}", metadata["location"], 0, None))
+    result = bench.write(catalog, "append_own", tables=tables)
+    if [*result["statuses"]] != ["200"]:
+        raise UnfitRunError(f"appends to a table nobody else writes were answered with {result['statuses']}: {result['refusals']}")
+    return result

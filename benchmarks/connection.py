@@ -1,0 +1,169 @@
+"""One keep-alive HTTP/1.1 connection over a raw asyncio protocol: as little work per answer as Python allows."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import cast
+
+ANSWER_SECONDS_MAX = 120.0
+
+
+@dataclass(slots=True)
+class Received:
+    """An answer: its status, its header block as it came, and its body (empty where it was asked to be thrown away)."""
+
+    status: int
+    header: bytes
+    body: bytes
+    body_bytes: int
+
+
+class ConnectionLostError(Exception):
+    """The server closed the connection before it had answered."""
+
+
+class Connection(asyncio.Protocol):
+    """One request at a time: `start` and a callback, or `await exchange`."""
+
+    def __init__(self) -> None:
+        self._transport: asyncio.Transport | None = None
+        self._answered: Callable[[Received], None] | None = None
+        self._lost: Callable[[], None] | None = None
+        self._keep_body = True
+        self._reset()
+
+    def _reset(self) -> None:
+        self._head = b""
+        self._status = 0
+        self._header = b""
+        self._pieces: list[bytes] = []
+        self._size = 0
+        self._missing = -1
+        self._chunked = False
+        self._line = b""
+
+    @classmethod
+    async def open(cls, host: str, port: int) -> "Connection":
+        _, protocol = await asyncio.get_running_loop().create_connection(cls, host, port)
+        return protocol
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        # uvloop's transports are no subclasses of asyncio's.
+        self._transport = cast(asyncio.Transport, transport)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._transport = None
+        if self._lost is not None:
+            self._lost()
+
+    @property
+    def is_open(self) -> bool:
+        return self._transport is not None
+
+    def close(self) -> None:
+        self._lost = None
+        if self._transport is not None:
+            self._transport.close()
+
+    def start(
+        self, request: bytes, answered: Callable[[Received], None], lost: Callable[[], None] | None = None, *, keep_body: bool = False
+    ) -> None:
+        """Sends a request; `answered` is called with its answer, `lost` where none comes."""
+        if self._transport is None:
+            raise ConnectionLostError
+        self._answered = answered
+        self._lost = lost
+        self._keep_body = keep_body
+        self._transport.write(request)
+
+    async def exchange(self, request: bytes) -> Received:
+        """Sends a request and waits for its answer, with its body."""
+        future: asyncio.Future[Received] = asyncio.get_running_loop().create_future()
+
+        def lost() -> None:
+            if not future.done():
+                future.set_exception(ConnectionLostError())
+
+        self.start(request, future.set_result, lost, keep_body=True)
+        async with asyncio.timeout(ANSWER_SECONDS_MAX):
+            return await future
+
+    def data_received(self, data: bytes) -> None:
+        if self._missing >= 0:
+            self._take_body(data)
+        elif self._chunked:
+            self._take_chunks(data)
+        else:
+            self._take_head(data)
+
+    def _take_head(self, data: bytes) -> None:
+        if self._head:
+            data = self._head + data
+        end = data.find(b"\r\n\r\n")
+        if end < 0:
+            self._head = data
+            return
+        self._status = int(data[9:12])
+        self._header = header = data[: end + 2]
+        if self._status in (204, 304):
+            self._missing = 0
+            self._take_body(b"")
+            return
+        at = header.find(b"Content-Length: ")
+        if at < 0:
+            lower = header.lower()
+            at = lower.find(b"content-length: ")
+            if at < 0:
+                if b"transfer-encoding: chunked" not in lower:
+                    raise ConnectionLostError("an answer without a length")
+                self._chunked = True
+                self._take_chunks(data[end + 4 :])
+                return
+        self._missing = int(header[at + 16 : header.index(b"\r\n", at)])
+        self._take_body(data[end + 4 :])
+
+    def _take_body(self, data: bytes) -> None:
+        self._size += len(data)
+        self._missing -= len(data)
+        if self._keep_body:
+            self._pieces.append(data)
+        if self._missing == 0:
+            self._finish()
+
+    def _take_chunks(self, data: bytes) -> None:
+        data = self._line + data
+        while True:
+            end = data.find(b"\r\n")
+            if end < 0:
+                break
+            size = int(data[:end].split(b";")[0], 16)
+            if len(data) < end + 2 + size + 2:
+                break
+            if size == 0:
+                self._finish()
+                return
+            self._size += size
+            if self._keep_body:
+                self._pieces.append(data[end + 2 : end + 2 + size])
+            data = data[end + 2 + size + 2 :]
+        self._line = data
+
+    def _finish(self) -> None:
+        received = Received(self._status, self._header, b"".join(self._pieces), self._size)
+        answered, self._answered, self._lost = self._answered, None, None
+        self._reset()
+        if answered is not None:
+            answered(received)
+
+
+def get(path: str, host: str, headers: dict[str, str]) -> bytes:
+    return _head("GET", path, host, headers) + b"\r\n"
+
+
+def post(path: str, host: str, headers: dict[str, str], body: bytes) -> bytes:
+    return _head("POST", path, host, headers) + b"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(body) + body
+
+
+def _head(method: str, path: str, host: str, headers: dict[str, str]) -> bytes:
+    lines = [f"{method} {path} HTTP/1.1", f"Host: {host}", *(f"{name}: {value}" for name, value in headers.items())]
+    return ("\r\n".join(lines) + "\r\n").encode()

@@ -1,0 +1,25 @@
+-- name: keep_current_only --
+-- The build that keeps only current rows: what `append` writes is the same, and what it ends goes at once.
+alter function icecore.write_rows(jsonb, bytea[], integer, bigint) rename to write_temporal_rows;
+
+create function icecore.write_rows(rows jsonb, blobs bytea[], p_generation integer, p_before bigint) returns void language plpgsql as $$
+declare r jsonb;
+begin
+  -- A current row is replaced: the one before goes, in the same transaction.
+  for r in select * from jsonb_array_elements(rows->'tables') loop
+    delete from icecore.tables t
+      where t.generation = p_generation and t.table_id = (r->>1)::uuid and t.version < (r->>2)::bigint;
+  end loop;
+  for r in select * from jsonb_array_elements(rows->'parts_closed') loop
+    delete from icecore.table_parts p
+      where p.generation = p_generation and p.table_id = (r->>0)::uuid and p.kind = (r->>1)::smallint
+        and p.ordinal = any (array(select o::bigint from jsonb_array_elements_text(r->3) o));
+  end loop;
+  perform icecore.write_temporal_rows(rows - 'parts_closed', blobs, p_generation, p_before);
+end $$;
+
+-- name: position --
+select coalesce(max(notification_id), 0) from icecore.events
+
+-- name: wal --
+select pg_current_wal_lsn() - '0/0'::pg_lsn

@@ -1,0 +1,47 @@
+"""Memory of a worker after loads of 10,000 tables, the cache bounded at 64 MB; in the long form also whether it stays flat."""
+
+import time
+
+from benchmarks import machine
+from benchmarks.bench import NAMESPACE, Bench
+from benchmarks.findings import Finding, at_most
+from benchmarks.servers import our_server
+
+MEBIBYTE = 1024 * 1024
+GOAL_MB = 200
+CACHE_BYTES = 64 * MEBIBYTE
+_FLAT_SECONDS = 600
+# Of the last third over the middle one.
+_GROWTH_MAX = 1.05
+
+
+def run(bench: Bench) -> list[Finding]:
+    with bench.many_tables():
+        pass  # Makes them: what is measured is a process that only serves loads.
+    settings = {"ICECORE_READ_CACHE_BYTES_MAX": str(CACHE_BYTES)}
+    with our_server(bench.cluster, bench.cluster.database("many"), settings=settings) as service:
+        catalog = service.catalog()
+        template = catalog.table_path(NAMESPACE, "t{n}")
+        before, _ = machine.memory_bytes(service.process_id)
+
+        def load_all(gzip: bool) -> None:
+            headers = {"Accept-Encoding": "gzip"} if gzip else {}
+            bench.read(catalog.address, template=template, count=10_000, each=True, headers=headers)
+
+        for gzip in (False, True, False):
+            load_all(gzip)
+        now, most = machine.memory_bytes(service.process_id)
+        details = {"started_mb": round(before / MEBIBYTE), "most_mb": round(most / MEBIBYTE)}
+        findings = [Finding("resident after loads of 10,000 tables", now / MEBIBYTE, "MB", at_most(GOAL_MB, "MB"), details=details)]
+        if bench.long:
+            samples: list[float] = []
+            until = time.monotonic() + _FLAT_SECONDS
+            while time.monotonic() < until:
+                load_all(gzip=len(samples) % 2 == 1)
+                samples.append(machine.memory_bytes(service.process_id)[0] / MEBIBYTE)
+            third = len(samples) // 3
+            growth = max(samples[-third:]) / max(samples[third : 2 * third])
+            course = {"mb": [round(sample) for sample in samples[:: max(1, len(samples) // 60)]]}
+            findings.append(Finding("resident, last third of 10 minutes by the middle", growth, "×", at_most(_GROWTH_MAX), details=course))
+        catalog.close()
+    return findings

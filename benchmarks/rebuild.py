@@ -1,0 +1,43 @@
+"""Rebuild of the read models from the log that append commits on distinct tables leave."""
+
+import subprocess
+import sys
+from pathlib import Path
+from statistics import median
+
+import orjson
+
+from benchmarks.bench import Bench
+from benchmarks.blocks import interval
+from benchmarks.commit_distinct import append_block
+from benchmarks.findings import Finding, at_least
+
+GOAL = at_least(20_000, "events/s")
+EVENTS = 20_000
+EVENTS_LONG = 200_000
+_TIMES = 3
+_ROOT = Path(__file__).resolve().parents[1]
+# A process of its own, as `icecore rebuild` is.
+_REBUILD = """
+import sys, uvloop
+from projections.rebuild import rebuild
+report = uvloop.run(rebuild(sys.argv[1]))
+print('{"events": %d, "rows": %d, "seconds": %f}' % (report.events, report.rows, report.seconds))
+"""
+
+
+def run(bench: Bench) -> list[Finding]:
+    wanted = EVENTS_LONG if bench.long else EVENTS
+    appended = 0
+    with bench.catalog("rebuilt") as catalog:
+        while appended < wanted:
+            appended += append_block(bench, catalog)["successes"]
+    dsn = bench.cluster.database("rebuilt")
+    reports = []
+    for _ in range(_TIMES):
+        command = [sys.executable, "-c", _REBUILD, dsn]
+        done = subprocess.run(command, cwd=_ROOT, capture_output=True, text=True, check=True)
+        reports.append(orjson.loads(done.stdout))
+    rates = [report["events"] / report["seconds"] for report in reports]
+    details = {"events": reports[-1]["events"], "rows": reports[-1]["rows"], "seconds": [round(report["seconds"], 2) for report in reports]}
+    return [Finding("events folded", median(rates), "events/s", GOAL, interval(rates), details)]

@@ -1,0 +1,173 @@
+"""Many tables at once: through `append` like any registration, without HTTP; and through HTTP for any other server."""
+
+import asyncio
+import secrets
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import orjson
+import uvloop
+from uuid_utils.compat import uuid7
+
+from benchmarks import work
+from benchmarks.rest import RestCatalog
+from benchmarks.servers import WAREHOUSE, settings_of
+from commands.context import CommandContext
+from commands.create_namespace import CreateNamespace, create_namespace
+from commands.create_warehouse import CreateWarehouse, create_warehouse
+from commands.submission import Submission
+from commands.table_files import location_key, written_table
+from domain.documents import TABLE_KINDS, split
+from domain.events import TableRegistered
+from domain.identifiers import NamespaceIdentifier
+from domain.metadata.parse import parse_table_metadata
+from icecore.compose import Catalog, open_catalog
+from projections import names
+from projections.warehouses import log_head
+from queries.resolve_warehouse import resolve_warehouse
+from queries.warehouse import Warehouse
+
+Json = dict[str, Any]
+
+PROJECT_ID = UUID(int=0)
+# Registered tables on their way at once: enough for full batches, few enough for memory.
+_IN_FLIGHT = 256
+# Reads do not touch the store where the profile has no check for missing files: nothing needs to be there.
+NOWHERE = {
+    "type": "s3",
+    "bucket": "nowhere",
+    "region": "local",
+    "endpoint": "http://127.0.0.1:9",
+    "flavor": "s3-compat",
+    "path-style-access": True,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Seeded:
+    """What a seeding came to."""
+
+    tables: int
+    seconds: float
+    position: int
+
+
+def _context(operation: str) -> CommandContext:
+    return CommandContext(str(uuid7()), PROJECT_ID, "anonymous", operation)
+
+
+def table_document(location: str, table_uuid: str, snapshots: int = 2) -> Json:
+    """A metadata file's document as an engine leaves it after `snapshots` appends."""
+    entries = []
+    parent = None
+    for n in range(1, snapshots + 1):
+        entries.append(work.snapshot(location, n, work.new_snapshot_id(), parent))
+        parent = entries[-1]["snapshot-id"]
+    now = entries[-1]["timestamp-ms"] if entries else time.time_ns() // 1_000_000
+    files = [{"timestamp-ms": now, "metadata-file": f"{location}/metadata/{n:05d}-{secrets.token_hex(16)}.metadata.json"} for n in range(2)]
+    return {
+        "format-version": 2,
+        "table-uuid": table_uuid,
+        "location": location,
+        "last-sequence-number": snapshots,
+        "last-updated-ms": now,
+        "last-column-id": work.COLUMNS,
+        "current-schema-id": 0,
+        "schemas": [work.schema()],
+        "default-spec-id": 0,
+        "partition-specs": [{"spec-id": 0, "fields": []}],
+        "last-partition-id": 999,
+        "default-sort-order-id": 0,
+        "sort-orders": [{"order-id": 0, "fields": []}],
+        "properties": {"owner": "data-eng", "write.parquet.compression-codec": "zstd"},
+        "current-snapshot-id": parent,
+        "refs": {"main": {"snapshot-id": parent, "type": "branch"}} if parent is not None else {},
+        "snapshots": entries,
+        "statistics": [],
+        "partition-statistics": [],
+        "snapshot-log": [{"snapshot-id": e["snapshot-id"], "timestamp-ms": e["timestamp-ms"]} for e in entries],
+        "metadata-log": files if snapshots else [],
+    }
+
+
+def make_warehouse(dsn: str, profile: Json, *, name: str = WAREHOUSE) -> None:
+    """A warehouse on a database that has none of that name."""
+
+    async def run() -> None:
+        async with open_catalog(settings_of(dsn)) as catalog:
+            await create_warehouse(catalog.write, _context("createWarehouse"), CreateWarehouse(name, profile))
+
+    uvloop.run(run())
+
+
+def local_profile(directory: Path) -> Json:
+    directory.mkdir(exist_ok=True)
+    return {"type": "local", "directory": str(directory)}
+
+
+def append_tables(dsn: str, namespace: str, count: int, *, with_files: bool, warehouse: str = WAREHOUSE) -> Seeded:
+    """Makes a namespace with tables `t0` … of about 4 KB through the committer; `with_files`: their metadata files lie there too."""
+    return uvloop.run(_append_tables(dsn, namespace, count, with_files, warehouse))
+
+
+async def _append_tables(dsn: str, namespace: str, count: int, with_files: bool, warehouse_name: str) -> Seeded:
+    started = time.monotonic()
+    async with open_catalog(settings_of(dsn)) as catalog:
+        warehouse = await resolve_warehouse(catalog.reads, PROJECT_ID, warehouse_name)
+        identifier = NamespaceIdentifier((namespace,))
+        await create_namespace(catalog.write, _context("createNamespace"), warehouse, CreateNamespace(identifier, {}))
+        async with catalog.reads.connection() as connection:
+            namespace_id = await names.find_namespace(connection, warehouse.scope, identifier)
+        numbers = iter(range(count))
+
+        async def append_some() -> None:
+            for number in numbers:
+                await _append_table(catalog, warehouse, namespace_id, f"t{number}", with_files)
+
+        await asyncio.gather(*(append_some() for _ in range(_IN_FLIGHT)))
+        async with catalog.reads.connection() as connection:
+            # What a table of this size would have long had: figures for the planner.
+            await connection.execute("analyze")
+            position = await log_head(connection)
+    return Seeded(count, time.monotonic() - started, position)
+
+
+async def _append_table(catalog: Catalog, warehouse: Warehouse, namespace_id: UUID, name: str, with_files: bool) -> None:
+    table_id = uuid7()
+    location = str(warehouse.profile.default_table_location(table_id))
+    metadata = parse_table_metadata(table_document(location, str(table_id)))
+    file = f"{location}/metadata/00002-{uuid7()}.metadata.json"
+    if with_files:
+        _write_file(file, written_table(split(metadata, TABLE_KINDS)))
+    submission = Submission(_context("registerTable"))
+    submission.alive.append(namespace_id)
+    event = TableRegistered(namespace_id, name, warehouse.scope.key(name), location_key(warehouse, metadata), file, metadata)
+    submission.add(table_id, warehouse.id, None, [event])
+    result = await catalog.write.submit(submission)
+    assert result.outcome == "appended", result
+
+
+def _write_file(location: str, document: bytes) -> None:
+    path = Path(location.removeprefix("file://"))
+    path.parent.mkdir(parents=True)
+    path.write_bytes(document)
+
+
+def create_tables(catalog: RestCatalog, namespace: str, count: int) -> None:
+    """The same tables over HTTP, one after the other, for a server we know nothing of."""
+    catalog.create_namespace(namespace)
+    for number in range(count):
+        catalog.create_table(namespace, f"t{number}")
+        catalog.add_snapshots(namespace, f"t{number}", 2)
+
+
+def write_metadata_file(folder: Path, snapshots: int) -> str:
+    """A metadata file with that many snapshots in a folder of a local warehouse, to be registered; its location."""
+    document = table_document(f"file://{folder}", str(uuid7()), snapshots)
+    (folder / "metadata").mkdir(parents=True)
+    file = folder / "metadata" / f"00002-{uuid7()}.metadata.json"
+    file.write_bytes(orjson.dumps(document))
+    return f"file://{file}"

@@ -128,7 +128,7 @@ def predecessor(evidence: Evidence) -> list[str]:
             log = [entry["metadata-file"] for entry in document["metadata-log"]]
             if not log or log[-1] != before.metadata_location:
                 broken.append(f"table {stream} version {event.version}: the file follows {log[-1:]}, not {before.metadata_location}")
-            if document["properties"].get("op") != event.op:
+            if event.op is not None and document["properties"].get("op") != event.op:
                 broken.append(f"table {stream} version {event.version}: the file lacks its own change")
     return broken
 

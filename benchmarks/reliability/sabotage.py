@@ -17,7 +17,7 @@ VARIABLE = "ICECORE_TEST_SABOTAGE"
 class Control:
     """One way to break the product.
 
-    workers -- as few as show it: a server starts the faster.
+    workers -- as few as show it: a server starts the faster. breaks_postgres -- its run needs a Postgres to itself.
     check -- the check that must turn red. follows -- those that cannot stay green then, because the same harm shows there too.
     """
 
@@ -29,6 +29,7 @@ class Control:
     """Pieces of icecore.append and what stands in their place."""
     statements: tuple[str, ...] = ()
     workers: int = 1
+    breaks_postgres: bool = False
 
 
 async def sabotage_database(control: Control, dsn: str) -> None:
@@ -117,6 +118,24 @@ def _lost_answer_is_nothing_done() -> None:
     committer.DOUBT_SECONDS_MAX = -1
 
 
+def _lost_answer_is_a_fault() -> None:
+    from domain.errors import InternalError
+
+    committer: Any = importlib.import_module("commands.committer")
+    committer.CommitStateUnknown = InternalError
+    committer.DOUBT_SECONDS_MAX = -1
+
+
+def _predecessor_forgotten() -> None:
+    table: Any = importlib.import_module("domain.table")
+    apply_updates = table.apply_updates
+
+    def without_predecessor(*arguments: Any, **named: Any) -> Any:
+        return apply_updates(*arguments, **{**named, "previous_metadata_location": None})
+
+    table.apply_updates = without_predecessor
+
+
 def _file_after_append() -> None:
     write_side: Any = importlib.import_module("commands.write_side")
     write_metadata = write_side.write_metadata
@@ -163,9 +182,25 @@ CONTROLS = {
         Control("answered before the commit", "acknowledged", frozenset({"fresh", "answers"}), _answer_before_commit, workers=2),
         Control("tables committed one by one", "atomic", frozenset({"once", "refusals", "acknowledged"}), _tables_one_by_one),
         Control("cache without the barrier", "fresh", frozenset(), _cache_without_barrier),
-        Control("a lost answer told as a conflict", "refusals", frozenset({"answers"}), _lost_answer_is_a_conflict),
-        Control("a lost answer told as nothing done", "nothing done", frozenset({"files"}), _lost_answer_is_nothing_done),
+        Control("a lost answer told as a conflict", "refusals", frozenset({"nothing done"}), _lost_answer_is_a_conflict),
+        Control(
+            "a lost answer told as nothing done",
+            "nothing done",
+            frozenset({"files", "once", "answers", "refusals"}),
+            _lost_answer_is_nothing_done,
+        ),
+        Control("a lost answer told as a fault", "answers", frozenset(), _lost_answer_is_a_fault),
+        Control("predecessor left out of the file", "predecessor", frozenset(), _predecessor_forgotten),
+        Control(
+            "rows that are not what the event says",
+            "models",
+            statements=(
+                "create function icecore.spoil() returns trigger language plpgsql as"
+                " $$ begin new.name := new.name || '?'; return new; end $$",
+                "create trigger spoil before insert on icecore.tables for each row execute function icecore.spoil()",
+            ),
+        ),
         Control("metadata file written after the append", "files", frozenset(), _file_after_append),
-        Control("no limit on silence", "away", frozenset(), _no_time_limit),
+        Control("no limit on silence", "away", frozenset(), _no_time_limit, breaks_postgres=True),
     )
 }

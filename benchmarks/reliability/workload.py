@@ -110,22 +110,22 @@ class Workload:
 
 
 async def _deposit(client: Client, account: str) -> int:
-    """The position at which the account's first money came."""
+    """The position at which the account's money came, once it can be seen: a control may answer before it commits."""
+    position = 0
     while True:
-        # Where a control answers before it commits, the table is not there yet.
         loaded = await client.load(account)
+        if loaded is not None and balance(loaded):
+            return position
         if loaded is not None:
             deposit = await client.commit("deposit", account, *_snapshot(client, loaded, BALANCE))
-            if deposit.position is not None:
-                return deposit.position
+            position = deposit.position or position
         await asyncio.sleep(0.05)
 
 
 def balance(loaded: Json) -> int:
-    """What an account's current snapshot says."""
+    """What an account's current snapshot says; nothing before its first."""
     metadata = loaded["metadata"]
-    current = next(s for s in metadata["snapshots"] if s["snapshot-id"] == metadata["current-snapshot-id"])
-    return int(current["summary"]["balance"])
+    return sum(int(s["summary"]["balance"]) for s in metadata["snapshots"] if s["snapshot-id"] == metadata["current-snapshot-id"])
 
 
 def _snapshot(client: Client, loaded: Json, new_balance: int) -> tuple[list[Json], list[Json]]:

@@ -125,8 +125,8 @@ def _key(field: Json) -> tuple[int, str, str]:
 
 
 def last_assigned_field_id(spec: Json) -> int:
-    """The highest partition field id, 999 for an unpartitioned spec."""
-    return max((field["field-id"] for field in spec["fields"]), default=UNPARTITIONED_LAST_ASSIGNED_ID)
+    """The highest partition field id, and never less than that of an unpartitioned spec, 999."""
+    return max(UNPARTITIONED_LAST_ASSIGNED_ID, *(field["field-id"] for field in spec["fields"]), 0)
 
 
 def _describe_field(field: Json) -> str:

@@ -101,6 +101,19 @@ def test_a_day_of_a_timestamp_is_no_day_of_a_date() -> None:
     assert "Invalid source type date for transform: day" == refusal.message
 
 
+def test_partition_ids_count_from_999_whatever_the_client_sends() -> None:
+    """A client's lower field id is kept and does not lower the counter."""
+    low = add_spec({**DAY, "field-id": 7})
+    updates = [
+        {"action": "add-schema", "schema": SCHEMA},
+        {"action": "add-spec", "spec": {"spec-id": 0, "fields": [{**low["spec"]["fields"][0], "source-id": 1}]}},
+        add_order(),
+        {"action": "set-location", "location": "s3://b/t"},
+        {"action": "assign-uuid", "uuid": "u"},
+    ]
+    assert 999 == after(None, *updates)["last-partition-id"]
+
+
 def test_historical_specs_must_stay_readable() -> None:
     """Given an old spec bucket(id), when id becomes a boolean, then Java would write what its parser refuses; here it is refused."""
     table = after(new_table(), add_spec({"name": "b", "transform": "bucket[4]", "source-id": 1}))

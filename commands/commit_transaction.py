@@ -25,14 +25,14 @@ class CommitTransaction:
 
 async def commit_transaction(write: WriteSide, context: CommandContext, warehouse: Warehouse, command: CommitTransaction) -> Answer:
     """204 once every table's commit is in the log under one command; no reader sees half."""
-    if len({warehouse.scope.path(change.table) for change in command.changes}) < len(command.changes):
-        raise BadRequest("Invalid table-changes: a table is named more than once")
     commits = [change for change in command.changes if not creates(change)]
     creations = [change for change in command.changes if creates(change)]
     located: list[Located[TableState]] = []
     trimmed: list[str] = []
 
     async def locate() -> Sequence[Located[State]]:
+        if len({warehouse.scope.path(change.table) for change in command.changes}) < len(command.changes):
+            raise BadRequest("Invalid table-changes: a table is named more than once")
         located[:] = await asyncio.gather(*(locate_table(write, warehouse, commit.table) for commit in commits))
         return located
 

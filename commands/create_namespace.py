@@ -26,11 +26,11 @@ class CreateNamespace:
 
 async def create_namespace(write: WriteSide, context: CommandContext, warehouse: Warehouse, command: CreateNamespace) -> Answer:
     """200 with the namespace and its properties; the parent must exist, the name must be free."""
-    refuse_credential_properties(command.properties, "properties")
     properties = dict(command.properties)
     *above, name = command.namespace.levels
 
     async def decide() -> Decision:
+        refuse_credential_properties(command.properties, "properties")
         parent_id = warehouse.id
         async with write.connection() as connection:
             if await names.find(connection, warehouse.scope, command.namespace, None) is not None:

@@ -39,11 +39,11 @@ class CreateTable:
 
 async def create_table(write: WriteSide, context: CommandContext, warehouse: Warehouse, command: CreateTable) -> Answer:
     """200 with a LoadTableResult; a staged create writes nothing, claims nothing and has no metadata location."""
-    refuse_credential_properties(command.properties, "properties")
     identifier = TabularIdentifier(command.namespace, command.name)
     config = warehouse.profile.client_config()
 
     async def decide() -> Decision:
+        refuse_credential_properties(command.properties, "properties")
         async with write.connection() as connection:
             namespace_id = await free_name(connection, warehouse, identifier, "table")
         table_id = uuid7()

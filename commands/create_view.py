@@ -37,10 +37,10 @@ class CreateView:
 
 async def create_view(write: WriteSide, context: CommandContext, warehouse: Warehouse, command: CreateView) -> Answer:
     """200 with a LoadViewResult; the name must be free of tables and views."""
-    refuse_credential_properties(command.properties, "properties")
     identifier = TabularIdentifier(command.namespace, command.name)
 
     async def decide() -> Decision:
+        refuse_credential_properties(command.properties, "properties")
         async with write.connection() as connection:
             namespace_id = await free_name(connection, warehouse, identifier, "view")
         view_id = uuid7()

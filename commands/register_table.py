@@ -35,7 +35,6 @@ class RegisterTable:
 async def register_table(write: WriteSide, context: CommandContext, warehouse: Warehouse, command: RegisterTable) -> Answer:
     """200 with a LoadTableResult; every location the file names must be the warehouse's own."""
     identifier = TabularIdentifier(command.namespace, command.name)
-    place = warehouse.profile.permit(command.metadata_location, imported=True, field="metadata-location")
 
     located: list[Located[State]] = []
 
@@ -48,6 +47,7 @@ async def register_table(write: WriteSide, context: CommandContext, warehouse: W
         return located
 
     async def decide() -> Decision:
+        place = warehouse.profile.permit(command.metadata_location, imported=True, field="metadata-location")
         metadata = parse_table_metadata(await read_metadata(await write.store(warehouse), place))
         check_document_locations(warehouse.profile, None, metadata, imported=True)
         key, submission = location_key(warehouse, metadata), Submission(context)

@@ -30,9 +30,9 @@ class RegisterView:
 async def register_view(write: WriteSide, context: CommandContext, warehouse: Warehouse, command: RegisterView) -> Answer:
     """200 with a LoadViewResult; every location the file names must be the warehouse's own."""
     identifier = TabularIdentifier(command.namespace, command.name)
-    place = warehouse.profile.permit(command.metadata_location, imported=True, field="metadata-location")
 
     async def decide() -> Decision:
+        place = warehouse.profile.permit(command.metadata_location, imported=True, field="metadata-location")
         async with write.connection() as connection:
             namespace_id = await free_name(connection, warehouse, identifier, "view")
         metadata = parse_view_metadata(await read_metadata(await write.store(warehouse), place))

@@ -27,12 +27,11 @@ async def update_namespace_properties(
     write: WriteSide, context: CommandContext, warehouse: Warehouse, command: UpdateNamespaceProperties
 ) -> Answer:
     """200 with what was updated, removed and missing; 422 for a key in both."""
-    refuse_credential_properties(command.updates, "updates")
-
     async def locate() -> Located[NamespaceState]:
         return await locate_namespace(write, warehouse, command.namespace)
 
     def decide(state: NamespaceState, generation: int) -> Decision:
+        refuse_credential_properties(command.updates, "updates")
         changes = change_properties(state, command.removals, command.updates)
         submission, after = Submission(context), None
         if changes.event is None:

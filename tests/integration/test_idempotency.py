@@ -452,3 +452,13 @@ def test_answers_survive_a_restart_of_the_server(catalog_server: CatalogServer) 
             assert answer.replayable == client.call(*request, key=used).replayable
             assert (422, "UnprocessableEntityException") == client.call("POST", "/namespaces", {"namespace": ["z"]}, key=used).error
         client.close()
+
+
+def test_a_refusal_of_the_request_itself_is_remembered_too(client: RestClient) -> None:
+    """Not only what the state refuses: the key then answers no other body."""
+    key, secretive = uuid7(), {"namespace": ["n"], "properties": {"s3.secret-access-key": "x"}}
+    first = client.call("POST", "/namespaces", secretive, key=key)
+    assert 400 == first.status
+    assert first.replayable == client.call("POST", "/namespaces", secretive, key=key).replayable
+    other = client.call("POST", "/namespaces", {"namespace": ["n"], "properties": {}}, key=key)
+    assert (422, "UnprocessableEntityException") == other.error

@@ -137,10 +137,11 @@ def publish(settings: Settings, console: Console, name: str, first: int, last: i
     _require_sink(settings, name)
     chosen = parse_filter(filters)
     with opened_database(settings) as opened:
-        return uvloop.run(_publish(opened, console, name, first, last, chosen))
+        return uvloop.run(tell_again(opened, console, name, first, last, chosen))
 
 
-async def _publish(settings: Settings, console: Console, name: str, first: int, last: int | None, chosen: EventFilter) -> ExitCode:
+async def tell_again(settings: Settings, console: Console, name: str, first: int, last: int | None, chosen: EventFilter) -> ExitCode:
+    """Positions `first` to `last` (None: the end), in a loop that runs; `settings` have their database."""
     publisher = publishers(settings)[name]
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):

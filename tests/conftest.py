@@ -2,6 +2,8 @@
 
 pytest_plugins = [
     "tests.fixtures.catalog",
+    "tests.fixtures.kafka",
+    "tests.fixtures.nats",
     "tests.fixtures.object_stores",
     "tests.fixtures.oracle",
     "tests.fixtures.postgres",

@@ -59,6 +59,10 @@ class KafkaBroker:
     def url(self) -> str:
         return f"127.0.0.1:{self.port}"
 
+    @property
+    def runs(self) -> bool:
+        return self._process is not None
+
     def start(self) -> None:
         """Starts it on the files that are there; fresh ones are formatted first."""
         self.directory.mkdir(parents=True, exist_ok=True)

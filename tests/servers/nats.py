@@ -61,6 +61,10 @@ class NatsServer:
     def url(self) -> str:
         return f"nats://127.0.0.1:{self.port}"
 
+    @property
+    def runs(self) -> bool:
+        return self._process is not None
+
     def start(self) -> None:
         """Starts it on the files that are there."""
         self.directory.mkdir(parents=True, exist_ok=True)

@@ -1,0 +1,65 @@
+"""Starts publishing processes at once: each is a fork of one that has imported everything, so that tests kill often and wait little.
+
+Read from standard input: a line of JSON (settings, log file) for each to start. Written to standard output: its process id.
+"""
+
+import contextlib
+import os
+import signal
+import sys
+from pathlib import Path
+
+import confluent_kafka  # noqa: F401 -- to have it imported
+import nats  # noqa: F401
+import orjson
+import uvloop
+
+import publishers.jetstream
+import publishers.kafka
+import publishers.webhook  # noqa: F401
+from icecore.logs import configure_logs_for
+from icecore.server import stop_on_signals
+from icecore.settings import Settings, settings_from_json
+from icecore.sinks import run_publishers
+
+
+async def _work(settings: Settings) -> None:
+    import asyncio
+
+    stop = asyncio.Event()
+    stop_on_signals(stop, signal.SIGTERM)
+    await run_publishers(settings, stop)
+
+
+def _child(given: dict[str, str]) -> None:
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    os.setsid()
+    output = os.open(given["log"], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    os.dup2(output, 1)
+    os.dup2(output, 2)
+    settings = settings_from_json(orjson.loads(Path(given["settings"]).read_bytes()))
+    configure_logs_for(settings)
+    uvloop.run(_work(settings))
+
+
+def main() -> None:
+    """Until standard input ends; then its children are killed."""
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    children: list[int] = []
+    for line in sys.stdin.buffer:
+        pid = os.fork()
+        if pid == 0:
+            with contextlib.suppress(BaseException):
+                _child(orjson.loads(line))
+            os._exit(0)
+        children.append(pid)
+        os.write(1, f"{pid}\n".encode())
+    for pid in children:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    main()

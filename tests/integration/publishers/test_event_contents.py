@@ -1,0 +1,155 @@
+"""What events say: every topic by its schema, names and pointers as of the event, the same bytes at every telling."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import jsonschema_rs
+import orjson
+import psycopg
+import pytest
+
+from domain.events import topics
+from icecore.compose import Catalog
+from projections.rebuild import rebuild
+from publishers.cloud_events import OrjsonFormat, encode_json, outgoing
+from publishers.describe import Describer, Description
+from publishers.event_schemas import event_schemas
+from publishers.follow import read_events
+from tests.fixtures.catalog import PROJECT_ID
+from tests.fixtures.command_runs import EVERY_KIND, CommandRun, Step
+
+
+async def describe(dsn: str, *, batch: int = 500, wanted: Sequence[str] = ()) -> list[Description]:
+    """The whole log as a sink is told it; `wanted`: topics, all where none is named."""
+    described: list[Description] = []
+    describer = Describer()
+    async with await psycopg.AsyncConnection.connect(dsn, autocommit=True) as connection:
+        position = 0
+        while events := await read_events(connection, position, batch):
+            position = events[-1].position
+            described += await describer.describe(connection, events, [event for event in events if not wanted or event.topic in wanted])
+    return described
+
+
+async def told(dsn: str, **settings: Any) -> list[dict[str, Any]]:
+    """The events as JSON objects."""
+    return [orjson.loads(encode_json(outgoing(each, "icecore"))) for each in await describe(dsn, **settings)]
+
+
+@pytest.fixture
+async def run(catalog: Catalog) -> CommandRun:
+    """A catalog in which everything has happened."""
+    opened = await CommandRun.on(catalog)
+    for step in EVERY_KIND:
+        await opened.step(step)
+    return opened
+
+
+async def test_every_topic_is_told_by_its_schema(run: CommandRun, database: str) -> None:
+    """The run leads to every topic there is, and each event is what its schema says, and a CloudEvent."""
+    events = await told(database)
+    assert {f"io.icecore.{topic}" for topic in topics()} == {event["type"] for event in events}
+    for event in events:
+        jsonschema_rs.validator_for(event_schemas()[event["type"]]).validate(event["data"])
+        assert event["dataschema"] == event_schemas()[event["type"]]["$id"]
+        read = OrjsonFormat().read(None, orjson.dumps(event))
+        assert event["id"] == read.get_id()
+    assert list(range(1, len(events) + 1)) == [int(event["position"]) for event in events]
+
+
+async def test_bytes_are_the_same_whenever_and_however_they_are_made(run: CommandRun, database: str) -> None:
+    """In batches of one and of all, after later renames and drops, and on rebuilt read models."""
+    first = [encode_json(outgoing(each, "icecore")) for each in await describe(database)]
+    await run.step(Step("create_table", 2, 2))
+    await run.step(Step("rename_table", 2, 2, 3))
+    await run.step(Step("drop_table", 0, 0))
+    singly = [encode_json(outgoing(each, "icecore")) for each in await describe(database, batch=1)]
+    assert first == singly[: len(first)]
+    await rebuild(database)
+    assert singly == [encode_json(outgoing(each, "icecore")) for each in await describe(database, batch=7)]
+
+
+async def test_a_filter_changes_no_byte_of_what_passes(run: CommandRun, database: str) -> None:
+    """What is passed over may still change what things are called."""
+    everything = {event["id"]: event for event in await told(database)}
+    some = await told(database, wanted=["table.committed.v1", "view.dropped.v1"])
+    assert len(some) > 10
+    assert [everything[event["id"]] for event in some] == some
+
+
+async def test_pointers_lead_from_one_metadata_file_to_the_next(run: CommandRun, database: str) -> None:
+    """Of each table, `previous-metadata-location` is what the event before said; the last is what the catalog says."""
+    last: dict[str, str] = {}
+    for event in await told(database):
+        table = event["data"].get("table")
+        if table is None:
+            continue
+        if event["type"].split(".")[3] in ("committed", "overwritten"):
+            assert last[table["id"]] == event["data"]["previous-metadata-location"]
+        last[table["id"]] = event["data"]["metadata-location"]
+    with psycopg.connect(database) as connection:
+        rows = connection.execute(
+            "select distinct on (table_id) table_id::text, metadata_location from icecore.tables order by table_id, version desc"
+        )
+        assert dict(rows.fetchall()) == last
+
+
+async def test_a_rename_says_both_names(run: CommandRun, database: str) -> None:
+    """`a.t` became `a.T`; the events before keep the old name."""
+    events = await told(database)
+    renamed = next(event for event in events if event["type"] == "io.icecore.table.renamed.v1")
+    assert ("a.T", "T", "t") == (renamed["subject"], renamed["data"]["table"]["name"], renamed["data"]["previous"]["name"])
+    before = [
+        event for event in events if event["partitionkey"] == renamed["partitionkey"] and int(event["position"]) < int(renamed["position"])
+    ]
+    assert {"a.t"} == {event["subject"] for event in before}
+
+
+async def test_a_commit_says_what_it_changed(catalog: Catalog, database: str) -> None:
+    """Properties, a snapshot with its summary, a schema, a tag and a removal, each by itself."""
+    run = await CommandRun.on(catalog)
+    for step in (Step("create_namespace"), Step("create_table"), *(Step("commit", 0, 0, other) for other in (0, 1, 2, 3, 3))):
+        await run.step(step)
+    commits = [event["data"] for event in await told(database) if event["type"] == "io.icecore.table.committed.v1"]
+    properties, snapshot, schema, tag, removal = commits
+    assert (["p0", "kept"], []) == (list(properties["properties-set"]), properties["snapshots-added"])
+    assert "current-snapshot-id" not in properties
+    assert (snapshot["current-snapshot-id"], "append") == (snapshot["snapshots-added"][0]["snapshot-id"], snapshot["operation"])
+    assert [{"name": "main", "type": "branch", "snapshot-id": snapshot["current-snapshot-id"]}] == snapshot["refs-set"]
+    assert (1, snapshot["current-snapshot-id"]) == (schema["schema-id"], schema["current-snapshot-id"])
+    assert "operation" not in schema
+    assert {"main", "tag0"} == {ref["name"] for ref in tag["refs-set"]}
+    assert (1, ["add-snapshot", "set-snapshot-ref", "set-snapshot-ref", "remove-snapshots"]) == (
+        removal["snapshots-removed"],
+        removal["actions"],
+    )
+
+
+async def test_a_roll_back_says_which_snapshot_is_the_current_one(catalog: Catalog, database: str) -> None:
+    """Its summary comes from the table's own rows: the commit does not hold it."""
+    from commands.commit_table import CommitTable, commit_table
+    from domain.identifiers import NamespaceIdentifier, TabularIdentifier
+    from tests.fixtures.catalog import context
+
+    run = await CommandRun.on(catalog)
+    for step in (Step("create_namespace"), Step("create_table"), Step("commit", 0, 0, 1), Step("commit", 0, 0, 1)):
+        await run.step(step)
+    table = TabularIdentifier(NamespaceIdentifier(("a",)), "t")
+    first = (await run.metadata(table))["metadata"]["snapshots"][0]["snapshot-id"]
+    back = [{"action": "set-snapshot-ref", "ref-name": "main", "type": "branch", "snapshot-id": first}]
+    await commit_table(catalog.write, context("updateTable"), run.warehouse, CommitTable(table, [], back))
+    data = (await told(database))[-1]["data"]
+    assert (first, "append", []) == (data["current-snapshot-id"], data["operation"], data["snapshots-added"])
+
+
+async def test_ids_in_the_envelope_are_those_of_the_log(run: CommandRun, database: str) -> None:
+    """Project, warehouse, stream, version and command stand as attributes, for those who route."""
+    events = await told(database)
+    with psycopg.connect(database) as connection:
+        rows = connection.execute(
+            "select event_id::text, originator_id::text, originator_version::text, warehouse_id::text, command_id::text, actor"
+            " from icecore.events order by notification_id"
+        ).fetchall()
+    names = ("id", "partitionkey", "streamversion", "warehouse", "command", "actor")
+    assert rows == [tuple(event[name] for name in names) for event in events]
+    assert {str(PROJECT_ID)} == {event["project"] for event in events}

@@ -1,0 +1,67 @@
+"""Filters: types with wildcards, warehouses by name or id, namespaces with all below them."""
+
+import pytest
+
+from publishers.event_filter import EventFilter, FilterError
+from tests.unit.publishers.test_cloud_events import WAREHOUSE, dropped, recorded
+
+
+def passes(chosen: EventFilter) -> bool:
+    """Whether the drop of `demo`'s table `a.b.é` goes through."""
+    description = dropped()
+    return chosen.may_match(description.event) and chosen.matches(description)
+
+
+def test_an_empty_filter_lets_everything_through() -> None:
+    """Nothing said, nothing held back."""
+    assert passes(EventFilter.parse())
+
+
+@pytest.mark.parametrize(
+    "pattern", ["table.dropped", "table.*", "*.dropped", "io.icecore.table.dropped.v1", "table.dropped.v1", "io.icecore.table.*"]
+)
+def test_types_that_match(pattern: str) -> None:
+    """With and without prefix, version and wildcard."""
+    assert passes(EventFilter.parse(types=("view.created", pattern)))
+
+
+@pytest.mark.parametrize("pattern", ["table.created", "view.*", "*.renamed"])
+def test_types_that_do_not_match(pattern: str) -> None:
+    """Known types, but not this one's."""
+    assert not passes(EventFilter.parse(types=(pattern,)))
+
+
+def test_a_type_no_event_has_is_refused() -> None:
+    """A slip of the pen must not silence a sink."""
+    with pytest.raises(FilterError, match=r"No event has the type 'tabel\.\*'; there are .*table\.dropped"):
+        EventFilter.parse(types=("tabel.*",))
+
+
+@pytest.mark.parametrize(("warehouse", "expected"), [("demo", True), ("DEMO", True), (str(WAREHOUSE), True), ("other", False)])
+def test_warehouses_by_name_or_id(warehouse: str, expected: bool) -> None:
+    """Names match without case, as in requests."""
+    assert expected == passes(EventFilter.parse(warehouses=(warehouse,)))
+
+
+@pytest.mark.parametrize(
+    ("namespace", "expected"), [("a", True), ("a.b", True), ("A.B", True), ("a.b.é", False), ("b", False), ("a.bc", False)]
+)
+def test_a_namespace_stands_for_itself_and_all_below(namespace: str, expected: bool) -> None:
+    """Whole levels, not text."""
+    assert expected == passes(EventFilter.parse(namespaces=(namespace,)))
+
+
+def test_all_parts_must_match() -> None:
+    """One part that does not holds the event back."""
+    assert not passes(EventFilter.parse(types=("table.*",), warehouses=("demo",), namespaces=("x",)))
+
+
+def test_a_filter_survives_the_row_of_a_replay() -> None:
+    """Written as JSON and read again it is the same."""
+    chosen = EventFilter.parse(("table.*",), ("demo",), ("a.b",))
+    assert chosen == EventFilter.from_json(chosen.to_json())
+
+
+def test_type_alone_is_decided_before_names_are_read() -> None:
+    """Events that cannot pass cost no query."""
+    assert not EventFilter.parse(types=("table.*",)).may_match(recorded("view.created.v1"))

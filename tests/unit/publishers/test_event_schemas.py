@@ -1,0 +1,37 @@
+"""JSON Schemas: one per topic of the log, frozen as the files consumers read."""
+
+from pathlib import Path
+
+import jsonschema_rs
+import orjson
+import pytest
+
+from domain.events import topics
+from publishers.event_schemas import event_schemas
+
+FOLDER = Path(__file__).parents[3] / "docs" / "events" / "schemas"
+
+
+def test_every_topic_of_the_log_has_a_schema() -> None:
+    """No kind of event goes out undescribed."""
+    assert {f"io.icecore.{topic}" for topic in topics()} == set(event_schemas())
+
+
+def test_the_published_schemas_are_those_of_the_types() -> None:
+    """A change of the types is seen by consumers: `python -m publishers.event_schemas docs/events/schemas` writes them anew."""
+    assert {f"{name}.json" for name in event_schemas()} == {file.name for file in FOLDER.glob("*.json")}
+    for name, schema in event_schemas().items():
+        assert orjson.loads((FOLDER / f"{name}.json").read_bytes()) == schema, f"{name} changed: write docs/events/schemas anew"
+
+
+@pytest.mark.parametrize("name", sorted(event_schemas()))
+def test_a_schema_is_valid_and_named_as_events_name_it(name: str) -> None:
+    """`dataschema` of an event is the `$id` of its schema."""
+    schema = event_schemas()[name]
+    jsonschema_rs.meta.validate(schema)
+    assert f"urn:icecore:schema:{name}" == schema["$id"]
+
+
+def test_members_may_be_added_without_breaking_a_consumer() -> None:
+    """A schema in use accepts an event of a later version of the same type."""
+    assert [] == [name for name, schema in event_schemas().items() if b'"additionalProperties":false' in orjson.dumps(schema)]

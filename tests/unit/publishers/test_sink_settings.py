@@ -1,0 +1,102 @@
+"""Sinks in the settings: from the file and the environment, and what is said of wrong ones."""
+
+from pathlib import Path
+
+import pytest
+from pydantic import SecretStr
+
+from icecore.settings import Settings, SettingsError, load_settings, settings_from_json
+from icecore.sinks import publishers
+from publishers.sink_settings import KafkaSink, NatsSink, StandardOutputSink, WebhookSink
+
+
+@pytest.fixture(autouse=True)
+def _clean(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("ICECORE_CONFIG", raising=False)
+
+
+def in_environment(monkeypatch: pytest.MonkeyPatch, **variables: str) -> Settings:
+    """The settings with these variables, ICECORE_SINKS__ left out."""
+    for name, value in variables.items():
+        monkeypatch.setenv(f"ICECORE_SINKS__{name}", value)
+    return load_settings()
+
+
+def test_sinks_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Names are lower case, lists have commas, objects are JSON, and text stays text whatever it looks like."""
+    settings = in_environment(
+        monkeypatch,
+        LAKE__TYPE="nats", LAKE__URL="nats://a:1, nats://b:2", LAKE__STREAM="S", LAKE__TOKEN="12345", LAKE__TYPES="table.*,view.*",
+        K__TYPE="kafka", K__URL="a:1", K__TOPIC="t", K__CONFIG='{"sasl.mechanism": "PLAIN"}', K__PASSWORD="true",
+        OUT__TYPE="stdout",
+    )  # fmt: skip
+    lake, k = settings.sinks["lake"], settings.sinks["k"]
+    assert isinstance(lake, NatsSink)
+    assert isinstance(k, KafkaSink)
+    assert (("nats://a:1", "nats://b:2"), "S", SecretStr("12345"), ("table.*", "view.*")) == (lake.url, lake.stream, lake.token, lake.types)
+    assert (("a:1",), "t", {"sasl.mechanism": "PLAIN"}, SecretStr("true")) == (k.url, k.topic, k.config, k.password)
+    assert isinstance(settings.sinks["out"], StandardOutputSink)
+
+
+def test_sinks_from_the_file_and_over_it_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One sink may be named in both: the environment has its secret."""
+    file = tmp_path / "icecore.toml"
+    file.write_text('[sinks.hook]\ntype = "webhook"\nurl = "https://a.example/x"\nnamespaces = ["a.b"]\nheaders = {X-Team = "lake"}\n')
+    monkeypatch.setenv("ICECORE_SINKS__HOOK__SECRET", "s3cret")
+    hook = load_settings(file).sinks["hook"]
+    assert isinstance(hook, WebhookSink)
+    assert ("https://a.example/x", ("a.b",), SecretStr("s3cret")) == (hook.url, hook.namespaces, hook.secret)
+    assert {"X-Team": SecretStr("lake")} == hook.headers
+
+
+def test_settings_travel_to_the_publishing_process_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Through a pipe, secrets in the clear; nowhere else."""
+    settings = in_environment(
+        monkeypatch, H__TYPE="webhook", H__URL="http://x", H__SECRET="s3cret", H__HEADERS='{"Authorization": "Bearer t"}'
+    )
+    assert settings.sinks == settings_from_json(settings.to_json()).sinks
+    assert "s3cret" not in repr(settings)
+    assert "Bearer" not in repr(settings)
+
+
+@pytest.mark.parametrize(
+    ("variables", "said"),
+    [
+        ({"X__TYPE": "rabbit"}, "ICECORE_SINKS__X: .*'nats', 'kafka', 'webhook', 'stdout'"),
+        ({"X__TYP": "nats"}, "Unknown setting ICECORE_SINKS__X__TYP; did you mean type"),
+        ({"X__TYPE": "nats"}, "ICECORE_SINKS__X__URL: Field required"),
+        ({"X__TYPE": "nats", "X__URL": "http://a"}, "ICECORE_SINKS__X__URL: url is one or more of nats://"),
+        ({"X__TYPE": "stdout", "X__STREAM": "S"}, "ICECORE_SINKS__X__STREAM: Extra inputs"),
+        ({"X__TYPE": "stdout", "X__TYPES": "tabel.*"}, r"ICECORE_SINKS__X: No event has the type 'tabel"),
+        ({"X__TYPE": "webhook", "X__URL": "https://a"}, "set one of secret and secret_file"),
+        ({"X__TYPE": "webhook", "X__URL": "ftp://a", "X__SECRET": "s"}, "ICECORE_SINKS__X__URL"),
+        ({"X__TYPE": "kafka", "X__URL": "a:1", "X__CONFIG": "{"}, "ICECORE_SINKS__X__CONFIG"),
+        ({"X Y__TYPE": "stdout"}, "ICECORE_SINKS__X Y"),
+    ],
+)
+def test_what_is_said_of_a_wrong_sink(monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], said: str) -> None:
+    """The variable is named, and what it may be."""
+    with pytest.raises(SettingsError, match=said):
+        in_environment(monkeypatch, **variables)
+
+
+def test_a_wrong_secret_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A refusal of settings may end in a log."""
+    with pytest.raises(SettingsError) as refused:
+        in_environment(monkeypatch, X__TYPE="webhook", X__URL="https://a", X__SECRET="hunter2", X__SECRET_FILE="/x")
+    assert "hunter2" not in str(refused.value)
+
+
+def test_a_file_with_an_unknown_member_is_refused(tmp_path: Path) -> None:
+    """With the nearest that is known."""
+    file = tmp_path / "icecore.toml"
+    file.write_text('[sinks.a]\ntype = "stdout"\nmodus = "binary"\n')
+    with pytest.raises(SettingsError, match=r"Unknown setting sinks\.a\.modus in .*; did you mean mode"):
+        load_settings(file)
+
+
+def test_two_sinks_on_one_stream_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each would shut the other out for ever."""
+    settings = in_environment(monkeypatch, A__TYPE="nats", A__URL="nats://x:1", B__TYPE="nats", B__URL="nats://x:1")
+    with pytest.raises(SettingsError, match="a and b tell one place"):
+        publishers(settings.model_copy(update={"database_url": SecretStr("postgresql://x")}))

@@ -126,7 +126,8 @@ def _key(field: Json) -> tuple[int, str, str]:
 
 def last_assigned_field_id(spec: Json) -> int:
     """The highest partition field id, and never less than that of an unpartitioned spec, 999."""
-    return max(UNPARTITIONED_LAST_ASSIGNED_ID, *(field["field-id"] for field in spec["fields"]), 0)
+    field_ids: list[int] = [field["field-id"] for field in spec["fields"]]
+    return max(UNPARTITIONED_LAST_ASSIGNED_ID, *field_ids) if field_ids else UNPARTITIONED_LAST_ASSIGNED_ID
 
 
 def _describe_field(field: Json) -> str:

@@ -13,7 +13,7 @@ import time
 from collections import Counter
 from collections.abc import Coroutine, Iterator
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -30,7 +30,7 @@ from commands.commit_table import CommitTable, commit_table
 from commands.context import Answer
 from commands.create_namespace import CreateNamespace, create_namespace
 from domain.documents import TABLE_KINDS, Delta, fold, split
-from domain.errors import CatalogError
+from domain.errors import CatalogError, CommitFailed
 from domain.identifiers import NamespaceIdentifier, TabularIdentifier
 from icecore.compose import Catalog
 from queries.load_table import load_table
@@ -38,7 +38,7 @@ from queries.resolve_warehouse import resolve_warehouse
 from queries.warehouse import Warehouse
 from tests.fixtures.catalog import PROJECT_ID, context, opened_catalog
 from tests.fixtures.oracle import JavaOracle
-from tests.property.contending_commits import Commit, Contention, Json, beginning, commit_of, contentions
+from tests.property.contending_commits import Commit, Contention, Json, Move, beginning, commit_of, contentions
 from tests.property.test_table_metadata_oracle import JAVA_FAILS, REFUSALS, written
 
 CONTENTIONS = int(os.environ.get("ICECORE_CONTENTIONS", "2000"))
@@ -276,3 +276,19 @@ def _count(tally: Tally, outcome: Outcome, judge: Judge) -> None:
     tally.commits["accepted"] += len(judge.accepted)
     tally.commits["refused for another"] += len(judge.conflicts)
     tally.commits["all"] += len(outcome.commits)
+
+
+def test_the_judge_sees_a_lost_commit_a_lie_and_a_wrong_refusal(contenders: Contenders, java_oracle: JavaOracle) -> None:
+    """The negative control: outcomes that a right catalog never leaves."""
+    moves = [Move("properties", which, 1, which % 2) for which in range(3)]
+    (outcome,) = contenders.run([Contention(2, 2, 1, 1, moves)])
+    Judge(java_oracle, outcome).judge()
+    lost = replace(outcome, log=[outcome.log[0], *outcome.log[2:]])
+    swapped = replace(outcome, log=[outcome.log[0], outcome.log[2], outcome.log[1], *outcome.log[3:]])
+    refusal = CommitFailed("Requirement failed")
+    denied = replace(outcome, answers=[(id_, refusal) for id_, _ in outcome.answers])
+    wrongly = replace(outcome, answers=[(id_, refusal) for id_, _ in outcome.answers], log=outcome.log[:1])
+    stale = replace(outcome, loaded=outcome.log[0].document)
+    for wrong in (lost, swapped, denied, wrongly, stale):
+        with pytest.raises(AssertionError):
+            Judge(java_oracle, wrong).judge()

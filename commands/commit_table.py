@@ -19,7 +19,7 @@ from domain.events import TableCommitted
 from domain.identifiers import TabularIdentifier
 from domain.metadata.requirements import ASSERT_CREATE, check_requirements
 from domain.metadata.updates import apply_updates
-from domain.table import TableState, decide_commit
+from domain.table import TableCommit, TableState, decide_commit
 from projections import results
 from queries.warehouse import Warehouse
 from security.property_rules import refuse_credential_properties
@@ -54,12 +54,14 @@ async def commit_table(write: WriteSide, context: CommandContext, warehouse: War
     if creates(command):
         return await _create(write, context, warehouse, command)
     trimmed: list[str] = []
+    parsed: list[TableCommit] = []
 
     async def locate() -> Located[TableState]:
+        parsed[:] = [TableCommit.parse(command.requirements, command.updates)]
         return await locate_table(write, warehouse, command.table)
 
     def decide(state: TableState, generation: int) -> Decision:
-        change = prepare(warehouse, state, command, write.now_ms())
+        change = prepare(warehouse, state, parsed[0], write.now_ms())
         submission = Submission(context)
         if change is None:
             return _unchanged(submission, state)
@@ -82,10 +84,10 @@ def creates(command: CommitTable) -> bool:
     return any(str(requirement.get("type")).lower() == ASSERT_CREATE for requirement in command.requirements)
 
 
-def prepare(warehouse: Warehouse, state: TableState, command: CommitTable, now_ms: int) -> Change | None:
+def prepare(warehouse: Warehouse, state: TableState, commit: TableCommit, now_ms: int) -> Change | None:
     """Decides, and checks all that must be checked before anything is written; None where nothing changes."""
     before = state.document
-    metadata = decide_commit(state, command.requirements, command.updates, now_ms)
+    metadata = decide_commit(state, commit, now_ms)
     if metadata is before.value:
         return None
     delta = difference(before, metadata)
@@ -94,7 +96,7 @@ def prepare(warehouse: Warehouse, state: TableState, command: CommitTable, now_m
     written = written_table(fold(before, delta))
     file = metadata_file(warehouse, metadata, written, next_file_number(state.metadata_location))
     moved = metadata["location"] != before.value["location"]
-    actions = [update["action"] for update in command.updates]
+    actions = [update.action for update in commit.updates]
     event = TableCommitted(file.location.spelled, location_key(warehouse, metadata) if moved else None, delta.to_json(), actions)
     return Change(state, event, written, file, _trimmed(state, metadata))
 
@@ -145,7 +147,8 @@ async def _create(write: WriteSide, context: CommandContext, warehouse: Warehous
 
 async def add_created(write: WriteSide, warehouse: Warehouse, submission: Submission, command: CommitTable) -> Created:
     """Adds the table that the updates build from nothing."""
-    check_requirements(None, command.requirements)
+    commit = TableCommit.parse(command.requirements, command.updates)
+    check_requirements(None, commit.requirements)
     async with write.connection() as connection:
         try:
             namespace_id = await free_name(connection, warehouse, command.table, "table")
@@ -154,9 +157,7 @@ async def add_created(write: WriteSide, warehouse: Warehouse, submission: Submis
                 raise CommitFailed(f"Requirement failed: table already exists: {command.table}") from None
             raise
     table_id = uuid7()
-    metadata = apply_updates(
-        None, command.updates, now_ms=write.now_ms(), previous_metadata_location=None, table_uuid=str(table_id)
-    )
+    metadata = apply_updates(None, commit.updates, now_ms=write.now_ms(), previous_metadata_location=None, table_uuid=str(table_id))
     refuse_credential_properties(metadata["properties"], "properties")
     check_document_locations(warehouse.profile, None, metadata)
     return add_table(warehouse, submission, namespace_id, table_id, command.table.name, metadata, staged=True)

@@ -11,7 +11,7 @@ from commands.located import Located, locate_table
 from commands.submission import IdempotencyRecord, Submission
 from commands.write_side import WriteSide
 from domain.errors import BadRequest
-from domain.table import TableState
+from domain.table import TableCommit, TableState
 from projections.streams import State
 from queries.warehouse import Warehouse
 
@@ -28,11 +28,13 @@ async def commit_transaction(write: WriteSide, context: CommandContext, warehous
     commits = [change for change in command.changes if not creates(change)]
     creations = [change for change in command.changes if creates(change)]
     located: list[Located[TableState]] = []
+    parsed: list[TableCommit] = []
     trimmed: list[str] = []
 
     async def locate() -> Sequence[Located[State]]:
         if len({warehouse.scope.path(change.table) for change in command.changes}) < len(command.changes):
             raise BadRequest("Invalid table-changes: a table is named more than once")
+        parsed[:] = [TableCommit.parse(commit.requirements, commit.updates) for commit in commits]
         located[:] = await asyncio.gather(*(locate_table(write, warehouse, commit.table) for commit in commits))
         return located
 
@@ -43,7 +45,7 @@ async def commit_transaction(write: WriteSide, context: CommandContext, warehous
         trimmed.clear()
         # Where a rebuild switched between two reads, append refuses the older generation and all is read again.
         generation = min((generation for _, generation in found), default=None)
-        for (state, _), commit in zip(found, commits, strict=True):
+        for (state, _), commit in zip(found, parsed, strict=True):
             change = prepare(warehouse, state, commit, write.now_ms())
             if change is None:
                 submission.rest_on(state)

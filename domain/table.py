@@ -18,8 +18,8 @@ from domain.events import (
     TableRenamed,
     TableUnregistered,
 )
-from domain.metadata.requirements import check_requirements
-from domain.metadata.updates import apply_updates
+from domain.metadata.requirements import TableRequirement, check_requirements, parse_requirements
+from domain.metadata.updates import TableUpdate, apply_updates, parse_updates
 
 Status = Literal["live", "dropped", "purging", "purged"]
 
@@ -44,16 +44,29 @@ class TableState:
     document: Document
 
 
-def decide_commit(table: TableState, requirements: Sequence[Json], updates: Sequence[Json], now_ms: int) -> Json:
+@dataclass(frozen=True, slots=True)
+class TableCommit:
+    """Requirements and updates of a request, read once: they may be decided on one state after the other."""
+
+    requirements: tuple[TableRequirement, ...]
+    updates: tuple[TableUpdate, ...]
+
+    @classmethod
+    def parse(cls, requirements: Sequence[Json], updates: Sequence[Json]) -> "TableCommit":
+        """Both are read before either is judged, as Java does; BadRequest or IllegalArgument for what cannot be read."""
+        return cls(parse_requirements(requirements), parse_updates(updates))
+
+
+def decide_commit(table: TableState, commit: TableCommit, now_ms: int) -> Json:
     """The metadata after the updates; the table's own, by identity, where they change nothing.
 
     Raises CommitFailed where a requirement does not hold; what the updates break as Java names it.
     """
     base = table.document.value
-    check_requirements(base, requirements)
+    check_requirements(base, commit.requirements)
     return apply_updates(
         base,
-        updates,
+        commit.updates,
         # A clock behind the one that wrote the version before must not turn time back.
         now_ms=max(now_ms, base["last-updated-ms"]),
         previous_metadata_location=table.metadata_location,

@@ -8,7 +8,7 @@ import pytest
 
 from domain.claims import LocationClaim, NameClaim
 from domain.documents import TABLE_KINDS, difference, join, joined_bodies, split, table_head
-from domain.errors import CommitFailed
+from domain.errors import BadRequest, CommitFailed
 from domain.events import (
     Event,
     NamespaceDropped,
@@ -23,7 +23,7 @@ from domain.events import (
 )
 from domain.metadata.create import new_table_metadata
 from domain.metadata.updates import apply_updates
-from domain.table import TableState, claims, decide_commit, evolve
+from domain.table import TableCommit, TableState, claims, decide_commit, evolve
 
 STREAM, WAREHOUSE, NAMESPACE, OTHER = (UUID(int=n) for n in (1, 2, 3, 4))
 LOCATION = "file:///w/t"
@@ -59,7 +59,7 @@ def folded(*events: Event) -> TableState:
 
 def committed(state: TableState, *updates: dict[str, Any], file: str = "00001-b", key: str | None = None) -> TableCommitted:
     """The event of a commit of `updates`."""
-    after = decide_commit(state, [], updates, NOW + 1)
+    after = decide_commit(state, TableCommit.parse([], updates), NOW + 1)
     delta = difference(state.document, after).to_json()
     return TableCommitted(f"{after['location']}/metadata/{file}.metadata.json", key, delta, [update["action"] for update in updates])
 
@@ -207,23 +207,27 @@ def test_a_commit_without_effect_gives_the_document_itself() -> None:
     """By identity, so that nobody has to compare."""
     state = folded(CREATED)
     unchanging: list[dict[str, Any]] = [{"action": "set-location", "location": LOCATION}, {"action": "set-current-schema", "schema-id": 0}]
-    assert state.document.value is decide_commit(state, [], unchanging, NOW + 1)
+    assert state.document.value is decide_commit(state, TableCommit.parse([], unchanging), NOW + 1)
 
 
 def test_a_requirement_is_checked_before_any_update() -> None:
-    """Even where the update could not be read at all."""
+    """Even where the update breaks a rule by itself; but what cannot be read at all is refused first, as Java does."""
+    wrong_uuid = [{"type": "assert-table-uuid", "uuid": "no"}]
+    commit = TableCommit.parse(wrong_uuid, [{"action": "set-current-schema", "schema-id": 7}])
     with pytest.raises(CommitFailed, match="UUID does not match"):
-        decide_commit(folded(CREATED), [{"type": "assert-table-uuid", "uuid": "no"}], [{"action": "reinvent"}], NOW)
+        decide_commit(folded(CREATED), commit, NOW)
+    with pytest.raises(BadRequest, match="reinvent"):
+        TableCommit.parse(wrong_uuid, [{"action": "reinvent"}])
 
 
 def test_time_never_goes_back() -> None:
     """Given a table written by a clock ahead of ours, when a commit comes, then last-updated-ms does not fall."""
     state = folded(CREATED)
-    after = decide_commit(state, [], [SET], NOW - 60_000)
+    after = decide_commit(state, TableCommit.parse([], [SET]), NOW - 60_000)
     assert NOW == after["last-updated-ms"]
 
 
 def test_a_commit_logs_the_file_it_follows() -> None:
     """The metadata log names the file the commit was decided on."""
-    after = decide_commit(folded(CREATED), [], [SET], NOW + 5)
+    after = decide_commit(folded(CREATED), TableCommit.parse([], [SET]), NOW + 5)
     assert [{"metadata-file": CREATED.metadata_location, "timestamp-ms": NOW}] == after["metadata-log"]

@@ -48,7 +48,7 @@ def upcaster(old_topic: str, new_topic: str) -> Callable[[Callable[[Json], Json]
     """Registers the function that turns a state of `old_topic` into one of `new_topic`."""
 
     def register(function: Callable[[Json], Json]) -> Callable[[Json], Json]:
-        assert old_topic not in _UPCASTERS and old_topic not in _EVENTS, f"{old_topic} is read already"
+        assert old_topic not in (*_UPCASTERS, *_EVENTS), f"{old_topic} is read already"
         _UPCASTERS[old_topic] = (new_topic, function)
         return function
 

@@ -19,7 +19,7 @@ class ExitCode(IntEnum):
     """The server could not start or a worker died before it served; the log says why."""
 
 
-class CommandFailed(Exception):  # noqa: N818 - what it says, and it is never handled as an error of ours
+class CommandFailed(Exception):
     """Ends the program with a message for the operator and an exit code; no trace is shown."""
 
     def __init__(self, code: ExitCode, message: str) -> None:

@@ -8,8 +8,8 @@ import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
-from typing import Any
 from dataclasses import dataclass
+from typing import Any
 
 import psycopg
 import structlog

@@ -138,7 +138,7 @@ async def test_a_follower_stops_when_it_is_told_to(database: str, committer: Com
             followed.append(event.position)
 
     running = asyncio.create_task(run())
-    while len(followed) < 3:  # noqa: ASYNC110 - it is the follower's progress that is waited for
+    while len(followed) < 3:
         await asyncio.sleep(0.01)
     stop.set()
     async with asyncio.timeout(2):

@@ -21,6 +21,8 @@ from tests.property import table_updates
 from tests.property.table_updates import COMMIT_EVERY_MS, NOW_MS, TABLE_UUID, Json
 
 SEQUENCES = int(os.environ.get("ICECORE_ORACLE_SEQUENCES", "400"))
+# A long run takes as long as it takes.
+pytestmark = pytest.mark.timeout(max(600, SEQUENCES))
 COMMITS_MAX = 5
 
 ILL_FORMED = (IllegalArgument, BadRequest)
@@ -267,7 +269,6 @@ def assert_sequence_agrees(oracle: JavaOracle, data: st.DataObject) -> None:
         table = assert_commit_agrees(oracle, table, asked, updates, step) or table
 
 
-@pytest.mark.timeout(max(600, SEQUENCES))
 @oracle_settings
 @given(data=st.data())
 def test_sequences_of_commits_agree_with_java(java_oracle: JavaOracle, data: st.DataObject) -> None:

@@ -1,0 +1,126 @@
+"""What a lane answers to commands that append nothing rests on what came to effect, not on what it hoped for."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from commands.commit_table import CommitTable, commit_table
+from commands.context import Answer
+from commands.create_namespace import CreateNamespace, create_namespace
+from commands.create_table import CreateTable, create_table
+from commands.submission import AppendResult, Submission
+from domain.errors import CommitFailed, CommitStateUnknown, ServiceUnavailable
+from domain.identifiers import NamespaceIdentifier, TabularIdentifier
+from icecore.compose import Catalog
+from queries.load_table import load_table
+from queries.resolve_warehouse import resolve_warehouse
+from queries.warehouse import Warehouse
+from tests.fixtures.catalog import PROJECT_ID, context, opened_catalog
+
+NAMESPACE = NamespaceIdentifier(("n",))
+TABLE = TabularIdentifier(NAMESPACE, "t")
+SCHEMA = {"type": "struct", "fields": [{"id": 1, "name": "x", "required": False, "type": "long"}]}
+
+
+class Table:
+    """One table, reached through two catalogs that have lanes of their own."""
+
+    def __init__(self, catalogs: list[Catalog], warehouse: Warehouse) -> None:
+        self.catalogs = catalogs
+        self.warehouse = warehouse
+
+    async def commit(self, updates: list[dict[str, Any]], requirements: Sequence[dict[str, Any]] = (), process: int = 0) -> Answer:
+        command = CommitTable(TABLE, requirements, updates)
+        return await commit_table(self.catalogs[process].write, context("updateTable"), self.warehouse, command)
+
+    async def metadata(self) -> dict[str, Any]:
+        answer = await load_table(self.catalogs[1].reads, self.warehouse, TABLE)
+        assert answer.body is not None
+        metadata: dict[str, Any] = orjson.loads(answer.body)["metadata"]
+        return metadata
+
+
+@pytest.fixture
+async def table(database: str, tmp_path: Path) -> AsyncIterator[Table]:
+    """A table that the first catalog's lane already knows."""
+    async with AsyncExitStack() as opened:
+        catalogs = [await opened.enter_async_context(opened_catalog(database, tmp_path / "warehouse")) for _ in range(2)]
+        warehouse = await resolve_warehouse(catalogs[0].reads, PROJECT_ID, "demo")
+        write = catalogs[0].write
+        await create_namespace(write, context("createNamespace"), warehouse, CreateNamespace(NAMESPACE, {}))
+        await create_table(
+            write, context("createTable"), warehouse, CreateTable(NAMESPACE, "t", None, SCHEMA, None, None, {}, stage_create=False)
+        )
+        made = Table(catalogs, warehouse)
+        await made.commit([setting("known", "1")])
+        yield made
+
+
+def setting(key: str, value: str) -> dict[str, Any]:
+    return {"action": "set-properties", "updates": {key: value}}
+
+
+def adding_column(name: str) -> list[dict[str, Any]]:
+    fields = [*SCHEMA["fields"], {"id": 2, "name": name, "required": False, "type": "long"}]
+    schema = {"type": "struct", "schema-id": 1, "fields": fields}
+    return [{"action": "add-schema", "schema": schema}, {"action": "set-current-schema", "schema-id": -1}]
+
+
+def last_field(number: int) -> dict[str, Any]:
+    return {"type": "assert-last-assigned-field-id", "last-assigned-field-id": number}
+
+
+def next_append_fails(catalog: Catalog, monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
+    """The next chain is not appended; those after it are."""
+    submit_chain = catalog.write.committer.submit_chain
+    failures = [error]
+
+    async def once(submissions: Sequence[Submission]) -> list[AppendResult]:
+        if failures:
+            raise failures.pop()
+        return await submit_chain(submissions)
+
+    monkeypatch.setattr(catalog.write.committer, "submit_chain", once)
+
+
+@pytest.mark.parametrize("error", [ServiceUnavailable("away"), CommitStateUnknown("lost")])
+async def test_nothing_to_change_is_not_answered_behind_a_commit_that_failed(
+    table: Table, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    """The second commit finds its column added by the first, whose append fails: it must add it itself."""
+    next_append_fails(table.catalogs[0], monkeypatch, error)
+    first, second = await asyncio.gather(table.commit(adding_column("y")), table.commit(adding_column("y")), return_exceptions=True)
+    assert error is first
+    assert isinstance(second, Answer), second
+    assert 2 == (await table.metadata())["last-column-id"]
+
+
+async def test_a_refusal_is_not_given_behind_a_commit_that_failed(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second commit's requirement is broken by the first alone, whose append fails: it holds."""
+    next_append_fails(table.catalogs[0], monkeypatch, ServiceUnavailable("away"))
+    first, second = await asyncio.gather(
+        table.commit(adding_column("y"), [last_field(1)]), table.commit(adding_column("z"), [last_field(1)]), return_exceptions=True
+    )
+    assert isinstance(first, ServiceUnavailable)
+    assert isinstance(second, Answer), second
+
+
+async def test_a_refusal_does_not_rest_on_a_state_that_the_chain_behind_it_disproves(table: Table) -> None:
+    """Another process has added the column that the first command asks for; the second finds that the lane's memory is old."""
+    await table.commit(adding_column("y"), [last_field(1)], process=1)
+    asked, other = await asyncio.gather(
+        table.commit([setting("seen", "1")], [last_field(2)]), table.commit([setting("b", "1")]), return_exceptions=True
+    )
+    assert isinstance(asked, Answer), asked
+    assert isinstance(other, Answer), other
+
+
+async def test_a_requirement_that_does_not_hold_is_refused_still(table: Table) -> None:
+    """The control: being asked again does not let everything through."""
+    with pytest.raises(CommitFailed):
+        await asyncio.gather(table.commit([setting("a", "1")], [last_field(7)]), table.commit([setting("b", "1")]))

@@ -1,6 +1,5 @@
 """WAL bytes per commit of the temporal rows, beside a build that keeps only current rows (current_rows.sql)."""
 
-
 import psycopg
 
 from benchmarks.bench import NAMESPACE, Bench, UnfitRunError

@@ -1,0 +1,34 @@
+"""The benchmarks keep their word: references do not change, and every claim has its module."""
+
+import hashlib
+import importlib
+from pathlib import Path
+
+import pytest
+
+from benchmarks.claims import CLAIMS
+
+BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
+# A changed reference makes every recorded rate and every older result worthless.
+FROZEN = {
+    "read_server.py": "5328f12ed16fe5c979eae6d16ff637da37b00010bfe6c7e355848fb1aafe22ea",
+    "write_server.py": "390ffa0a66d7001d7258716cee539292fcb025caabfb5ff689188e85d47ede89",
+}
+
+
+@pytest.mark.parametrize(("file", "checksum"), FROZEN.items())
+def test_references_are_frozen(file: str, checksum: str) -> None:
+    """The references are what they were when their rates were recorded."""
+    assert checksum == hashlib.sha256((BENCHMARKS / "reference" / file).read_bytes()).hexdigest()
+
+
+@pytest.mark.parametrize("name", [claim.name for claim in CLAIMS])
+def test_every_claim_is_a_module_that_runs(name: str) -> None:
+    """`run(bench)` is what the runner calls."""
+    assert callable(importlib.import_module(f"benchmarks.{name}").run)
+
+
+def test_every_claim_is_explained() -> None:
+    """benchmarks/README.md says what each figure means."""
+    text = (BENCHMARKS / "README.md").read_text()
+    assert [] == [claim.name for claim in CLAIMS if f"`{claim.name}`" not in text]

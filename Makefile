@@ -13,7 +13,7 @@ QUICK_TESTS := tests/tidy tests/unit tests/property
 # The log's own tests run on both databases: Debian's Postgres, then the embedded one with all the rest.
 LOG_TESTS := $(addprefix tests/integration/test_,append.py event_store.py follow.py idempotency.py lanes.py migrations.py rebuild.py \
 	time_travel.py verify.py)
-OTHER_TESTS := tests/contract tests/integration tests/conformance tests/acceptance
+OTHER_TESTS := tests/contract tests/integration tests/reliability tests/conformance tests/acceptance
 
 help:
 	@sed -n 's/^#   //p' Makefile

@@ -1,7 +1,9 @@
 """NATS JetStream: exactly once, by the chain of sequences the server checks and a stream that says itself how far it is.
 
 Every message names the sequence it must follow (Nats-Expected-Last-Sequence), so that neither a late copy nor an earlier leader
-can put anything between; Nats-Msg-Id alone would forget after the stream's duplicate window. Every message carries the live
+can put anything between; Nats-Msg-Id alone would forget after the stream's duplicate window. Inside a batch in flight it also names
+the message it must follow (Nats-Expected-Last-Msg-Id): when another leader has moved the stream on by a few, the middle of a late
+batch would find the sequence it expects. Every message carries the live
 checkpoint, so that the last one says where to go on.
 """
 
@@ -34,7 +36,8 @@ _HEADERS_ROOM_BYTES = 512
 CHECKPOINT_HEADER = "Icecore-Checkpoint"
 CHECKPOINT_EVENT_HEADER = "Icecore-Checkpoint-Event"
 NO_EVENT = "none"
-_WRONG_LAST_SEQUENCE = 10071
+_WRONG_LAST = frozenset({10070, 10071})
+"""The last message's id, or its sequence, is not the one that was expected."""
 _REFUSALS = frozenset({10054, 10060, 10077, 10115})
 """Too large, expected stream does not match, limits of the stream reached, header not allowed: nothing that passes by itself."""
 
@@ -80,7 +83,7 @@ class JetStream:
         """A failure in the middle leaves what stands before it; what comes after names a sequence that does not exist, and is refused."""
         messages = [self._encoded(event) for event in events]
         publishing = [
-            self._publish_one(event, message, self._sequence + offset, live)
+            self._publish_one(event, message, self._sequence + offset, events[offset - 1] if offset else None, live)
             for offset, (event, message) in enumerate(zip(events, messages, strict=True))
         ]
         answers = await asyncio.gather(*publishing, return_exceptions=True)
@@ -91,7 +94,9 @@ class JetStream:
                 raise SinkMovedError(f"stream {self._settings.stream} took {event.id} as {answer.seq}: it holds it already")
         self._sequence += len(events)
 
-    async def _publish_one(self, event: Outgoing, message: Encoded, last_sequence: int, live: Checkpoint | None) -> PubAck:
+    async def _publish_one(
+        self, event: Outgoing, message: Encoded, last_sequence: int, last: Outgoing | None, live: Checkpoint | None
+    ) -> PubAck:
         assert self._stream is not None
         checkpoint = live or Checkpoint(event.position, event.event_id)
         noun, _, rest = event.topic.partition(".")
@@ -102,6 +107,9 @@ class JetStream:
             CHECKPOINT_HEADER: str(checkpoint.position),
             CHECKPOINT_EVENT_HEADER: str(checkpoint.event_id or NO_EVENT),
         }
+        if last is not None:
+            # Not on the first: a server that was restarted has forgotten the id, and there the sequence is enough.
+            headers[Header.EXPECTED_LAST_MSG_ID] = last.id
         subject = f"{self._settings.subject}.{event.warehouse_id}.{noun}.{rest.rpartition('.')[0]}"
         return await self._stream.publish(
             subject, message.body, timeout=self._settings.answer_seconds_max, stream=self._settings.stream, headers=headers
@@ -115,7 +123,7 @@ class JetStream:
 
     def _failure(self, event: Outgoing, error: BaseException) -> BaseException:
         match error:
-            case nats.js.errors.APIError(err_code=code) if code == _WRONG_LAST_SEQUENCE:
+            case nats.js.errors.APIError(err_code=code) if code in _WRONG_LAST:
                 return SinkMovedError(f"stream {self._settings.stream} is not where it was left: {error.description}")
             case nats.js.errors.APIError(err_code=code) if code in _REFUSALS:
                 return SinkRefusedError(event, f"{error.description} (NATS error {code})")

@@ -91,6 +91,7 @@ class Publisher:
     async def _report(self, lead: Lead, error: Exception) -> None:
         if isinstance(error, SinkError) and error.told is not None and error.told > lead.position:
             await lead.move(error.told, lead.mark)
+            self._pause = PAUSE_SECONDS_MIN
         blocked = error.position if isinstance(error, SinkError) else None
         _log.warning("sink_failed", sink=self._name, error=str(error), blocked_position=blocked)
         await lead.report(str(error) or type(error).__name__, blocked)

@@ -1,0 +1,184 @@
+"""The checks can fail: each breaks the promise on purpose, in a way that publishers are known to, and the verdict says which way."""
+
+import asyncio
+from pathlib import Path
+from uuid import uuid4
+
+import psycopg
+import pytest
+
+from publishers.checkpoints import leading
+from publishers.cloud_events import Outgoing, outgoing
+from publishers.describe import Describer
+from publishers.follow import read_events
+from publishers.jetstream import JetStream
+from publishers.sink import Checkpoint, SinkError
+from publishers.sink_settings import NatsSink
+from tests.fixtures.catalog import opened_catalog
+from tests.integration.publishers.telling import FAULTLESS, SINK, NatsUnderTest, Verdict, Writer, judge, log_ids
+from tests.servers.nats import NatsServer
+
+
+@pytest.fixture
+async def log(database: str, tmp_path: Path) -> list[str]:
+    """A short log; its ids."""
+    async with opened_catalog(database, tmp_path / "warehouse") as catalog:
+        writer = await Writer.on(catalog)
+        for _ in range(20):
+            await writer.step()
+    return log_ids(database)
+
+
+async def messages(dsn: str, after: int = 0, limit: int = 500) -> list[Outgoing]:
+    """What goes out after a position."""
+    async with await psycopg.AsyncConnection.connect(dsn, autocommit=True) as connection:
+        events = await read_events(connection, after, limit)
+        return [outgoing(each, "icecore") for each in await Describer().describe(connection, events, events)]
+
+
+async def sink_of(nats: NatsServer) -> JetStream:
+    sink = JetStream(SINK, NatsSink(type="nats", url=nats.url, answer_seconds_max=2), "")  # type: ignore[arg-type]
+    await sink.open()
+    return sink
+
+
+async def test_a_checkpoint_before_the_telling_loses_events(database: str, log: list[str], nats: NatsServer) -> None:
+    """The row moves, the broker hangs, the publisher dies: the next one goes on behind what was never told."""
+    half = len(log) // 2
+    sink = await sink_of(nats)
+    await sink.publish(await messages(database, 0, half), None)
+    await sink.close()
+    dying = await sink_of(nats)
+    async with leading(database, SINK, "beginning") as lead:
+        assert lead is not None
+        await lead.move(half + 3, 0)  # before they are told
+        nats.freeze()
+        with pytest.raises(SinkError):
+            await dying.publish(await messages(database, half, 3), None)
+        await dying.close()
+    # What the frozen broker had in its buffers must not come to effect either: the connection dies with the publisher.
+    nats.kill()
+    nats.start()
+    async with leading(database, SINK, "beginning") as lead:
+        assert lead is not None
+        naive = await sink_of(nats)
+        await naive.publish(await messages(database, lead.position), None)
+        await naive.close()
+    assert Verdict(3, 0, 0, 0) == judge(log, await NatsUnderTest(nats).read())
+
+
+async def test_a_cursor_over_gaps_loses_events(database: str) -> None:
+    """Numbers from a sequence, without the append's lock: a slow transaction commits behind a follower that has passed it."""
+    async with (
+        await psycopg.AsyncConnection.connect(database) as slow,
+        await psycopg.AsyncConnection.connect(database, autocommit=True) as quick,
+    ):
+        await quick.execute("create table gappy (position bigserial primary key, id uuid not null)")
+        lost, seen = uuid4(), uuid4()
+        await slow.execute("insert into gappy (id) values (%s)", (lost,))
+        await quick.execute("insert into gappy (id) values (%s)", (seen,))
+        told: list[str] = []
+        cursor_at = 0
+
+        async def follow() -> None:
+            nonlocal cursor_at
+            rows = await (
+                await quick.execute("select position, id from gappy where position > %s order by position", (cursor_at,))
+            ).fetchall()
+            for position, event_id in rows:
+                told.append(str(event_id))
+                cursor_at = position
+
+        await follow()
+        await slow.commit()
+        await follow()
+    assert {str(lost)} == {str(lost), str(seen)} - set(told)
+
+
+async def test_the_log_has_no_gaps_a_cursor_could_pass(database: str, tmp_path: Path) -> None:
+    """The same follower on the log, while commands append side by side: it misses nothing."""
+    async with opened_catalog(database, tmp_path / "warehouse") as catalog:
+        runs = [await Writer.on(catalog, pause_seconds=0) for _ in range(3)]
+        for run in runs:
+            run.start()
+        told: list[str] = []
+        position = 0
+        async with await psycopg.AsyncConnection.connect(database, autocommit=True) as connection:
+            end = asyncio.get_running_loop().time() + 2
+            while asyncio.get_running_loop().time() < end:
+                for event in await read_events(connection, position):
+                    told.append(str(event.event_id))
+                    position = event.position
+            for run in runs:
+                await run.stop()
+            told += [str(event.event_id) for event in await read_events(connection, position)]
+    assert len(told) > 30
+    assert log_ids(database)[: len(told)] == told
+
+
+async def test_telling_before_the_commit_invents_events(database: str, log: list[str], nats: NatsServer) -> None:
+    """The event is told, then its transaction fails."""
+    sink = await sink_of(nats)
+    await sink.publish(await messages(database), None)
+    async with await psycopg.AsyncConnection.connect(database) as connection:
+        await connection.execute(
+            "insert into icecore.events select originator_id, originator_version + 1, 'table.unregistered.v1', '{}', notification_id + 1,"
+            " gen_random_uuid(), command_id, recorded_at, actor, project_id, warehouse_id, request_id, null, null, null, hash"
+            " from icecore.events where topic = 'table.committed.v1' order by notification_id desc limit 1"
+        )
+        await connection.execute(
+            "insert into icecore.tables select generation, table_id, version + 1, position + 1, event_id, warehouse_id, namespace_id, name,"
+            " name_key, 'dropped', metadata_location, locations, next_ordinal, head from icecore.tables"
+            " where (table_id, version) = (select originator_id, originator_version - 1 from icecore.events"
+            "  where topic = 'table.unregistered.v1' limit 1)"
+        )
+        cursor = await connection.execute("select notification_id from icecore.events where topic = 'table.unregistered.v1'")
+        row = await cursor.fetchone()
+        assert row is not None
+        events = [event for event in await read_events(connection, row[0] - 1) if event.topic == "table.unregistered.v1"]
+        described = await Describer().describe(connection, events, events)
+        await sink.publish([outgoing(each, "icecore") for each in described], None)
+        await connection.rollback()
+    await sink.close()
+    verdict = judge(log, await NatsUnderTest(nats).read())
+    assert (0, 1, 0) == (verdict.missing, verdict.invented, verdict.duplicates)
+
+
+async def test_ids_alone_do_not_keep_duplicates_out(database: str, log: list[str], nats: NatsServer) -> None:
+    """Past the duplicate window the server has forgotten: without the chain of sequences all is stored again."""
+    settings = NatsSink(type="nats", url=nats.url, duplicate_window_seconds=0.1)  # type: ignore[arg-type]
+    for _ in range(2):
+        sink = JetStream(SINK, settings, "")
+        await sink.open()
+        await sink.publish(await messages(database), None)  # from the start, whatever the stream says of itself
+        await sink.close()
+        await asyncio.sleep(0.3)
+    assert len(log) == judge(log, await NatsUnderTest(nats).read()).duplicates
+
+
+@pytest.mark.parametrize("ahead", [1, 5, 20])
+async def test_the_chain_refuses_what_was_published_late(database: str, log: list[str], nats: NatsServer, ahead: int) -> None:
+    """A leader that was replaced without knowing it cannot put anything between: not even where the middle of its batch expects the
+    very sequence the other has come to, and the other has told something else there (a replay, an event less)."""
+    old, new = await sink_of(nats), await sink_of(nats)
+    told = await messages(database)
+    await new.publish(told[:ahead], None)
+    with pytest.raises(SinkError, match="not where it was left"):
+        await old.publish(told[ahead:], None)
+    await old.close()
+    assert log[:ahead] == [each.id for each in await NatsUnderTest(nats).read()]
+    await new.publish(told[ahead:], None)
+    await new.close()
+    assert FAULTLESS == judge(log, await NatsUnderTest(nats).read())
+
+
+async def test_events_of_one_stream_told_the_wrong_way_round_are_seen(database: str, log: list[str], nats: NatsServer) -> None:
+    """The first two of a table, swapped."""
+    told = await messages(database)
+    table = next(each.key for each in told if each.topic == "table.committed.v1")
+    first, second = [index for index, each in enumerate(told) if each.key == table][:2]
+    told[first], told[second] = told[second], told[first]
+    sink = await sink_of(nats)
+    await sink.publish(told, Checkpoint(0, None))
+    await sink.close()
+    assert Verdict(0, 0, 0, 1) == judge(log, await NatsUnderTest(nats).read())

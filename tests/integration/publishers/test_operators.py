@@ -1,0 +1,295 @@
+"""What operators do: see how sinks are, tell again, skip; and what they are told of wrong orders and of brokers that refuse."""
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import nats as nats_client
+import psycopg
+import pytest
+from nats.js.api import StreamConfig
+from pydantic import SecretStr
+from rich.console import Console
+
+from icecore import sink_commands
+from icecore.exit_codes import CommandFailed, ExitCode
+from icecore.settings import Settings
+from icecore.sinks import run_publishers
+from publishers.event_filter import EventFilter
+from tests.fixtures.catalog import opened_catalog
+from tests.fixtures.command_runs import CommandRun, Step
+from tests.integration.publishers.telling import (
+    FAULTLESS,
+    SINK,
+    KafkaUnderTest,
+    NatsUnderTest,
+    Writer,
+    commit_property,
+    judge,
+    log_ids,
+    row,
+    until,
+    until_told,
+)
+from tests.servers.kafka import KafkaBroker
+from tests.servers.nats import NatsServer
+from tests.servers.places import ROOT
+
+
+@pytest.fixture
+async def log(database: str, tmp_path: Path) -> list[str]:
+    """A log of some thirty events; their ids."""
+    async with opened_catalog(database, tmp_path / "warehouse") as catalog:
+        writer = await Writer.on(catalog)
+        for _ in range(25):
+            await writer.step()
+    return log_ids(database)
+
+
+def settings_of(database: str, **sinks: dict[str, Any]) -> Settings:
+    return Settings(database_url=SecretStr(database), sinks=sinks)  # type: ignore[arg-type]
+
+
+@asynccontextmanager
+async def publishing(settings: Settings) -> AsyncIterator[None]:
+    """A publisher in this process."""
+    stop = asyncio.Event()
+    task = asyncio.create_task(run_publishers(settings, stop))
+    try:
+        yield
+    finally:
+        stop.set()
+        await task
+
+
+def icecore(database: str, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    """The command line, as an operator has it."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("ICECORE_")}
+    environment |= {"ICECORE_DATABASE_URL": database} | {f"ICECORE_SINKS__{name}": value for name, value in variables.items()}
+    command = [sys.executable, "-m", "icecore", *arguments]
+    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120, check=False)
+
+
+async def blocked_at(database: str, position: int) -> None:
+    async def holds() -> bool:
+        return await row(database, "blocked_position") == (position,)
+
+    await until(holds, what=f"position {position} is named as refused")
+
+
+def test_the_command_line_from_end_to_end(database: str, log: list[str], nats: NatsServer) -> None:
+    """`publish` leads where nobody does, `sinks` says how things are; each with its exit code."""
+    sink = {"S__TYPE": "nats", "S__URL": nats.url}
+    nobody = icecore(database, "sinks", "--json", **sink)
+    assert (1, ["never led: is `icecore serve` or `icecore work` running?"]) == (nobody.returncode, json.loads(nobody.stdout)[0]["trouble"])
+    told = icecore(database, "publish", "--sink", "s", "--from", "3", "--to", "9", "--filter", "type=table.*", **sink)
+    assert (0, "") == (told.returncode, "" if "events of positions 3 to 9 told again to s" in told.stdout else told.stdout + told.stderr)
+    shown = icecore(database, "sinks", "--json", **sink)
+    state = json.loads(shown.stdout)[0]
+    assert (len(log), 0, None, True) == (state["position"], state["lag-events"], state["last-error"], state["configured"])
+
+
+async def test_a_replay_is_marked_and_goes_through_the_leader(database: str, log: list[str], nats: NatsServer) -> None:
+    """A part of the log, filtered, beside what is told live; twice, and each run has ids of its own."""
+    broker = NatsUnderTest(nats)
+    settings = settings_of(database, broker=broker.sink)
+    async with publishing(settings):
+        await until_told(database)
+        for _ in range(2):
+            chosen = EventFilter.parse(types=("table.created",))
+            assert ExitCode.OK == await sink_commands.tell_again(settings, Console(quiet=True), SINK, 1, len(log), chosen)
+    told = await broker.read()
+    assert FAULTLESS == judge(log, told)
+    again = [each for each in told if each.replay_of is not None]
+    assert 6 == len(again) == len({each.id for each in again})
+    assert {"io.icecore.table.created.v1"} == {each.event["type"] for each in again}
+    first = {each.id: each.event["data"] for each in told if each.replay_of is None}
+    assert [first[each.replay_of or ""] for each in again] == [each.event["data"] for each in again]
+
+
+async def test_a_replay_into_kafka_leaves_the_live_position(database: str, log: list[str], kafka: KafkaBroker) -> None:
+    """After it and a restart, live telling goes on where it was."""
+    broker = KafkaUnderTest(kafka)
+    settings = settings_of(database, broker=broker.sink)
+    async with publishing(settings):
+        await until_told(database)
+        assert ExitCode.OK == await sink_commands.tell_again(settings, Console(quiet=True), SINK, 2, 5, EventFilter())
+    async with publishing(settings):
+        await until_told(database)
+        await asyncio.sleep(0.5)
+    told = await broker.read()
+    assert log == [each.id for each in told if each.replay_of is None]
+    assert log[1:5] == [each.replay_of for each in told if each.replay_of is not None]
+
+
+@pytest.mark.parametrize(("first", "last"), [(0, None), (-1, 3), (1_000, None), (5, 4), (1, 1_000)])
+async def test_positions_that_are_no_part_of_the_log(database: str, log: list[str], nats: NatsServer, first: int, last: int | None) -> None:
+    """Refused with the positions there are; nothing is asked of the leader."""
+    settings = settings_of(database, broker=NatsUnderTest(nats).sink)
+    with pytest.raises(CommandFailed, match=f"is no part of the log: its positions go from 1 to {len(log)}"):
+        await sink_commands.tell_again(settings, Console(quiet=True), SINK, first, last, EventFilter())
+    with psycopg.connect(database) as connection:
+        assert (0,) == connection.execute("select count(*) from icecore.sink_replays").fetchone()
+
+
+@pytest.mark.parametrize(
+    ("order", "said"),
+    [
+        (lambda s: sink_commands.publish(s, Console(quiet=True), "other", 1, None, []), "no sink other in the settings; there is broker"),
+        (lambda s: sink_commands.publish(s, Console(quiet=True), SINK, 1, None, ["kind=x"]), "--filter kind=x is not type="),
+        (lambda s: sink_commands.publish(s, Console(quiet=True), SINK, 1, None, ["type=tabel.*"]), "No event has the type"),
+        (lambda s: sink_commands.work(s.model_copy(update={"sinks": {}})), "no sink is named in the settings"),
+        (lambda s: sink_commands.skip(s, Console(quiet=True), "other", 1, "r"), "no sink other"),
+        (lambda s: sink_commands.skip(s, Console(quiet=True), SINK, 1, " "), "--reason must say why"),
+        (lambda s: sink_commands.skip(s, Console(quiet=True), SINK, 9_999, "r"), "the log has no position 9999"),
+    ],
+)
+def test_wrong_orders(database: str, order: Callable[[Settings], ExitCode], said: str) -> None:
+    """Each is refused in words, and leaves no trace."""
+    with pytest.raises(CommandFailed, match=said):
+        order(settings_of(database, broker={"type": "stdout"}))
+    with psycopg.connect(database) as connection:
+        assert (0, 0) == connection.execute(
+            "select (select count(*) from icecore.sink_skips), (select count(*) from icecore.sink_replays)"
+        ).fetchone()
+
+
+async def test_a_filter_that_matches_nothing_tells_nothing_and_keeps_up(database: str, log: list[str], nats: NatsServer) -> None:
+    """The position moves on, so that the lag says the truth."""
+    broker = NatsUnderTest(nats, warehouses=["nowhere"])
+    async with publishing(settings_of(database, broker=broker.sink)):
+        await until_told(database)
+    assert (len(log), 0) == await row(database, "position, mark")
+    assert [] == await broker.read()
+
+
+async def test_filters_leave_gaps_and_lose_nothing(database: str, log: list[str], nats: NatsServer, tmp_path: Path) -> None:
+    """By namespace and type, over a restart."""
+    broker = NatsUnderTest(nats, types=["table.*"], namespaces=["a"])
+    for _ in range(2):
+        async with publishing(settings_of(database, broker=broker.sink)):
+            await until_told(database)
+        async with opened_catalog(database, tmp_path / "warehouse") as catalog:
+            run = await CommandRun.on(catalog)
+            await run.step(Step("properties", 0, 0, 8))
+            await commit_property(run, "t", "k", str(_))
+    async with publishing(settings_of(database, broker=broker.sink)):
+        await until_told(database)
+    with psycopg.connect(database) as connection:
+        rows = connection.execute("select event_id::text from icecore.events where topic like 'table.%' order by notification_id")
+        assert [row[0] for row in rows] == [each.id for each in await broker.read()]
+
+
+@pytest.mark.parametrize("kind", ["nats", "kafka"])
+async def test_a_property_of_two_megabytes_goes_out_by_reference(
+    request: pytest.FixtureRequest, database: str, tmp_path: Path, kind: str
+) -> None:
+    """Larger than the broker takes: the event is whole but for its data, whose address it names; what follows goes on."""
+    server = request.getfixturevalue(kind)
+    broker = NatsUnderTest(server) if kind == "nats" else KafkaUnderTest(server)
+    async with opened_catalog(database, tmp_path / "warehouse") as catalog:
+        run = await CommandRun.on(catalog)
+        for step in (Step("create_namespace"), Step("create_table")):
+            await run.step(step)
+        await commit_property(run, "t", "large", "x" * 2 * 1024 * 1024)
+        await commit_property(run, "t", "small", "y")
+    async with publishing(settings_of(database, broker=broker.sink).model_copy(update={"public_url": "https://catalog.example"})):
+        await until_told(database)
+    told = await broker.read()
+    assert log_ids(database) == [each.id for each in told]
+    assert f"https://catalog.example/history/v1/events/{told[-2].id}" == told[-2].event["dataref"]
+    assert "data" not in told[-2].event
+    assert {"small": "y"} == told[-1].event["data"]["properties-set"]
+
+
+async def test_a_broker_that_refuses_an_event_names_it_and_the_operator_decides(database: str, log: list[str], nats: NatsServer) -> None:
+    """A stream whose limit is below the smallest form: what goes before is told, what is skipped is recorded, the rest follows."""
+    client = await nats_client.connect(nats.url)
+    stream = client.jetstream()
+    await stream.add_stream(StreamConfig(name="ICECORE", subjects=["icecore.>"], max_msg_size=600))
+    broker = NatsUnderTest(nats)
+    settings = settings_of(database, broker=broker.sink)
+    async with publishing(settings):
+        await blocked_at(database, 1)
+        reported = await row(database, "last_error")
+        assert "position 1 (warehouse.created.v1) is refused" in (reported or ("",))[0]
+        await stream.update_stream(StreamConfig(name="ICECORE", subjects=["icecore.>"], max_msg_size=-1))
+        await until_told(database)
+    await client.close()
+    assert log == [each.id for each in await broker.read()]
+
+
+async def test_a_stream_of_another_log_is_not_gone_on_with(
+    new_database: Callable[[], str], database: str, log: list[str], nats: NatsServer, tmp_path: Path
+) -> None:
+    """Its position would hide every event up to it: the sink stops with words, and tells nothing."""
+    broker = NatsUnderTest(nats)
+    async with publishing(settings_of(database, broker=broker.sink)):
+        await until_told(database)
+    other = new_database()
+    async with opened_catalog(other, tmp_path / "other") as catalog:
+        await Writer.on(catalog)
+    async with publishing(settings_of(other, broker=broker.sink)):
+
+        async def refused() -> bool:
+            return "filled from another" in ((await row(other, "last_error")) or ("",))[0]
+
+        await until(refused, what="the other log's stream is refused")
+    assert log == [each.id for each in await broker.read()]
+
+
+async def test_a_stream_with_foreign_messages_is_refused(database: str, log: list[str], nats: NatsServer) -> None:
+    """A sink needs a stream of its own: its last message says how far it is."""
+    client = await nats_client.connect(nats.url)
+    stream = client.jetstream()
+    await stream.add_stream(StreamConfig(name="ICECORE", subjects=["icecore.>"]))
+    await stream.publish("icecore.hello", b"from somebody else")
+    async with publishing(settings_of(database, broker=NatsUnderTest(nats).sink)):
+
+        async def refused() -> bool:
+            return "a stream of its own" in ((await row(database, "last_error")) or ("",))[0]
+
+        await until(refused, what="the foreign message is named")
+    await client.close()
+
+
+async def test_old_messages_may_age_out_of_the_stream(database: str, log: list[str], nats: NatsServer, tmp_path: Path) -> None:
+    """An emptied stream says nothing of how far it is: the row does, and nothing is told again or called lost."""
+    broker = NatsUnderTest(nats)
+    async with publishing(settings_of(database, broker=broker.sink)):
+        await until_told(database)
+    client = await nats_client.connect(nats.url)
+    await client.jetstream().purge_stream("ICECORE")
+    await client.close()
+    async with opened_catalog(database, tmp_path / "warehouse") as catalog:
+        await commit_property(await CommandRun.on(catalog), "t", "k", "v")
+    async with publishing(settings_of(database, broker=broker.sink)):
+        await until_told(database)
+    assert log_ids(database)[len(log) :] == [each.id for each in await broker.read()]
+    assert (None,) == await row(database, "lost_position")
+
+
+async def test_a_sink_may_begin_at_the_end(database: str, log: list[str], nats: NatsServer, tmp_path: Path) -> None:
+    """`start = now`: what was before is not told."""
+    broker = NatsUnderTest(nats, start="now")
+    async with publishing(settings_of(database, broker=broker.sink)):
+        await until_told(database)
+        async with opened_catalog(database, tmp_path / "warehouse") as catalog:
+            await commit_property(await CommandRun.on(catalog), "t", "k", "v")
+        await until_told(database)
+    assert log_ids(database)[len(log) :] == [each.id for each in await broker.read()]
+
+
+def test_standard_output_is_a_sink(database: str, log: list[str]) -> None:
+    """`icecore publish` leads it: live lines and the replay's, each one JSON object."""
+    done = icecore(database, "publish", "--sink", "out", "--from", "2", "--to", "2", OUT__TYPE="stdout", OUT__DIALECT="lakekeeper")
+    events = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    assert log == [event["id"] for event in events if "replayof" not in event]
+    assert [log[1]] == [event["replayof"] for event in events if "replayof" in event]
+    assert "createTable" in {event["type"] for event in events}

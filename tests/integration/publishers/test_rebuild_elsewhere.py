@@ -1,0 +1,81 @@
+"""The outcome: a consumer in another process knows every table and its current metadata from the stream alone, as PyIceberg wrote them."""
+
+import asyncio
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow
+import pytest
+from pyiceberg.catalog import Catalog, load_catalog
+from pyiceberg.types import IntegerType
+
+from tests.fixtures.catalog import CatalogServer
+from tests.integration.publishers.telling import SINK, KafkaUnderTest, NatsUnderTest, Nursery, until_told
+from tests.servers.kafka import KafkaBroker
+from tests.servers.nats import NatsServer
+from tests.servers.places import ROOT
+
+ROWS = pyarrow.table({"name": ["Ada", "Grace"], "born": pyarrow.array([1815, 1906], pyarrow.int32())})
+
+
+def write_with_pyiceberg(catalog: Catalog) -> dict[str, str]:
+    """Tables made, written, evolved, renamed, dropped and registered; what the catalog then holds."""
+    for namespace in ("town", "town.quarter", "land"):
+        catalog.create_namespace(namespace)
+    people = catalog.create_table("town.people", ROWS.schema)
+    people.append(ROWS)
+    with people.update_schema() as change:
+        change.add_column("died", IntegerType())
+    people.append(ROWS.append_column("died", pyarrow.array([1852, 1992], pyarrow.int32())))
+    people.delete("name = 'Ada'")
+    catalog.create_table("town.gone", ROWS.schema).append(ROWS)
+    catalog.drop_table("town.gone")
+    catalog.create_table("town.quarter.moved", ROWS.schema).append(ROWS)
+    catalog.rename_table("town.quarter.moved", "land.settled")
+    catalog.load_table("land.settled").append(ROWS)
+    with catalog.create_table_transaction("land.staged", ROWS.schema) as transaction:
+        transaction.append(ROWS)
+    empty = catalog.create_table("land.empty", ROWS.schema)
+    with empty.transaction() as transaction:
+        transaction.set_properties(owner="crown")
+    held: dict[str, str] = {}
+    for levels in (*catalog.list_namespaces(), *catalog.list_namespaces("town")):
+        for identifier in catalog.list_tables(levels):
+            held[".".join(identifier)] = catalog.load_table(identifier).metadata_location
+    return held
+
+
+@pytest.fixture
+def pyiceberg(catalog_server: CatalogServer) -> Catalog:
+    """PyIceberg on a served catalog."""
+    return load_catalog("icecore", type="rest", uri=f"{catalog_server.url}/catalog", warehouse="demo")
+
+
+def rebuilt(*arguments: str) -> dict[str, str]:
+    """What the other process came to."""
+    command = [sys.executable, "-m", "tests.integration.publishers.stream_reader", *arguments]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=True)
+    tables: dict[str, str] = json.loads(done.stdout)
+    return tables
+
+
+def test_from_jetstream(pyiceberg: Catalog, catalog_server: CatalogServer, nats: NatsServer, nursery: Nursery, tmp_path: Path) -> None:
+    """By a durable pull consumer."""
+    process = nursery.start(catalog_server.dsn, {SINK: NatsUnderTest(nats).sink}, tmp_path)
+    held = write_with_pyiceberg(pyiceberg)
+    asyncio.run(until_told(catalog_server.dsn))
+    process.stop()
+    assert {"town.people", "land.settled", "land.staged", "land.empty"} == set(held)
+    assert held == rebuilt("nats", nats.url)
+
+
+def test_from_kafka(pyiceberg: Catalog, catalog_server: CatalogServer, kafka: KafkaBroker, nursery: Nursery, tmp_path: Path) -> None:
+    """By a consumer that reads what is committed."""
+    under_test = KafkaUnderTest(kafka)
+    process = nursery.start(catalog_server.dsn, {SINK: under_test.sink}, tmp_path)
+    held = write_with_pyiceberg(pyiceberg)
+    asyncio.run(until_told(catalog_server.dsn))
+    process.stop()
+    assert held == rebuilt("kafka", kafka.url, under_test.topic)

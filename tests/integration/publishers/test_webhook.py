@@ -1,0 +1,204 @@
+"""Webhooks: in order, signed, told again until taken, at least once under stable ids; whatever the endpoint answers."""
+
+import asyncio
+import base64
+import hmac
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import orjson
+import psycopg
+import pytest
+from aiohttp import web
+from pydantic import SecretStr
+
+from icecore.settings import Settings
+from icecore.sinks import run_publishers
+from publishers import checkpoints
+from tests.fixtures.catalog import opened_catalog
+from tests.integration.publishers.telling import Nursery, Writer, log_ids, row, until, until_told
+
+SECRET = "a secret of both sides"
+
+
+class Endpoint:
+    """A real HTTP endpoint: it verifies signatures, keeps what it took, and answers as a test tells it to."""
+
+    def __init__(self) -> None:
+        self.taken: list[dict[str, Any]] = []
+        self.asked = 0
+        self.current = ""
+        self.answer: Callable[[int], Awaitable[web.StreamResponse | None]] | None = None
+        self.url = ""
+
+    async def handle(self, request: web.Request) -> web.StreamResponse:
+        body = await request.read()
+        self.asked += 1
+        signed = f"{request.headers['webhook-id']}.{request.headers['webhook-timestamp']}.".encode() + body
+        expected = base64.b64encode(hmac.digest(SECRET.encode(), signed, "sha256")).decode()
+        assert f"v1,{expected}" == request.headers["webhook-signature"]
+        event = orjson.loads(body)
+        assert event["id"] == request.headers["webhook-id"]
+        self.current = event["id"]
+        if self.answer is not None:
+            refusal = await self.answer(self.asked)
+            if refusal is not None:
+                return refusal
+        self.taken.append(event)
+        return web.Response(status=204)
+
+    @property
+    def ids(self) -> list[str]:
+        return [event["id"] for event in self.taken]
+
+    def sink(self, **settings: Any) -> dict[str, Any]:
+        return {"type": "webhook", "url": self.url, "secret": SECRET, "answer_seconds_max": 1, **settings}
+
+
+@pytest.fixture
+async def endpoint() -> AsyncIterator[Endpoint]:
+    """On a free port of loopback."""
+    opened = Endpoint()
+    app = web.Application(client_max_size=16 * 1024 * 1024)
+    app.router.add_post("/hook", opened.handle)
+    runner = web.AppRunner(app, shutdown_timeout=0.1)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    opened.url = f"http://127.0.0.1:{runner.addresses[0][1]}/hook"
+    yield opened
+    await runner.cleanup()
+
+
+@asynccontextmanager
+async def publishing(database: str, sinks: dict[str, dict[str, Any]]) -> AsyncIterator[None]:
+    """A publisher in this process."""
+    settings = Settings(database_url=SecretStr(database), sinks=sinks)  # type: ignore[arg-type]
+    stop = asyncio.Event()
+    task = asyncio.create_task(run_publishers(settings, stop))
+    try:
+        yield
+    finally:
+        stop.set()
+        await task
+
+
+@pytest.fixture
+async def log(database: str, tmp_path: Path) -> list[str]:
+    """A short log; its ids."""
+    async with opened_catalog(database, tmp_path / "warehouse") as catalog:
+        writer = await Writer.on(catalog)
+        for _ in range(25):
+            await writer.step()
+    return log_ids(database)
+
+
+async def test_every_event_in_order_and_signed(database: str, log: list[str], endpoint: Endpoint) -> None:
+    """Once each, as long as nothing fails."""
+    async with publishing(database, {"hook": endpoint.sink()}):
+        await until_told(database, "hook")
+    assert log == endpoint.ids
+
+
+async def test_two_endpoints_have_positions_of_their_own(database: str, log: list[str], endpoint: Endpoint) -> None:
+    """One that is away holds up none but itself."""
+    away = {**endpoint.sink(), "url": "http://127.0.0.1:9/hook"}
+    async with publishing(database, {"hook": endpoint.sink(), "away": away}):
+        await until_told(database, "hook")
+
+        async def failed() -> bool:
+            state = await row(database, "position, last_error", "away")
+            return state is not None and state[0] == 0 and "no answer" in (state[1] or "")
+
+        await until(failed, what="the one that is away is reported")
+    assert log == endpoint.ids
+
+
+@pytest.mark.parametrize("status", [301, 404, 503])
+async def test_a_refusal_is_told_again_until_it_is_taken(database: str, log: list[str], endpoint: Endpoint, status: int) -> None:
+    """Every fifth request fails; each event is told until it is taken, and the order stays."""
+
+    async def answer(number: int) -> web.StreamResponse | None:
+        return web.Response(status=status, headers={"Location": "http://127.0.0.1:9/"}) if number % 5 == 0 else None
+
+    endpoint.answer = answer
+    async with publishing(database, {"hook": endpoint.sink()}):
+        await until_told(database, "hook")
+    assert log == endpoint.ids
+    assert endpoint.asked > len(log)
+
+
+async def test_answers_that_break_every_schema(database: str, log: list[str], endpoint: Endpoint) -> None:
+    """Only the status counts: wrong JSON, wrong types, endless bodies and silence neither break nor skip anything."""
+
+    async def answer(number: int) -> web.StreamResponse | None:
+        match number:
+            case 2:
+                return web.Response(status=500, body=b"\xff\x00{]" * 100_000, content_type="application/json")
+            case 4:
+                raise ConnectionResetError
+            case 6:
+                await asyncio.sleep(1.5)  # longer than the sink waits
+                return web.Response(status=500)
+            case 8:
+                return web.Response(status=500, headers={"Content-Encoding": "gzip"}, body=b"no gzip")
+        return None
+
+    endpoint.answer = answer
+    async with publishing(database, {"hook": endpoint.sink()}):
+        await until_told(database, "hook")
+    assert log == endpoint.ids
+
+
+async def test_an_event_it_will_not_take_waits_for_the_operators_word(database: str, log: list[str], endpoint: Endpoint) -> None:
+    """All before it are told; it is named; nothing behind it goes out until it is skipped, and the word is kept."""
+    poisoned = log[11]
+
+    async def answer(number: int) -> web.StreamResponse | None:
+        return web.Response(status=422) if endpoint.current == poisoned else None
+
+    endpoint.answer = answer
+    async with publishing(database, {"hook": endpoint.sink()}):
+
+        async def blocked() -> bool:
+            return await row(database, "position, blocked_position", "hook") == (11, 12)
+
+        await until(blocked, what="position 12 is named")
+        await asyncio.sleep(0.5)
+        assert log[:11] == endpoint.ids
+        async with await psycopg.AsyncConnection.connect(database, autocommit=True) as connection:
+            assert await checkpoints.skip(connection, "hook", 12, "cannot be parsed over there", "operator")
+        await until_told(database, "hook")
+    assert [*log[:11], *log[12:]] == endpoint.ids
+    with psycopg.connect(database, autocommit=True) as asked:
+        kept = asked.execute("select event_id::text, reason, actor from icecore.sink_skips").fetchall()
+        assert [(poisoned, "cannot be parsed over there", "operator")] == kept
+        with pytest.raises(psycopg.Error, match="append-only"):
+            asked.execute("delete from icecore.sink_skips")
+
+
+async def test_kills_lose_nothing_and_repeat_under_the_same_ids(
+    database: str, endpoint: Endpoint, nursery: Nursery, tmp_path: Path
+) -> None:
+    """At least once: whatever is told twice has the same id and the same bytes, and first tellings keep the order."""
+    async with opened_catalog(database, tmp_path / "warehouse") as catalog:
+        writer = await Writer.on(catalog)
+        writer.start()
+        for _ in range(6):
+            process = nursery.start(database, {"hook": endpoint.sink()}, tmp_path)
+            taken = len(endpoint.taken)
+
+            async def goes_on(taken: int = taken) -> bool:
+                return len(endpoint.taken) > taken + 5
+
+            await until(goes_on, what="events arrive")
+            process.kill()
+        await writer.stop()
+        process = nursery.start(database, {"hook": endpoint.sink()}, tmp_path)
+        await until_told(database, "hook")
+        process.stop()
+    assert log_ids(database) == list(dict.fromkeys(endpoint.ids))
+    bodies: dict[str, dict[str, Any]] = {}
+    for event in endpoint.taken:
+        assert bodies.setdefault(event["id"], event) == event

@@ -16,6 +16,7 @@ import asyncio
 import os
 import random
 import signal
+import time
 from dataclasses import dataclass
 
 POINTS = frozenset({"commit.after_metadata_put", "commit.before_append", "commit.after_append"})
@@ -57,7 +58,7 @@ async def reach(point: str) -> None:
     for fault in _faults.get(point, ()):
         if _dice.random() >= fault.probability:
             continue
-        os.write(2, f"fault_point {point} {fault.action} process={os.getpid()}\n".encode())
+        os.write(2, f"fault_point {point} {fault.action} process={os.getpid()} at={time.monotonic():.3f}\n".encode())
         match fault.action:
             case "kill":
                 os.kill(os.getpid(), signal.SIGKILL)

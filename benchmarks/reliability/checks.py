@@ -21,6 +21,7 @@ AWAY_SECONDS_MAX = 2.0
 _HEARD_SECONDS_MAX = 1.0
 HEAL_SECONDS_MAX = 3.0
 _DIFFERENCES_SHOWN = 5
+_STOPPING_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,6 +233,19 @@ def healing_seconds(attempts: list[Attempt], back: float) -> float:
     return min((attempt.ended - back for attempt in attempts if attempt.ended > back and attempt.status in (200, 204)), default=1e9)
 
 
+def graceful(evidence: Evidence) -> list[str]:
+    """A worker that is asked to stop answers what it was sent before."""
+    history = evidence.history
+    attempts = [attempt for mutation in history.mutations for attempt in mutation.attempts if attempt.cut_off]
+    return [
+        f"a request sent {stop - attempt.sent:.3f} s before a worker was asked to stop was cut off"
+        for stop in history.stops
+        for attempt in attempts
+        if attempt.sent < stop < attempt.ended < stop + _STOPPING_SECONDS
+        and not any(attempt.sent < kill < attempt.ended for kill in history.kills)
+    ]
+
+
 async def models(evidence: Evidence) -> list[str]:
     """The read models, claims and hashes are what the log says (`icecore verify`)."""
     report = await verify(evidence.dsn)
@@ -250,6 +264,7 @@ CHECKS: dict[str, Callable[[Evidence], list[str]]] = {
     "fresh": fresh,
     "files": files,
     "away": away,
+    "graceful": graceful,
 }
 
 

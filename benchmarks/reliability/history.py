@@ -26,6 +26,11 @@ class Attempt:
         return self.status == 429 or (self.status == 503 and self.retry_after)
 
     @property
+    def cut_off(self) -> bool:
+        """The connection ended before the answer, and it was not the client who ended it."""
+        return self.status is None and self.error_type not in ("abandoned", "TimeoutError")
+
+    @property
     def refused(self) -> bool:
         """The server said no, for good."""
         return self.status is not None and 400 <= self.status < 500 and self.status != 429
@@ -90,6 +95,7 @@ class History:
     bank_reads: list[BankRead] = field(default_factory=list)
     outages: list[Outage] = field(default_factory=list)
     kills: list[float] = field(default_factory=list)
+    stops: list[float] = field(default_factory=list)
     faults: dict[str, int] = field(default_factory=dict)
     bank_total: int = 0
     started: float = field(default_factory=time.monotonic)
@@ -103,12 +109,7 @@ class History:
 
     def kills_in_flight(self) -> int:
         """Kills of a worker that cut off at least one commit which had been sent and not answered."""
-        cut = [
-            attempt
-            for mutation in self.mutations
-            for attempt in mutation.attempts
-            if attempt.status is None and attempt.error_type not in ("abandoned", "TimeoutError")
-        ]
+        cut = [attempt for mutation in self.mutations for attempt in mutation.attempts if attempt.cut_off]
         return sum(any(attempt.sent < kill <= attempt.ended < kill + 0.5 for attempt in cut) for kill in self.kills)
 
     def save(self, path: Path) -> None:
@@ -132,6 +133,7 @@ class History:
         for outage in self.outages:
             lines.append((outage.began, {"type": "info", "f": "outage", "kind": outage.kind, "seconds": outage.ended - outage.began}))
         lines += [(kill, {"type": "info", "f": "kill"}) for kill in self.kills]
+        lines += [(stop, {"type": "info", "f": "stop"}) for stop in self.stops]
         lines.sort(key=lambda line: line[0])
         with path.open("wb") as file:
             for at, fields in lines:

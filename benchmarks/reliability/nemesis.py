@@ -59,13 +59,18 @@ class Nemesis:
             self._server.kill(self._dice.choice(workers))
             self._history.count("worker killed")
 
-    async def stop_worker(self) -> None:
+    async def stop_worker(self, *, rudely: bool = False) -> None:
+        """rudely -- kill -9 under the name of a graceful stop: the control of its check."""
         until = time.monotonic() + _SERVING_SECONDS_MAX
         workers = self._server.serving_workers()
         while not workers and time.monotonic() < until:
             await asyncio.sleep(0.1)
             workers = self._server.serving_workers()
-        self._server.ask_to_stop(self._dice.choice(workers))
+        self._history.stops.append(time.monotonic())
+        if rudely:
+            self._server.kill(self._dice.choice(workers))
+        else:
+            self._server.ask_to_stop(self._dice.choice(workers))
         self._history.count("worker asked to stop")
 
     async def crash_postgres(self) -> None:

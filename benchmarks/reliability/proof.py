@@ -76,6 +76,13 @@ async def _kills(nemesis: Nemesis) -> None:
     await asyncio.sleep(_CALM_SECONDS)
 
 
+async def _rude_stops(nemesis: Nemesis) -> None:
+    for _ in range(3):
+        await asyncio.sleep(CONTROL_SECONDS / 3)
+        await nemesis.stop_worker(rudely=True)
+    await asyncio.sleep(_CALM_SECONDS)
+
+
 async def _lost_answers(nemesis: Nemesis) -> None:
     for _ in range(20):
         await asyncio.sleep(CONTROL_SECONDS / 20)
@@ -94,5 +101,6 @@ _CONTROL_PLANS: dict[str, Callable[[Nemesis], Awaitable[None]]] = {
     "a lost answer told as a conflict": _lost_answers,
     "a lost answer told as nothing done": _lost_answers,
     "a lost answer told as a fault": _lost_answers,
+    "workers killed under the name of a stop": _rude_stops,
     "no limit on silence": _frozen,
 }

@@ -116,6 +116,7 @@ async def run(cluster: Cluster, name: str, seed: str, plan: Plan, *, control: Co
         exit_code = await server.stop()
     await line.close()
     history.faults |= server.faults()
+    history.kills += server.fault_kills()
     evidence = await Evidence.gathered(history, cluster.dsn(database))
     found = await findings(evidence)
     if exit_code != 0:

@@ -201,6 +201,7 @@ CONTROLS = {
             ),
         ),
         Control("metadata file written after the append", "files", frozenset(), _file_after_append),
+        Control("workers killed under the name of a stop", "graceful", workers=2),
         Control("no limit on silence", "away", frozenset(), _no_time_limit, breaks_postgres=True),
     )
 }

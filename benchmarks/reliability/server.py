@@ -50,6 +50,10 @@ class Server:
             counts[f"{point}:{action}"] = counts.get(f"{point}:{action}", 0) + 1
         return counts
 
+    def fault_kills(self) -> list[float]:
+        """When fault points killed a worker."""
+        return [float(at) for at in re.findall(r"^fault_point \S+ kill .* at=(\S+)$", self._log.read_text(errors="replace"), re.MULTILINE)]
+
     def workers_that_committed(self) -> set[str]:
         """The numbers of the workers that wrote a line about a commit."""
         return set(re.findall(r'"operation":"updateTable".*"worker":(\d+)', self._log.read_text(errors="replace")))

@@ -41,7 +41,7 @@ def test_demo_shows_what_engines_read(demo: Demo, rows: str) -> None:
     assert rows in demo.text
 
 
-@pytest.mark.parametrize("topic", ["namespace.created", "table.created", "table.committed", "table.renamed", "view.created"])
+@pytest.mark.parametrize("topic", ["namespace created", "table created", "table committed", "table renamed", "view created"])
 def test_demo_shows_the_log_of_it(demo: Demo, topic: str) -> None:
     """Each kind of change stands in the log, in colour."""
     _, _, log = demo.text.partition("icecore log")

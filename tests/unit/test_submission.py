@@ -21,7 +21,7 @@ from domain.events import (
 )
 from domain.metadata.create import new_table_metadata
 from domain.namespace import NamespaceState
-from domain.table import TableState, decide_commit
+from domain.table import TableCommit, TableState, decide_commit
 
 PROJECT, WAREHOUSE, NAMESPACE, OTHER, STREAM, SECOND = (UUID(int=n) for n in range(1, 7))
 CONTEXT = CommandContext("request", PROJECT, "anonymous", "createTable", correlation_id="c", traceparent="t")
@@ -143,7 +143,7 @@ def test_a_commit_adds_its_delta_and_no_more() -> None:
     from domain.documents import difference
 
     before = a_table()
-    after = decide_commit(before, [], [{"action": "set-properties", "updates": {"k": "v"}}], 1_800_000_000_001)
+    after = decide_commit(before, TableCommit.parse([], [{"action": "set-properties", "updates": {"k": "v"}}]), 1_800_000_000_001)
     event = TableCommitted(
         "file:///w/t/metadata/00001-b.metadata.json", None, difference(before.document, after).to_json(), ["set-properties"]
     )

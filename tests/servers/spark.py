@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from pipeline import session
 from requirements import environment
 from tests.servers.java import java_environment
 from tests.servers.maven import Jar, jar
@@ -139,20 +140,11 @@ class SparkShell:
 
 def catalog_settings(catalog_uri: str, warehouse: str, s3: S3 | None = None) -> dict[str, str]:
     """What a user writes to reach a catalog under the name `ice`; for S3 the endpoint too, the credentials coming from the environment."""
-    settings = {
-        "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
-        "spark.sql.catalog.ice": "org.apache.iceberg.spark.SparkCatalog",
-        "spark.sql.catalog.ice.type": "rest",
-        "spark.sql.catalog.ice.uri": catalog_uri,
-        "spark.sql.catalog.ice.warehouse": warehouse,
-    }
-    if s3:
-        settings |= {
-            "spark.sql.catalog.ice.io-impl": "org.apache.iceberg.aws.s3.S3FileIO",
-            "spark.sql.catalog.ice.s3.endpoint": s3.endpoint,
-            "spark.sql.catalog.ice.s3.path-style-access": "true",
-        }
-    return settings
+    return dict(session.catalog_settings("ice", catalog_uri, warehouse, **_s3_file_io(s3) if s3 else {}))
+
+
+def _s3_file_io(s3: S3) -> dict[str, str]:
+    return {"io_impl": "org.apache.iceberg.aws.s3.S3FileIO", "s3__endpoint": s3.endpoint, "s3__path_style_access": "true"}
 
 
 @contextlib.contextmanager
@@ -207,16 +199,8 @@ def spark_connect(python: Path, *, catalog_uri: str, warehouse: str, s3: S3, dir
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.ansi.enabled": "false",
-        "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
         "spark.sql.defaultCatalog": "rest",
-        "spark.sql.catalog.rest": "org.apache.iceberg.spark.SparkCatalog",
-        "spark.sql.catalog.rest.type": "rest",
-        "spark.sql.catalog.rest.uri": catalog_uri,
-        "spark.sql.catalog.rest.warehouse": warehouse,
-        "spark.sql.catalog.rest.cache-enabled": "false",
-        "spark.sql.catalog.rest.io-impl": "org.apache.iceberg.aws.s3.S3FileIO",
-        "spark.sql.catalog.rest.s3.endpoint": s3.endpoint,
-        "spark.sql.catalog.rest.s3.path-style-access": "true",
+        **session.catalog_settings("rest", catalog_uri, warehouse, cache_enabled="false", **_s3_file_io(s3)),
     }
     home = packages / "pyspark"
     command: list[str | Path] = [home / "bin" / "spark-submit", "--master", "local[2]", "--driver-memory", "3g", "--jars", jars]

@@ -1,0 +1,16 @@
+"""The settings a Spark session is given."""
+
+from pipeline.session import catalog_settings
+
+
+def test_a_catalog_is_named_with_its_properties() -> None:
+    """Underscores stand for what Python's names cannot hold."""
+    expected = {
+        "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
+        "spark.sql.catalog.ice": "org.apache.iceberg.spark.SparkCatalog",
+        "spark.sql.catalog.ice.type": "rest",
+        "spark.sql.catalog.ice.uri": "http://127.0.0.1:8181/catalog",
+        "spark.sql.catalog.ice.warehouse": "demo@7",
+        "spark.sql.catalog.ice.s3.path-style-access": "true",
+    }
+    assert expected == catalog_settings("ice", "http://127.0.0.1:8181/catalog", "demo@7", s3__path_style_access="true")

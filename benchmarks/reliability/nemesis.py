@@ -44,6 +44,8 @@ class Nemesis:
         """Postgres frozen, stopped, filled up: one after the other, with time to recover between."""
         for outage in (self.freeze_postgres, self.stop_postgres, self.fill_postgres):
             await asyncio.sleep(_BETWEEN_OUTAGES_SECONDS)
+            # With nobody to take them, requests wait in the socket whatever becomes of Postgres.
+            await self._until_serving(len(self._server.workers()))
             await outage()
         await asyncio.sleep(_BETWEEN_OUTAGES_SECONDS)
 
@@ -61,17 +63,24 @@ class Nemesis:
 
     async def stop_worker(self, *, rudely: bool = False) -> None:
         """rudely -- kill -9 under the name of a graceful stop: the control of its check."""
-        until = time.monotonic() + _SERVING_SECONDS_MAX
-        workers = self._server.serving_workers()
-        while not workers and time.monotonic() < until:
-            await asyncio.sleep(0.1)
-            workers = self._server.serving_workers()
+        workers = await self._until_serving(1)
+        if not workers:
+            return
         self._history.stops.append(time.monotonic())
         if rudely:
             self._server.kill(self._dice.choice(workers))
         else:
             self._server.ask_to_stop(self._dice.choice(workers))
         self._history.count("worker asked to stop")
+
+    async def _until_serving(self, workers_min: int) -> list[int]:
+        """The workers that serve, once there are so many, or after a while."""
+        until = time.monotonic() + _SERVING_SECONDS_MAX
+        workers = self._server.serving_workers()
+        while len(workers) < workers_min and time.monotonic() < until:
+            await asyncio.sleep(0.1)
+            workers = self._server.serving_workers()
+        return workers
 
     async def crash_postgres(self) -> None:
         await self._cluster.crash()

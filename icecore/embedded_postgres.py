@@ -48,6 +48,7 @@ listen_addresses = ''
 unix_socket_permissions = 0700
 max_connections = 200
 shared_buffers = 256MB
+autovacuum_naptime = 10s
 effective_cache_size = 1GB
 maintenance_work_mem = 128MB
 wal_compression = on

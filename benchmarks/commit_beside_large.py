@@ -2,6 +2,7 @@
 
 import secrets
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 from benchmarks import work
 from benchmarks.bench import NAMESPACE, Bench
@@ -16,8 +17,8 @@ ALLOWANCE_MS = 50
 _WRITERS = 4
 _RATE_EACH = 25
 _QUIET_SECONDS = 10.0
-# Of small commits around each large pair: long enough to hold one.
-_SLICE_SECONDS = 3.0
+# Of small commits, again and again until the large ones are done.
+_SLICE_SECONDS = 0.5
 
 
 def run(bench: Bench) -> list[Finding]:
@@ -39,6 +40,7 @@ def run(bench: Bench) -> list[Finding]:
         "quiet_p99_ms": round(quiet["p99_ms"], 1),
         "slowest_ms": round(slowest, 1),
         "median_of_p99_ms": round(sorted(p99s)[len(p99s) // 2], 1),
+        "statuses": quiet["statuses"],
         "large_seconds": [round(each, 2) for each in seconds],
     }
     return [Finding("slowest small commit over the quiet p99", over, "ms", at_most(ALLOWANCE_MS, "ms"), details=details)]
@@ -47,16 +49,27 @@ def run(bench: Bench) -> list[Finding]:
 def _beside(client: ClientProcess, job: Json, catalog: RestCatalog, files: list[str]) -> tuple[float, list[float], list[float]]:
     """Registers and expires each file's table while small commits go on; their slowest, their p99s, how long each large pair took."""
     slowest, p99s, seconds = 0.0, list[float](), list[float]()
-    for file in files:
-        name = f"large_{secrets.token_hex(4)}"
-        client.start(job)
-        started = time.monotonic()
-        catalog.register(NAMESPACE, name, file)
-        metadata = catalog.load(NAMESPACE, name)["metadata"]
-        old = [each["snapshot-id"] for each in metadata["snapshots"] if each["snapshot-id"] != metadata["current-snapshot-id"]]
-        catalog.commit(NAMESPACE, name, work.expire_body(old))
-        seconds.append(time.monotonic() - started)
-        result = client.result()
-        slowest = max(slowest, result["max_ms"])
-        p99s.append(result["p99_ms"])
+    with ThreadPoolExecutor(1) as beside:
+        for file in files:
+            large = beside.submit(_register_and_expire, catalog, file)
+            # A stall that outlasts a slice is counted in it: its writers wait for their answers.
+            while not large.done():
+                result = client.do(job)
+                slowest = max(slowest, result["max_ms"])
+                p99s.append(result["p99_ms"])
+            seconds.append(large.result())
     return slowest, p99s, seconds
+
+
+def _register_and_expire(catalog: RestCatalog, file: str) -> float:
+    """How long the two commits took, in seconds."""
+    name = f"large_{secrets.token_hex(4)}"
+    started = time.monotonic()
+    catalog.register(NAMESPACE, name, file)
+    registered = time.monotonic()
+    metadata = catalog.load(NAMESPACE, name)["metadata"]
+    current = metadata["current-snapshot-id"]
+    body = work.expire_body([each["snapshot-id"] for each in metadata["snapshots"] if each["snapshot-id"] != current])
+    loaded = time.monotonic()
+    catalog.commit(NAMESPACE, name, body)
+    return time.monotonic() - loaded + registered - started

@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections import Counter, deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -71,6 +71,8 @@ class Committer:
         self._wake = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
         self._watch = SilenceWatch(dsn)
+        self.on_away: Callable[[], None] = lambda: None
+        """Called whenever Postgres could not be reached: others may have commands waiting that were never sent."""
 
     def start(self) -> None:
         self._tasks = [asyncio.create_task(self._work(), name=f"committer-{n}") for n in range(self._connections)]
@@ -206,6 +208,7 @@ class Committer:
             self._waiting.clear()
             self._queued = 0
             _refuse(waiting, ServiceUnavailable("The log cannot be reached", retry_after_seconds=1))
+            self.on_away()
             raise
 
     async def _connect(self) -> Connection:

@@ -17,7 +17,7 @@ import structlog
 from commands.decision import Decision, Relocate
 from commands.submission import AppendResult, Submission
 from commands.turns import Turns
-from domain.errors import CatalogError, CommitFailed, TooManyRequests
+from domain.errors import CatalogError, CommitFailed, ServiceUnavailable, TooManyRequests
 from projections.streams import State
 
 _log = structlog.get_logger("icecore.lanes")
@@ -85,10 +85,17 @@ class _Barrier:
     missing: int
     reached: asyncio.Event = field(default_factory=asyncio.Event)
     done: asyncio.Event = field(default_factory=asyncio.Event)
+    refused: bool = False
 
     def arrive(self) -> None:
         self.missing -= 1
         if self.missing == 0:
+            self.reached.set()
+
+    def refuse(self) -> None:
+        """The command is let go, unless its work has begun."""
+        if self.missing > 0:
+            self.refused = True
             self.reached.set()
 
 
@@ -148,11 +155,22 @@ class Lanes:
                 await asyncio.wait_for(barrier.reached.wait(), LANE_WAIT_SECONDS_MAX)
             except TimeoutError:
                 raise TooManyRequests(f"The command waited {LANE_WAIT_SECONDS_MAX:.0f} seconds behind others on the same objects") from None
+            if barrier.refused:
+                raise _away()
             return await work()
         finally:
             for lane in lanes:
                 lane.forget()
             barrier.done.set()
+
+    def refuse_waiting(self) -> None:
+        """The log is away: who waits behind a chain whose outcome is being asked for need not wait for that."""
+        for lane in self._lanes.values():
+            for entry in lane.queue:
+                if isinstance(entry, _Barrier):
+                    entry.refuse()
+                else:
+                    _fail(entry, _away())
 
     @property
     def queued(self) -> int:
@@ -422,6 +440,10 @@ class _Refused(Generic[S]):
             _fail(self.job, self.outcome)
         elif not self.job.answer.done():
             self.job.answer.set_result(self.outcome)
+
+
+def _away() -> ServiceUnavailable:
+    return ServiceUnavailable("The log cannot be reached", retry_after_seconds=1)
 
 
 def _fail(job: "_Job[S]", error: BaseException) -> None:

@@ -62,6 +62,7 @@ class WriteSide:
         self.lanes = Lanes()
         self.names_known = NamesKnown()
         self.committer = committer
+        committer.on_away = self.lanes.refuse_waiting
         self._decide_seconds_max = decide_seconds_max
 
     def connection(self) -> AbstractAsyncContextManager[Connection]:

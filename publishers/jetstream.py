@@ -14,7 +14,6 @@ from contextlib import suppress
 from typing import Any, ClassVar
 from uuid import UUID
 
-import nats
 import nats.errors
 import nats.js.errors
 import structlog
@@ -31,7 +30,7 @@ _log = structlog.get_logger("icecore.sinks.nats")
 MESSAGES_IN_FLIGHT_MAX = 256
 CONNECT_SECONDS_MAX = 5
 CLOSE_SECONDS_MAX = 1.0
-_HEADERS_ROOM_BYTES = 512
+_HEADERS_ROOM_BYTES = 1024
 """For the headers that are added to those of the event."""
 CHECKPOINT_HEADER = "Icecore-Checkpoint"
 CHECKPOINT_EVENT_HEADER = "Icecore-Checkpoint-Event"
@@ -60,10 +59,14 @@ class JetStream:
     async def open(self) -> Tail:
         try:
             async with asyncio.timeout(self._settings.answer_seconds_max):
-                self._client = await nats.connect(**self._connection())
+                # Ours before it is connected: one that could not connect has something to close too.
+                self._client = Client()
+                await self._client.connect(**self._connection())
                 self._stream = self._client.jetstream(timeout=self._settings.answer_seconds_max)
                 self._event_bytes_max = min(self._settings.event_bytes_max, self._client.max_payload - _HEADERS_ROOM_BYTES)
                 return await self._tail()
+        except ImportError as error:
+            raise SinkError(f"credentials files and nkeys need a package that is not installed: pip install {error.name}") from error
         except (nats.errors.Error, OSError, TimeoutError, ValueError) as error:
             raise SinkError(f"NATS cannot be reached or refuses: {error or type(error).__name__}") from error
 
@@ -171,8 +174,11 @@ class JetStream:
             ) from None
 
     def _connection(self) -> dict[str, Any]:
-        """What is given to `nats.connect`; a lost connection is not opened again underneath us."""
+        """What is given to the client's `connect`; a lost connection is not opened again underneath us."""
         settings = self._settings
+        for file in (settings.credentials_file, settings.nkey_seed_file):
+            if file is not None:
+                file.stat()  # the client's own words name no file
         options: dict[str, Any] = {
             "servers": list(settings.url),
             "name": f"icecore-{self._name}",

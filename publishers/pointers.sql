@@ -1,15 +1,21 @@
 -- name: tables --
--- The heads of tables at the versions of their events and at those before.
+-- The heads of tables at the versions of their events and at those before. `offset 0`: one look-up each, never a join over all versions.
 select r.id, t.version, t.namespace_id, t.name, t.metadata_location, t.head
 from unnest(%(ids)s::uuid[], %(versions)s::bigint[]) r(id, version)
-join icecore.tables t on t.generation = (select generation from icecore.read_models) and t.table_id = r.id
-  and t.version between r.version - 1 and r.version
+cross join lateral (
+  select version, namespace_id, name, metadata_location, head from icecore.tables
+  where generation = (select generation from icecore.read_models) and table_id = r.id and version between r.version - 1 and r.version
+  offset 0
+) t
 
 -- name: views --
 select r.id, v.version, v.namespace_id, v.name, v.metadata_location, v.document
 from unnest(%(ids)s::uuid[], %(versions)s::bigint[]) r(id, version)
-join icecore.views v on v.generation = (select generation from icecore.read_models) and v.view_id = r.id
-  and v.version between r.version - 1 and r.version
+cross join lateral (
+  select version, namespace_id, name, metadata_location, document from icecore.views
+  where generation = (select generation from icecore.read_models) and view_id = r.id and version between r.version - 1 and r.version
+  offset 0
+) v
 
 -- name: snapshots --
 -- Snapshots that were in a table before the version that made them the current one.

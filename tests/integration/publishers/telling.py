@@ -19,6 +19,7 @@ import nats
 import orjson
 import psycopg
 from confluent_kafka import Consumer, KafkaError, TopicPartition
+from nats.js.errors import NotFoundError
 from pydantic import SecretStr
 
 from commands.commit_table import CommitTable, commit_table
@@ -81,7 +82,10 @@ class NatsUnderTest:
         client = await nats.connect(self._server.url)
         try:
             stream = client.jetstream(timeout=10)
-            count = (await stream.stream_info(self.stream)).state.messages
+            try:
+                count = (await stream.stream_info(self.stream)).state.messages
+            except NotFoundError:
+                return []
             subscription = await stream.pull_subscribe("icecore.>", stream=self.stream)
             told: list[Received] = []
             while len(told) < count:

@@ -1,0 +1,39 @@
+"""Kafka's properties: from the settings, over them a file as Kafka's clients read it, over that single properties."""
+
+from pathlib import Path
+from typing import Any
+
+from publishers.kafka import _configuration
+from publishers.sink_settings import KafkaSink
+
+
+def configured(**settings: Any) -> dict[str, Any]:
+    return _configuration("s", KafkaSink(type="kafka", url="a:1,b:2", **settings))  # type: ignore[arg-type]
+
+
+def test_plain_by_default() -> None:
+    """No security is named where none is set."""
+    properties = configured()
+    assert ("a:1,b:2", "PLAINTEXT") == (properties["bootstrap.servers"], properties["security.protocol"])
+    assert [] == [name for name in properties if name.startswith(("sasl", "ssl"))]
+
+
+def test_sasl_over_tls(tmp_path: Path) -> None:
+    """The password may stand in a file, with a line end."""
+    secret = tmp_path / "password"
+    secret.write_text("p4ss\n")
+    properties = configured(tls_ca_file="/ca.pem", sasl_mechanism="SCRAM-SHA-512", user="ice", password_file=secret)
+    assert {
+        "security.protocol": "SASL_SSL", "sasl.mechanism": "SCRAM-SHA-512", "sasl.username": "ice", "sasl.password": "p4ss",
+        "ssl.ca.location": "/ca.pem",
+    } == {name: properties[name] for name in properties if name.startswith(("security", "sasl", "ssl"))}  # fmt: skip
+
+
+def test_a_file_of_properties_and_single_ones_over_it(tmp_path: Path) -> None:
+    """Comments and spaces as in client.properties; what is nearest to the operator wins."""
+    file = tmp_path / "client.properties"
+    file.write_text("# ours\nsecurity.protocol = SASL_SSL\nsasl.oauthbearer.config=scope=a b\n\n! old\nlinger.ms=7\n")
+    properties = configured(config_file=file, config={"linger.ms": "9"})
+    assert ("SASL_SSL", "scope=a b", "9") == tuple(
+        properties[name] for name in ("security.protocol", "sasl.oauthbearer.config", "linger.ms")
+    )

@@ -10,6 +10,7 @@ import orjson
 import pytest
 
 from commands.commit_table import CommitTable, commit_table
+from commands.commit_transaction import CommitTransaction, commit_transaction
 from commands.context import Answer
 from commands.create_namespace import CreateNamespace, create_namespace
 from commands.create_table import CreateTable, create_table
@@ -37,6 +38,10 @@ class Table:
     async def commit(self, updates: list[dict[str, Any]], requirements: Sequence[dict[str, Any]] = (), process: int = 0) -> Answer:
         command = CommitTable(TABLE, requirements, updates)
         return await commit_table(self.catalogs[process].write, context("updateTable"), self.warehouse, command)
+
+    async def transaction(self, updates: list[dict[str, Any]]) -> Answer:
+        command = CommitTransaction([CommitTable(TABLE, [], updates)])
+        return await commit_transaction(self.catalogs[0].write, context("commitTransaction"), self.warehouse, command)
 
     async def metadata(self) -> dict[str, Any]:
         answer = await load_table(self.catalogs[1].reads, self.warehouse, TABLE)
@@ -124,3 +129,27 @@ async def test_a_requirement_that_does_not_hold_is_refused_still(table: Table) -
     """The control: being asked again does not let everything through."""
     with pytest.raises(CommitFailed):
         await asyncio.gather(table.commit([setting("a", "1")], [last_field(7)]), table.commit([setting("b", "1")]))
+
+
+async def test_who_waits_behind_a_commit_in_doubt_hears_that_the_log_is_away(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first commit's answer is lost and being asked for; the second, never sent, and a transaction need not wait for that."""
+    committer = table.catalogs[0].write.committer
+    submit_chain, doubt = committer.submit_chain, asyncio.Event()
+
+    async def in_doubt(submissions: Sequence[Submission]) -> list[AppendResult]:
+        await doubt.wait()
+        return await submit_chain(submissions)
+
+    monkeypatch.setattr(committer, "submit_chain", in_doubt)
+    first = asyncio.create_task(table.commit([setting("a", "1")]))
+    await asyncio.sleep(0.2)
+    waiting = [asyncio.create_task(table.commit([setting("b", "1")])), asyncio.create_task(table.transaction([setting("c", "1")]))]
+    await asyncio.sleep(0.2)
+    committer.on_away()
+    async with asyncio.timeout(2):
+        heard = await asyncio.gather(*waiting, return_exceptions=True)
+    assert ["ServiceUnavailable", "ServiceUnavailable"] == [type(one).__name__ for one in heard]
+    doubt.set()
+    assert isinstance(await first, Answer)
+    assert isinstance(await table.commit([setting("d", "1")]), Answer)
+    assert {"a", "d"} == {*(await table.metadata())["properties"]} & {"a", "b", "c", "d"}

@@ -70,7 +70,7 @@ class Committer:
         self.figures = CommitterFigures()
         self._wake = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
-        self._watch = SilenceWatch(dsn)
+        self._watch = SilenceWatch(dsn, self._refuse_waiting)
         self.on_away: Callable[[], None] = lambda: None
         """Called whenever Postgres could not be reached: others may have commands waiting that were never sent."""
 
@@ -204,12 +204,16 @@ class Committer:
         try:
             return await self._connect()
         except (psycopg.OperationalError, TimeoutError):
-            waiting = [*self._waiting]
-            self._waiting.clear()
-            self._queued = 0
-            _refuse(waiting, ServiceUnavailable("The log cannot be reached", retry_after_seconds=1))
-            self.on_away()
+            self._refuse_waiting()
             raise
+
+    def _refuse_waiting(self) -> None:
+        """Postgres is away: what was never sent need not wait for what was."""
+        waiting = [*self._waiting]
+        self._waiting.clear()
+        self._queued = 0
+        _refuse(waiting, ServiceUnavailable("The log cannot be reached", retry_after_seconds=1))
+        self.on_away()
 
     async def _connect(self) -> Connection:
         async with asyncio.timeout(CONNECT_SECONDS_MAX):

@@ -122,7 +122,12 @@ async def run(cluster: Cluster, name: str, seed: str, plan: Plan, *, control: Co
     if exit_code != 0:
         found["away"].append(f"the server ended with {exit_code} when it was asked to")
     committed = len(server.workers_that_committed())
-    return Report(name, seed, time.monotonic() - started, history, evidence, found, exit_code, committed, [f"log of the server: {scratch}"])
+    report = Report(name, seed, time.monotonic() - started, history, evidence, found, exit_code, committed)
+    if report.red and control is None:
+        report.notes.append(f"log of the server: {scratch}")
+    else:
+        shutil.rmtree(scratch)
+    return report
 
 
 async def _under_load(server: Server, cluster: Cluster, line: Line, history: History, seed: str, plan: Plan) -> None:

@@ -3,7 +3,7 @@
 #   make check      the inner loop: lint, types, unit and property tests
 #   make test       everything, about 12 minutes on 2 cores; ICECORE_LONG=1 or `make test-long` for the long forms
 .DEFAULT_GOAL := help
-.PHONY: help setup run check test test-long demo bench lock clean
+.PHONY: help setup run check test test-long demo bench bench-long lock clean
 
 BOOT_PYTHON ?= python3
 PYTHON := .venv/bin/python
@@ -50,6 +50,9 @@ demo: setup
 
 bench: setup
 	@$(PYTHON) -m benchmarks
+
+bench-long: setup
+	@$(PYTHON) -m benchmarks --long
 
 lock: setup
 	@$(BOOT_PYTHON) -m requirements.relock

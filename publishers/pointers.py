@@ -69,7 +69,9 @@ class PointerReader:
             noun = block[:-1]
             mine = [event for event in wanted if event.topic.partition(".")[0] == noun]
             if mine:
-                parameters = {"ids": [event.stream_id for event in mine], "versions": [event.version for event in mine]}
+                # The version an event made, and the one before.
+                keys = list({(event.stream_id, version): None for event in mine for version in (event.version - 1, event.version)})
+                parameters = {"ids": [stream_id for stream_id, _ in keys], "versions": [version for _, version in keys]}
                 cursor = await connection.execute(_SQL[block], parameters, binary=True)
                 for stream_id, version, *row in await cursor.fetchall():
                     found.tabulars[stream_id, version] = TabularRow(*row)

@@ -1,10 +1,10 @@
 -- name: tables --
--- The heads of tables at the versions of their events and at those before. `offset 0`: one look-up each, never a join over all versions.
+-- The heads of tables at versions: by the whole primary key, so that a table's length costs nothing.
 select r.id, t.version, t.namespace_id, t.name, t.metadata_location, t.head
 from unnest(%(ids)s::uuid[], %(versions)s::bigint[]) r(id, version)
 cross join lateral (
   select version, namespace_id, name, metadata_location, head from icecore.tables
-  where generation = (select generation from icecore.read_models) and table_id = r.id and version between r.version - 1 and r.version
+  where generation = (select generation from icecore.read_models) and table_id = r.id and version = r.version
   offset 0
 ) t
 
@@ -13,7 +13,7 @@ select r.id, v.version, v.namespace_id, v.name, v.metadata_location, v.document
 from unnest(%(ids)s::uuid[], %(versions)s::bigint[]) r(id, version)
 cross join lateral (
   select version, namespace_id, name, metadata_location, document from icecore.views
-  where generation = (select generation from icecore.read_models) and view_id = r.id and version between r.version - 1 and r.version
+  where generation = (select generation from icecore.read_models) and view_id = r.id and version = r.version
   offset 0
 ) v
 

@@ -4,6 +4,7 @@ import asyncio
 import random
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Literal
 
 import psycopg
@@ -101,36 +102,50 @@ class Publisher:
         live = await self._begin(lead, await sink.open())
         told = _Told(lead, sink.REMEMBERS)
         describer, replaying = Describer(), _Replaying(self._dialect)
-        while not stop.is_set():
-            orders = await lead.orders()
-            events = await read_events(lead.connection, live.position, self._batch_events_max(sink, live.position))
-            if events:
-                messages = await self._messages(lead, describer, events, orders)
-                if messages:
-                    told.mark = await self._publish(sink, messages, events)
-                live = Checkpoint(events[-1].position, events[-1].event_id)
-                await told.up_to(live.position)
-                self._pause = PAUSE_SECONDS_MIN
-            if orders.replay is not None:
-                told.mark = await replaying.step(lead, sink, orders, live) or told.mark
-            elif not events:
-                await told.now()
-                await wait_for_events(lead.connection, stop)
-        await told.now()
+        following: asyncio.Task[_Batch] | None = None
+        try:
+            while not stop.is_set():
+                orders = await lead.orders()
+                batch = await (following or self._batch(lead, describer, orders, live.position, sink))
+                following = None
+                if batch.events:
+                    end = batch.events[-1].position
+                    if batch.is_full:
+                        # Read and made while this one is on its way.
+                        following = asyncio.create_task(self._batch(lead, describer, orders, end, sink))
+                    if batch.messages:
+                        told.mark = await self._publish(sink, batch)
+                    live = Checkpoint(end, batch.events[-1].event_id)
+                    await told.up_to(end)
+                    self._pause = PAUSE_SECONDS_MIN
+                if orders.replay is not None:
+                    told.mark = await replaying.step(lead, sink, orders, live) or told.mark
+                elif not batch.events:
+                    await told.now()
+                    await wait_for_events(lead.connection, stop)
+            await told.now()
+        finally:
+            if following is not None:
+                await asyncio.gather(following, return_exceptions=True)
 
     def _batch_events_max(self, sink: Sink, position: int) -> int:
         return 1 if position < self._singly_until else sink.BATCH_EVENTS_MAX
 
-    async def _publish(self, sink: Sink, messages: Sequence[Outgoing], events: Sequence[RecordedEvent]) -> int:
+    async def _publish(self, sink: Sink, batch: "_Batch") -> int:
         try:
-            return await sink.publish(messages, None)
+            return await sink.publish(batch.messages, None)
         except SinkRefusedError:
-            self._singly_until = max(self._singly_until, events[-1].position)
+            self._singly_until = max(self._singly_until, batch.events[-1].position)
             raise
 
-    async def _messages(self, lead: Lead, describer: Describer, events: Sequence[RecordedEvent], orders: Orders) -> list[Outgoing]:
+    async def _batch(self, lead: Lead, describer: Describer, orders: Orders, after: int, sink: Sink) -> "_Batch":
+        """What comes after a position, and what of it goes out."""
+        events_max = self._batch_events_max(sink, after)
+        events = await read_events(lead.connection, after, events_max)
+        if not events:
+            return _Batch([], [], False)
         try:
-            return await messages_of(lead, describer, events, orders.skips, self._chosen, self._dialect)
+            messages = await messages_of(lead, describer, events, orders.skips, self._chosen, self._dialect)
         except psycopg.Error:
             raise
         except Exception as error:
@@ -141,6 +156,7 @@ class Publisher:
             problem = SinkError(f"position {events[0].position} ({events[0].topic}) cannot be told: {error!r}")
             problem.position = events[0].position
             raise problem from error
+        return _Batch(events, messages, len(events) == events_max)
 
     async def _begin(self, lead: Lead, tail: Tail) -> Checkpoint:
         """Where to go on: the larger of what the sink holds and what the row says, unless the sink lost what it had acknowledged."""
@@ -168,6 +184,15 @@ class Publisher:
             raise SinkError(
                 f"the sink holds position {held.position} with event {held.event_id}, which is not in this log: it was filled from another"
             )
+
+
+@dataclass(frozen=True, slots=True)
+class _Batch:
+    """Events of the log and what of them goes out; full: more may follow at once."""
+
+    events: Sequence[RecordedEvent]
+    messages: Sequence[Outgoing]
+    is_full: bool
 
 
 class _Told:

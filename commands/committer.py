@@ -259,7 +259,8 @@ class Committer:
 async def _send(connection: Connection, submissions: list[Submission], figures: CommitterFigures) -> list[AppendResult]:
     blobs: list[bytes] = []
     commands = orjson.dumps([submission.to_json(blobs) for submission in submissions]).decode()
-    cursor = await connection.execute(_SQL["append"], {"batch": commands, "blobs": blobs}, binary=True)
+    # In binary: as text they are escaped byte by byte, here and in Postgres. An empty list would have no type.
+    cursor = await connection.execute(_SQL["append"], {"batch": commands, "blobs": blobs or [b""]}, binary=True)
     rows = await cursor.fetchall()
     assert len(rows) == len(submissions), "append answers every command"
     figures.locked_seconds += rows[-1][-1] / 1_000_000

@@ -9,6 +9,7 @@ from uuid_utils.compat import uuid7
 from commands.context import Answer, CommandContext
 from commands.decision import Decision
 from commands.located import Located, locate_table
+from commands.staged_parts import stage_parts
 from commands.submission import IdempotencyRecord, Submission
 from commands.table_files import free_name, loaded_table, location_key, written_table
 from commands.write_side import WriteSide
@@ -59,7 +60,10 @@ async def register_table(write: WriteSide, context: CommandContext, warehouse: W
                 namespace_id = await free_name(connection, warehouse, identifier, "table")
             submission.alive.append(namespace_id)
             registered = TableRegistered(namespace_id, command.name, warehouse.scope.key(command.name), key, place.spelled, metadata)
-            state = submission.add(uuid7(), warehouse.id, None, [registered])
+            table_id = uuid7()
+            state = submission.add(table_id, warehouse.id, None, [registered])
+            # A new table's parts can be there before it; those of an overwritten one would be seen.
+            await stage_parts(write.connection, submission, table_id)
         assert isinstance(state, TableState)
         loaded = loaded_table(state, written_table(state.document))
         body = results.load_table_result(loaded, warehouse.profile.client_config())

@@ -15,7 +15,7 @@ from projections.rows import Rows
 from projections.streams import State, StreamFold, claims_of
 
 Outcome = Literal[
-    "appended", "recorded", "replayed", "key_reused", "head", "parent", "not_empty", "claim", "location", "generation", "error"
+    "appended", "recorded", "replayed", "key_reused", "head", "parent", "not_empty", "claim", "location", "generation", "staged", "error"
 ]
 
 
@@ -55,6 +55,7 @@ class Submission:
     alive: list[UUID] = field(default_factory=list)
     empty: list[UUID] = field(default_factory=list)
     rows: Rows = field(default_factory=Rows)
+    staged: list[UUID] = field(default_factory=list)
     _heads: list[tuple[UUID, UUID | None]] = field(default_factory=list)
     _events: list[tuple[UUID, int, str, bytes, UUID, UUID]] = field(default_factory=list)
     _taken: list[Claim] = field(default_factory=list)
@@ -86,6 +87,13 @@ class Submission:
     def rest_on(self, state: State) -> None:
         """The command holds only if the stream still is as it was seen, though it writes nothing there."""
         self._heads.append((state.id, state.event_id))
+
+    def take_staged(self, table_id: UUID, generation: int) -> None:
+        """The table's parts are written already, in this generation of the read models: the append takes them over as they are."""
+        assert self.generation in (None, generation)
+        self.generation = generation
+        self.staged.append(table_id)
+        self.rows.parts = [part for part in self.rows.parts if part[0] != table_id]
 
     @property
     def has_events(self) -> bool:
@@ -121,6 +129,8 @@ class Submission:
         }
         if self.generation is not None:
             command["generation"] = self.generation
+        if self.staged:
+            command["staged"] = self.staged
         if context.idempotency_key is not None and self.record is not None:
             command["idempotency"] = {
                 "key": context.idempotency_key,

@@ -17,6 +17,7 @@ from commands.idempotency import Remembered
 from commands.lanes import Decide, Lanes, S_co, Settled, Stream
 from commands.metrics_reports import MetricsReports
 from commands.names_known import NamesKnown
+from commands.staged_parts import remove_staged_parts
 from commands.submission import AppendResult, IdempotencyRecord, Submission
 from domain.errors import AlreadyExists, CatalogError, CommitFailed, InternalError, ServiceUnavailable, UnsupportedOperation
 from projections.connections import Connection
@@ -208,8 +209,13 @@ class WriteSide:
             return await log_head(connection)
 
     async def discard(self, warehouse: Warehouse, decision: Decision) -> None:
-        """Takes files away that no event names; one that stays is an orphan, and harms nobody."""
+        """Takes files away that no event names, and staged parts; what stays is an orphan, and harms nobody."""
         await self.delete(warehouse, [file.location for file in decision.files])
+        for table_id in decision.submission.staged:
+            try:
+                await remove_staged_parts(self.connection, table_id)
+            except CatalogError as error:
+                _log.warning("staged_parts_left", table_id=str(table_id), error=error.message)
 
     async def delete(self, warehouse: Warehouse, files: Sequence[StorageLocation]) -> None:
         if not files:

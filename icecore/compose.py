@@ -18,6 +18,7 @@ from commands import idempotency
 from commands.committer import Committer
 from commands.metrics_reports import MetricsReports
 from commands.purge_tables import PurgeJob
+from commands.settle_parts import PartsJob
 from commands.write_side import WriteSide
 from domain.errors import CatalogError
 from icecore.secret_keys import secret_store
@@ -42,6 +43,7 @@ class Catalog:
     write: WriteSide
     limits: ApiLimits
     purge: PurgeJob
+    parts: PartsJob
     dsn: str
     _app: web.Application | None = None
 
@@ -66,7 +68,7 @@ class Catalog:
 async def open_catalog(settings: Settings, *, jobs: bool = False) -> AsyncIterator[Catalog]:
     """The catalog on the database of the settings, whose schema must be this code's.
 
-    jobs -- also run what one process at a time does in the background: purge, and forgetting old Idempotency-Keys.
+    jobs -- also run what one process at a time does in the background: purge, settling parts, and forgetting old Idempotency-Keys.
     """
     secrets = secret_store(settings)
     async with AsyncExitStack() as opened:
@@ -80,10 +82,12 @@ async def open_catalog(settings: Settings, *, jobs: bool = False) -> AsyncIterat
         reports.start()
         opened.push_async_callback(reports.close)
         write = WriteSide(reads, committer, secrets, reports, decide_seconds_max=settings.commit_deadline_seconds)
-        catalog = Catalog(reads, write, settings.api_limits(), PurgeJob(write, PROJECT_ID_DEFAULT), settings.dsn)
+        catalog = Catalog(reads, write, settings.api_limits(), PurgeJob(write, PROJECT_ID_DEFAULT), PartsJob(write), settings.dsn)
         if jobs:
             catalog.purge.start()
             opened.push_async_callback(catalog.purge.close)
+            catalog.parts.start()
+            opened.push_async_callback(catalog.parts.close)
             forgetting = asyncio.create_task(_forget_keys(reads, settings.idempotency_key_lifetime), name="forget-keys")
             opened.callback(forgetting.cancel)
         yield catalog

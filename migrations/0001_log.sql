@@ -93,12 +93,13 @@ create function icecore.int4_length(value bytea) returns bytea language sql immu
 
 -- The same as domain/recorded.py::chain_hash; this form never changes.
 create function icecore.event_hash(previous bytea, e icecore.events) returns bytea language sql stable as $$
-  select sha256(previous
+  -- The parentheses are for a large state: it is copied once or twice, and not once for every column behind it.
+  select sha256((previous
     || icecore.int4_length(uuid_send(e.originator_id))
     || icecore.int4_length(int8send(e.originator_version))
-    || icecore.int4_length(convert_to(e.topic, 'UTF8'))
-    || icecore.int4_length(e.state)
-    || icecore.int4_length(int8send(e.notification_id))
+    || icecore.int4_length(convert_to(e.topic, 'UTF8')))
+    || (icecore.int4_length(e.state)
+    || (icecore.int4_length(int8send(e.notification_id))
     || icecore.int4_length(uuid_send(e.event_id))
     || icecore.int4_length(uuid_send(e.command_id))
     || icecore.int4_length(int8send((extract(epoch from e.recorded_at) * 1000000)::bigint))
@@ -108,7 +109,7 @@ create function icecore.event_hash(previous bytea, e icecore.events) returns byt
     || icecore.int4_length(convert_to(e.request_id, 'UTF8'))
     || icecore.int4_length(convert_to(e.correlation_id, 'UTF8'))
     || icecore.int4_length(uuid_send(e.causation_id))
-    || icecore.int4_length(convert_to(e.traceparent, 'UTF8')))
+    || icecore.int4_length(convert_to(e.traceparent, 'UTF8')))))
 $$;
 
 -- Every key a location lies in: 's3://b/a/t/' -> {'s3://b/', 's3://b/a/', 's3://b/a/t/', ...}
@@ -162,7 +163,7 @@ end $$;
 --   recorded   a command without events: a refusal is remembered, and no earlier copy of it can come to effect any more
 --   replayed   the Idempotency-Key was used before by the same request: the record
 --   key_reused the Idempotency-Key was used before by another request
---   head | parent | not_empty | claim | location | generation   what stands in the way: decide again
+--   head | parent | not_empty | claim | location | generation | staged   what stands in the way: decide again
 --   error      anything else Postgres said, with its code
 -- locked_microseconds: the time under the lock until this command was done; 0 where there was nothing to do.
 -- batch: JSON array of commands (commands/committer.py writes it); blobs: the bytes they refer to by index, from 1.
@@ -216,6 +217,15 @@ begin
       end if;
       if c ? 'generation' and (c->>'generation')::integer <> v_generation then
         raise exception using errcode = 'IC409', constraint = 'generation', detail = v_generation::text;
+      end if;
+      if c ? 'staged' then
+        -- Parts that were written beforehand: unless they were given up meanwhile, they are the table's from here on.
+        for r in select * from jsonb_array_elements(c->'staged') loop
+          delete from icecore.staged_parts x where x.table_id = (r#>>'{}')::uuid and x.generation = v_generation and not x.given_up;
+          if not found then
+            raise exception using errcode = 'IC409', constraint = 'staged', detail = r#>>'{}';
+          end if;
+        end loop;
       end if;
       for r in select * from jsonb_array_elements(c->'heads') loop
         if (select x.event_id from icecore.events x where x.originator_id = (r->>0)::uuid

@@ -81,7 +81,29 @@ create table icecore.table_parts (
   primary key (generation, table_id, kind, ordinal)
 );
 alter table icecore.table_parts alter column body set storage external;
+-- What a commit closes leaves a dead entry in the index of what is open; a load walks over them until they are vacuumed away.
+alter table icecore.table_parts set (autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 1000);
 create index table_parts_now_idx on icecore.table_parts (generation, table_id, kind, ordinal) where valid_to is null;
+
+-- Parts that one version closed, too many for an append: every reader takes them for closed at `valid_to`, a job writes it into them
+-- (commands/settle_parts.py) and removes this row.
+create table icecore.part_tombstones (
+  generation integer not null,
+  table_id uuid not null,
+  kind smallint not null,
+  valid_to bigint not null,
+  ordinals int8multirange not null,
+  primary key (generation, table_id, kind, valid_to)
+);
+
+-- Tables to come whose parts are written before the append that gives them a head: nobody reads parts without one. The append removes
+-- the row; what is left of an append that did not come to effect is given up, and removed with its parts.
+create table icecore.staged_parts (
+  table_id uuid primary key,
+  generation integer not null,
+  staged_at timestamptz not null,
+  given_up boolean not null default false  -- no append can come to effect on it any more
+);
 
 create table icecore.views (
   generation integer not null,
@@ -114,7 +136,7 @@ create index metrics_reports_received_at_idx on icecore.metrics_reports (receive
 -- Writes the rows a command's events fold to (projections/rows.py says their columns). Rows name their event by its number in
 -- the command, from 1; p_before is the position before the first; bytes are in blobs, by index from 1.
 create function icecore.write_rows(rows jsonb, blobs bytea[], p_generation integer, p_before bigint) returns void language plpgsql as $$
-declare closed jsonb;
+declare closed jsonb; many jsonb;
 begin
   -- What one batch both opens and closes is inserted closed (names) or closed after it is inserted (parts).
   if rows ? 'names_closed' then
@@ -142,6 +164,20 @@ begin
       select p_generation, (r->>0)::uuid, (r->>1)::smallint, (r->>2)::bigint, (r->>3)::bigint, null, (r->>4)::bigint,
              blobs[(r->>5)::integer]
       from jsonb_array_elements(rows->'parts') r;
+  end if;
+  if rows ? 'part_columns' then
+    for many in select * from jsonb_array_elements(rows->'part_columns') loop
+      insert into icecore.table_parts
+        select p_generation, (many->>0)::uuid, (many->>1)::smallint, p.ordinal, (many->>2)::bigint, null, p.snapshot_id,
+               blobs[(many->>5)::integer + p.number - 1]
+        from unnest(array(select o::bigint from jsonb_array_elements_text(many->3) o),
+                    array(select s::bigint from jsonb_array_elements_text(many->4) s)) with ordinality p(ordinal, snapshot_id, number);
+    end loop;
+  end if;
+  if rows ? 'part_tombstones' then
+    insert into icecore.part_tombstones
+      select p_generation, (r->>0)::uuid, (r->>1)::smallint, (r->>2)::bigint, (r->>3)::int8multirange
+      from jsonb_array_elements(rows->'part_tombstones') r;
   end if;
   if rows ? 'parts_closed' then
     -- One statement per table and kind, by the key: joined to the JSON, it would be planned for as many rows as the JSON might have.

@@ -21,7 +21,7 @@ from psycopg.rows import TupleRow
 
 from migrations.named_sql import named_sql
 from projections.rows import Row, Rows
-from projections.stamped_rows import READ_MODELS, stamped
+from projections.stamped_rows import PART_TOMBSTONES, READ_MODELS, stamped
 from projections.streams import StreamFold
 
 _SQL = named_sql("projections", "rebuild.sql")
@@ -149,7 +149,7 @@ class _Attempt:
                 _fold(await self._fold_of(event, before), [event], rows, event[2] - before)
             written = orjson.dumps(rows.to_json(blobs)).decode()
             await self._writer.execute(
-                _SQL["write_rows"], {"rows": written, "blobs": blobs, "generation": self._generation, "before": before}
+                _SQL["write_rows"], {"rows": written, "blobs": blobs or [b""], "generation": self._generation, "before": before}
             )
             self.rows += rows.count
             self.position = events[-1][2]
@@ -212,10 +212,13 @@ async def _streams(reader: Connection) -> AsyncIterator[list[Row]]:
 
 async def _delete_others(writer: Connection, kept: int) -> None:
     """Deletes the rows of other generations than `kept`, some pages at a time: no row is looked at twice."""
-    for model in READ_MODELS:
+    # The job that closes parts moves rows from page to page: not behind us.
+    await writer.execute(_SQL["lock_settling"])
+    for model in (*READ_MODELS, PART_TOMBSTONES):
         pages = await _value(writer, "pages", {"table": f"icecore.{model.table}"})
         for page in range(0, pages, _DELETE_PAGES):
             await writer.execute(_SQL[f"delete_{model.table}"], {"kept": kept, "first": page, "end": page + _DELETE_PAGES})
+    await writer.execute(_SQL["unlock_settling"])
 
 
 async def _value(connection: Connection, block: str, parameters: dict[str, Any] | None = None) -> int:

@@ -6,6 +6,13 @@ select pg_try_advisory_lock(4936203176)
 -- The lock `icecore.append` takes (migrations/0001_log.sql): nothing is appended until this transaction ends.
 select pg_advisory_xact_lock(4936203174)
 
+-- name: lock_settling --
+-- The lock of the job that closes parts (commands/settle_parts.py), which leads for seconds.
+select pg_advisory_lock(4936203177)
+
+-- name: unlock_settling --
+select pg_advisory_unlock(4936203177)
+
 -- name: generation --
 select generation from icecore.read_models
 
@@ -39,10 +46,11 @@ where e.row = 1 or e.bytes <= %(bytes_max)s
 order by notification_id
 
 -- name: write_rows --
-select icecore.write_rows(%(rows)s::text::jsonb, %(blobs)s::bytea[], %(generation)s, %(before)s)
+select icecore.write_rows(%(rows)s::text::jsonb, %(blobs)b::bytea[], %(generation)s, %(before)s)
 
 -- name: analyze --
-analyze icecore.names, icecore.warehouses, icecore.namespaces, icecore.tables, icecore.table_parts, icecore.views
+analyze icecore.names, icecore.warehouses, icecore.namespaces, icecore.tables, icecore.table_parts, icecore.part_tombstones,
+  icecore.views
 
 -- name: copy_names --
 copy icecore.names (generation, object_id, from_position, to_position, parent_id, kind, name, name_key)
@@ -92,6 +100,10 @@ where ctid >= format('(%%s,0)', %(first)s::bigint)::tid and ctid < format('(%%s,
 
 -- name: delete_table_parts --
 delete from icecore.table_parts
+where ctid >= format('(%%s,0)', %(first)s::bigint)::tid and ctid < format('(%%s,0)', %(end)s::bigint)::tid and generation <> %(kept)s
+
+-- name: delete_part_tombstones --
+delete from icecore.part_tombstones
 where ctid >= format('(%%s,0)', %(first)s::bigint)::tid and ctid < format('(%%s,0)', %(end)s::bigint)::tid and generation <> %(kept)s
 
 -- name: delete_views --

@@ -70,6 +70,9 @@ READ_MODELS: tuple[ReadModel, ...] = (
     ),
 )
 
+# Parts that are closed but do not say so themselves yet: no fold of the log by itself, but what it says of parts must be.
+PART_TOMBSTONES = _read_model("part_tombstones", 3, "table_id:uuid kind:int2 valid_to:int8 ordinals:text")
+
 
 def stamped(rows: Rows, positions: Sequence[int]) -> dict[str, list[Row]]:
     """The finished rows by table; event `n` of `rows` has the position `positions[n - 1]`."""

@@ -19,14 +19,21 @@ cross join lateral (
   where generation = n.generation and table_id = n.object_id
   order by version desc limit 1
 ) t
+cross join lateral (
+  -- Parts that are closed by a tombstone and not yet by themselves: null but for moments, and then no part is asked about.
+  select range_agg(o.range) as ordinals
+  from icecore.part_tombstones c, unnest(c.ordinals) o(range) where c.generation = t.generation and c.table_id = t.table_id
+) closing
 left join lateral (
   select array_agg(k.kind) as kinds, array_agg(k.body) as bodies from (
     select a.kind, string_agg(a.body, ','::bytea order by a.ordinal) as body
     from icecore.table_parts a
     where a.generation = t.generation and a.table_id = t.table_id and a.valid_to is null
+      and (closing.ordinals is null or not closing.ordinals @> a.ordinal)
       and (not %(referenced_only)s or a.kind <> 4 or a.snapshot_id in (
         select r.snapshot_id from icecore.table_parts r
-        where r.generation = t.generation and r.table_id = t.table_id and r.kind = 5 and r.valid_to is null))
+        where r.generation = t.generation and r.table_id = t.table_id and r.kind = 5 and r.valid_to is null
+          and (closing.ordinals is null or not closing.ordinals @> r.ordinal)))
     group by a.kind
   ) k
 ) p on true
@@ -52,14 +59,21 @@ cross join lateral (
   where generation = n.generation and table_id = n.object_id and position <= %(as_of)s
   order by version desc limit 1
 ) t
+cross join lateral (
+  -- Parts that are closed by a tombstone and not yet by themselves: null but for moments, and then no part is asked about.
+  select range_agg(o.range) as ordinals
+  from icecore.part_tombstones c, unnest(c.ordinals) o(range) where c.generation = t.generation and c.table_id = t.table_id and c.valid_to <= t.version
+) closing
 left join lateral (
   select array_agg(k.kind) as kinds, array_agg(k.body) as bodies from (
     select a.kind, string_agg(a.body, ','::bytea order by a.ordinal) as body
     from icecore.table_parts a
     where a.generation = t.generation and a.table_id = t.table_id and a.valid_from <= t.version and (a.valid_to is null or a.valid_to > t.version)
+      and (closing.ordinals is null or not closing.ordinals @> a.ordinal)
       and (not %(referenced_only)s or a.kind <> 4 or a.snapshot_id in (
         select r.snapshot_id from icecore.table_parts r
-        where r.generation = t.generation and r.table_id = t.table_id and r.kind = 5 and r.valid_from <= t.version and (r.valid_to is null or r.valid_to > t.version)))
+        where r.generation = t.generation and r.table_id = t.table_id and r.kind = 5 and r.valid_from <= t.version and (r.valid_to is null or r.valid_to > t.version)
+          and (closing.ordinals is null or not closing.ordinals @> r.ordinal)))
     group by a.kind
   ) k
 ) p on true
@@ -71,14 +85,21 @@ from (
   select * from icecore.tables
   where generation = (select generation from icecore.read_models) and table_id = %(table_id)s and version = %(version)s
 ) t
+cross join lateral (
+  -- Parts that are closed by a tombstone and not yet by themselves: null but for moments, and then no part is asked about.
+  select range_agg(o.range) as ordinals
+  from icecore.part_tombstones c, unnest(c.ordinals) o(range) where c.generation = t.generation and c.table_id = t.table_id and c.valid_to <= t.version
+) closing
 left join lateral (
   select array_agg(k.kind) as kinds, array_agg(k.body) as bodies from (
     select a.kind, string_agg(a.body, ','::bytea order by a.ordinal) as body
     from icecore.table_parts a
     where a.generation = t.generation and a.table_id = t.table_id and a.valid_from <= t.version and (a.valid_to is null or a.valid_to > t.version)
+      and (closing.ordinals is null or not closing.ordinals @> a.ordinal)
       and (not %(referenced_only)s or a.kind <> 4 or a.snapshot_id in (
         select r.snapshot_id from icecore.table_parts r
-        where r.generation = t.generation and r.table_id = t.table_id and r.kind = 5 and r.valid_from <= t.version and (r.valid_to is null or r.valid_to > t.version)))
+        where r.generation = t.generation and r.table_id = t.table_id and r.kind = 5 and r.valid_from <= t.version and (r.valid_to is null or r.valid_to > t.version)
+          and (closing.ordinals is null or not closing.ordinals @> r.ordinal)))
     group by a.kind
   ) k
 ) p on true
@@ -92,11 +113,17 @@ from (
   where generation = (select generation from icecore.read_models) and table_id = %(table_id)s
   order by version desc limit 1
 ) t
+cross join lateral (
+  -- Parts that are closed by a tombstone and not yet by themselves: null but for moments, and then no part is asked about.
+  select range_agg(o.range) as ordinals
+  from icecore.part_tombstones c, unnest(c.ordinals) o(range) where c.generation = t.generation and c.table_id = t.table_id
+) closing
 left join lateral (
   select array_agg(a.kind order by a.kind, a.ordinal) as kinds, array_agg(a.ordinal order by a.kind, a.ordinal) as ordinals,
          array_agg(a.body order by a.kind, a.ordinal) as bodies
   from icecore.table_parts a
   where a.generation = t.generation and a.table_id = t.table_id and a.valid_to is null
+    and (closing.ordinals is null or not closing.ordinals @> a.ordinal)
 ) p on true
 
 -- name: purging --

@@ -22,8 +22,9 @@ from domain.claims import Claim, NameClaim
 from domain.recorded import GENESIS_HASH, RecordedEvent, chain_hash
 from migrations.named_sql import named_sql
 from projections.rows import Row, Rows
-from projections.stamped_rows import READ_MODELS, ReadModel, stamped
+from projections.stamped_rows import PART_TOMBSTONES, READ_MODELS, ReadModel, stamped
 from projections.streams import StreamFold, claims_of
+from projections.tombstones import expected_tombstones, with_tombstones
 
 _SQL = named_sql("projections", "verify.sql")
 
@@ -231,10 +232,12 @@ async def _check_streams(connection: Connection, report: VerifyReport) -> None:
     """Every stream folded, and whatever the tables hold of it compared; what is left in the tables belongs to no stream."""
     async with AsyncExitStack() as opened:
         parameters = {"generation": report.generation}
+        staged = {row[0] async for batch in _rows(connection, "staged_parts", parameters) for row in batch}
         models = [(model, _Groups(_rows(connection, model.table, parameters))) for model in READ_MODELS]
+        tombstones = _Groups(_rows(connection, PART_TOMBSTONES.table, parameters))
         names, places = _Groups(_rows(connection, "claims")), _Groups(_rows(connection, "location_claims"))
         streams = _Groups(_rows(connection, "streams"))
-        for groups in (names, places, streams, *(groups for _, groups in models)):
+        for groups in (names, places, streams, tombstones, *(groups for _, groups in models)):
             opened.push_async_callback(groups.close)
         while (stream_id := await streams.next_owner()) is not None:
             report.streams += 1
@@ -242,15 +245,23 @@ async def _check_streams(connection: Connection, report: VerifyReport) -> None:
             positions = [row[2] for row in events]
             folded, rows = _fold(events, report)
             expected = stamped(rows, positions)
+            if stream_id in staged:
+                report.add("staged_parts", f"table_id {stream_id}", None, None, (stream_id,))
+            stray_tombstones, closing = await tombstones.take(stream_id)
+            _check_rows(PART_TOMBSTONES, [], stray_tombstones, report)
             for model, groups in models:
                 strays, found = await groups.take(stream_id)
+                if model.table == "table_parts":
+                    strays = [row for row in strays if row[0] not in staged]
+                    _check_rows(PART_TOMBSTONES, expected_tombstones(rows.parts_closed, found, closing), closing, report)
+                    found = with_tombstones(found, closing)
                 _check_rows(model, [], strays, report)
                 _check_rows(model, expected[model.table], found, report)
             await _check_claims(claims_of(folded.state), stream_id, names, places, report)
             await asyncio.sleep(0)
-        for model, groups in models:
+        for model, groups in [*models, (PART_TOMBSTONES, tombstones)]:
             async for batch in groups.rest():
-                _check_rows(model, [], batch, report)
+                _check_rows(model, [], [row for row in batch if model.table != "table_parts" or row[0] not in staged], report)
         async for batch in names.rest():
             _check_claim_rows(set(), [_name_claim(row) for row in batch], "claims", report)
         async for batch in places.rest():
@@ -272,7 +283,8 @@ def _fold(events: Sequence[Row], report: VerifyReport) -> tuple[StreamFold, Rows
 
 
 def _check_rows(model: ReadModel, expected: Sequence[Row], found: Sequence[Row], report: VerifyReport) -> None:
-    report.rows += len(found)
+    if model is not PART_TOMBSTONES:  # which say of rows that were counted
+        report.rows += len(found)
     if expected == found:
         return
     wanted = {row[: model.key_columns]: row for row in expected}

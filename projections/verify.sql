@@ -70,6 +70,14 @@ from icecore.tables where generation = %(generation)s order by table_id, version
 select table_id, kind, ordinal, valid_from, valid_to, snapshot_id, body
 from icecore.table_parts where generation = %(generation)s order by table_id, kind, ordinal
 
+-- name: part_tombstones --
+select table_id, kind, valid_to, ordinals::text
+from icecore.part_tombstones where generation = %(generation)s order by table_id, kind, valid_to
+
+-- name: staged_parts --
+-- Tables to come: their parts may be there, their streams may not.
+select table_id from icecore.staged_parts where generation = %(generation)s
+
 -- name: views --
 select view_id, version, position, event_id, warehouse_id, namespace_id, name, name_key, status, metadata_location, locations, document
 from icecore.views where generation = %(generation)s order by view_id, version

@@ -17,14 +17,19 @@ from domain.identifiers import NamespaceIdentifier, TabularIdentifier
 from icecore.compose import Catalog
 from projections import rebuild as rebuilding
 from projections.rebuild import RebuildRunningError, rebuild
-from projections.stamped_rows import READ_MODELS
+from projections.stamped_rows import PART_TOMBSTONES, READ_MODELS
 from projections.verify import verify
 from tests.fixtures.catalog import context, opened_catalog
 from tests.fixtures.command_runs import EVERY_KIND, CommandRun, Step, steps
 
+# What readers take a part's `valid_to` for.
+EFFECTIVE = """coalesce(r.valid_to, (
+  select c.valid_to from icecore.part_tombstones c
+  where c.generation = r.generation and c.table_id = r.table_id and c.kind = r.kind and c.ordinals @> r.ordinal))"""
+
 
 def dump(dsn: str, generation: int) -> dict[str, list[Any]]:
-    """Every row of a generation without it, by the columns the database has."""
+    """Every row of a generation without it, by the columns the database has; parts closed by a tombstone as what they are."""
     rows = {}
     with psycopg.connect(dsn) as connection:
         for model in READ_MODELS:
@@ -33,8 +38,8 @@ def dump(dsn: str, generation: int) -> dict[str, list[Any]]:
                 "and column_name <> 'generation' order by ordinal_position",
                 (model.table,),
             ).fetchall()
-            columns = sql.SQL(", ").join(sql.Identifier(name) for (name,) in found)
-            select = sql.SQL("select {0} from {1} where generation = %s order by {0}")
+            columns = sql.SQL(", ").join(sql.SQL(EFFECTIVE) if name == "valid_to" else sql.Identifier(name) for (name,) in found)
+            select = sql.SQL("select {0} from {1} r where generation = %s order by {0}")
             query = select.format(columns, sql.Identifier("icecore", model.table))
             rows[model.table] = connection.execute(query, (generation,)).fetchall()
     return rows
@@ -45,7 +50,7 @@ def generations(dsn: str) -> set[int]:
     with psycopg.connect(dsn) as connection:
         return {
             generation
-            for model in READ_MODELS
+            for model in (*READ_MODELS, PART_TOMBSTONES)
             for (generation,) in connection.execute(
                 sql.SQL("select distinct generation from {}").format(sql.Identifier("icecore", model.table))
             )

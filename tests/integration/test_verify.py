@@ -24,7 +24,7 @@ from tests.fixtures.catalog import context
 from tests.fixtures.command_runs import EVERY_KIND, SCHEMA, CommandRun, Step
 
 # Tables of which the log says nothing, or less than all (idempotency, which has a test of its own).
-NOT_FOLDED = {"migrations", "secrets", "metrics_reports", "idempotency", "sinks", "sink_skips", "sink_replays"}
+NOT_FOLDED = {"migrations", "secrets", "metrics_reports", "idempotency", "sinks", "sink_skips", "sink_replays", "staged_parts"}
 
 # What makes another value of each type.
 CHANGES = {
@@ -36,6 +36,7 @@ CHANGES = {
     "_text": "array_append({column}, 'x')",
     "bytea": "coalesce({column}, '') || '\\x20'",
     "bool": "not {column}",
+    "int8multirange": "{column} + '{{[900000,900001)}}'",
     "timestamptz": "{column} + interval '1 microsecond'",
 }
 

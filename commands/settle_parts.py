@@ -1,0 +1,100 @@
+"""The job for parts: closes, in small statements and outside the append lock, what an append closed by one tombstone; and removes what was
+staged for an append that never came to effect.
+
+It may be stopped at any moment: a tombstone goes when all its parts say themselves that they are closed, and until then readers heed it.
+"""
+
+import asyncio
+import time
+from typing import Any
+
+import structlog
+
+from commands.staged_parts import remove_left_over
+from commands.write_side import WriteSide
+from domain.errors import CatalogError
+from migrations.named_sql import named_sql
+from projections.connections import Connection
+
+_SQL = named_sql("commands", "settle_parts.sql")
+_log = structlog.get_logger("icecore.parts")
+
+# Far longer than any command may take: then whoever staged them is gone, and an append that comes yet is decided again.
+STAGED_SECONDS_MAX = 600.0
+# Of one statement: short, so that the flush of a commit beside it does not wait for much.
+_PARTS_PER_STATEMENT = 500
+# Between two statements: others come first.
+_PAUSE_SECONDS = 0.01
+# How long one round leads; what is left is the next round's.
+_ROUND_SECONDS_MAX = 5.0
+_POLL_SECONDS = 1.0
+# One process at a time does this, and none while a rebuild removes a generation; the number is ours alone.
+_LEADER_LOCK = 4936203177
+
+
+class PartsJob:
+    """Runs beside the server; of several processes one leads."""
+
+    def __init__(self, write: WriteSide) -> None:
+        self._write = write
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        self._task = asyncio.create_task(self._run(), name="settle-parts")
+
+    async def close(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _run(self) -> None:
+        while True:
+            try:
+                await self.run_once()
+            except CatalogError as error:
+                _log.warning("parts_wait", error=error.message)
+            await asyncio.sleep(_POLL_SECONDS)
+
+    async def run_once(self, *, staged_seconds_max: float = STAGED_SECONDS_MAX) -> int:
+        """Does what waits, if no other process does; how many parts were closed."""
+        closed = 0
+        async with self._write.connection() as leading:
+            if await (await leading.execute(_SQL["lead"], {"lock": _LEADER_LOCK})).fetchone() != (True,):
+                return 0
+            try:
+                until = time.monotonic() + _ROUND_SECONDS_MAX
+                for tombstone in await self._tombstones():
+                    closed += await self._close_parts(tombstone, until)
+                removed = await remove_left_over(self._write.connection, staged_seconds_max)
+            finally:
+                await leading.execute(_SQL["stop_leading"], {"lock": _LEADER_LOCK})
+        if closed or removed:
+            _log.info("parts_settled", closed=closed, tables_unstaged=removed)
+        return closed
+
+    async def _tombstones(self) -> list[dict[str, Any]]:
+        """Of the generation that is served: no other is anybody's but a rebuild's."""
+        async with self._write.connection() as connection:
+            rows = await (await connection.execute(_SQL["tombstones"])).fetchall()
+        return [{"generation": row[0], "table_id": row[1], "kind": row[2], "valid_to": row[3]} for row in rows]
+
+    async def _close_parts(self, tombstone: dict[str, Any], until: float) -> int:
+        """Closes the tombstone's parts, by ordinal, and takes it away behind the last; how many were closed."""
+        closed, after = 0, -1
+        while time.monotonic() <= until:
+            async with self._write.connection() as connection:
+                some, last = await self._close_some(connection, tombstone, after)
+                closed += some
+                if some < _PARTS_PER_STATEMENT:
+                    await connection.execute(_SQL["bury"], tombstone)
+                    break
+            after = last
+            await asyncio.sleep(_PAUSE_SECONDS)
+        return closed
+
+    async def _close_some(self, connection: Connection, tombstone: dict[str, Any], after: int) -> tuple[int, int]:
+        """The parts behind the ordinal `after`: how many were closed, and the last one's ordinal."""
+        cursor = await connection.execute(_SQL["close"], {**tombstone, "after": after, "limit": _PARTS_PER_STATEMENT})
+        row = await cursor.fetchone()
+        assert row is not None
+        return row[0], row[1]

@@ -1,0 +1,29 @@
+-- name: lead --
+select pg_try_advisory_lock(%(lock)s)
+
+-- name: stop_leading --
+select pg_advisory_unlock(%(lock)s)
+
+-- name: tombstones --
+select generation, table_id, kind, valid_to from icecore.part_tombstones
+where generation = (select generation from icecore.read_models) order by table_id, valid_to, kind
+
+-- name: close --
+-- The next parts that are still open: how many, and the last ordinal.
+with due as materialized (
+  select p.ctid, p.ordinal from icecore.table_parts p
+  where p.generation = %(generation)s and p.table_id = %(table_id)s and p.kind = %(kind)s and p.valid_to is null
+    and p.ordinal > %(after)s
+    and (select t.ordinals from icecore.part_tombstones t
+         where t.generation = %(generation)s and t.table_id = %(table_id)s and t.kind = %(kind)s and t.valid_to = %(valid_to)s) @> p.ordinal
+  order by p.generation, p.table_id, p.kind, p.ordinal limit %(limit)s
+),
+closed as (
+  update icecore.table_parts p set valid_to = %(valid_to)s
+  where p.ctid = any (array(select ctid from due)) and p.generation = %(generation)s and p.table_id = %(table_id)s
+)
+select count(*), max(ordinal) from due
+
+-- name: bury --
+delete from icecore.part_tombstones t
+where t.generation = %(generation)s and t.table_id = %(table_id)s and t.kind = %(kind)s and t.valid_to = %(valid_to)s

@@ -1,0 +1,30 @@
+-- name: register --
+-- Before the first part, so that no part is there of which nobody knows.
+insert into icecore.staged_parts (table_id, generation, staged_at)
+select %(table_id)s, generation, now() from icecore.read_models
+returning generation
+
+-- name: write --
+insert into icecore.table_parts (generation, table_id, kind, ordinal, valid_from, valid_to, snapshot_id, body)
+select %(generation)s, %(table_id)s, p.kind, p.ordinal, p.valid_from, null, p.snapshot_id, p.body
+from unnest(%(kinds)s::smallint[], %(ordinals)s::bigint[], %(versions)s::bigint[], %(snapshot_ids)s::bigint[], %(bodies)b::bytea[])
+  p(kind, ordinal, valid_from, snapshot_id, body)
+
+-- name: give_up --
+-- Waits for an append that is about to take it, and then finds nothing.
+update icecore.staged_parts set given_up = true where table_id = %(table_id)s
+returning generation
+
+-- name: give_up_old --
+update icecore.staged_parts set given_up = true
+where given_up or staged_at < now() - make_interval(secs => %(seconds)s)
+returning table_id, generation
+
+-- name: remove --
+delete from icecore.table_parts p
+where p.generation = %(generation)s and p.table_id = %(table_id)s and p.ctid = any (array(
+  select q.ctid from icecore.table_parts q where q.generation = %(generation)s and q.table_id = %(table_id)s limit %(limit)s))
+
+-- name: forget --
+-- Last: until then whoever finds the row finishes the work.
+delete from icecore.staged_parts where table_id = %(table_id)s and generation = %(generation)s and given_up

@@ -1,0 +1,364 @@
+"""Tables of many parts: what takes long is done before the append or after it, and nobody who reads can tell."""
+
+import asyncio
+import sys
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import orjson
+import psycopg
+import pytest
+
+from commands import register_table as registering
+from commands.commit_table import CommitTable, commit_table
+from commands.create_namespace import CreateNamespace, create_namespace
+from commands.register_table import RegisterTable, register_table
+from commands.settle_parts import PartsJob
+from commands.staged_parts import PARTS_APPENDED_MAX, stage_parts
+from commands.submission import Submission
+from domain.errors import AlreadyExists, NoSuchTable
+from domain.identifiers import NamespaceIdentifier, TabularIdentifier
+from icecore.compose import Catalog
+from projections import tables
+from projections.rebuild import rebuild
+from projections.rows import PARTS_CLOSED_INLINE_MAX
+from projections.verify import verify
+from queries.load_table import load_table
+from queries.resolve_warehouse import resolve_warehouse
+from queries.warehouse import Warehouse
+from tests.fixtures.catalog import PROJECT_ID, context, opened_catalog
+
+SNAPSHOTS = PARTS_APPENDED_MAX  # and as many log entries
+TABLE = TabularIdentifier(NamespaceIdentifier(("a",)), "t")
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+async def catalog(database: str, tmp_path: Path) -> AsyncIterator[Catalog]:
+    """A catalog that reads everything from the database, with the namespace `a`."""
+    async with opened_catalog(database, tmp_path / "warehouse", cache_bytes_max=0) as opened:
+        await create_namespace(opened.write, context("createNamespace"), await demo(opened), CreateNamespace(TABLE.namespace, {}))
+        yield opened
+
+
+async def demo(catalog: Catalog, past: str = "") -> Warehouse:
+    return await resolve_warehouse(catalog.reads, PROJECT_ID, f"demo{past}")
+
+
+def metadata_file(directory: Path, folder: str = "large", snapshots: int = SNAPSHOTS) -> str:
+    """A table's metadata file below the warehouse; the newest snapshot is on main."""
+    location = directory / "warehouse" / folder
+    now = time.time_ns() // 1_000_000
+    taken = [
+        {
+            "snapshot-id": n,
+            "sequence-number": n,
+            "timestamp-ms": now - snapshots + n,
+            "manifest-list": f"file://{location}/metadata/snap-{n}.avro",
+            "summary": {"operation": "append"},
+            "schema-id": 0,
+        }
+        for n in range(1, snapshots + 1)
+    ]
+    document = {
+        "format-version": 2,
+        "table-uuid": "01990000-0000-7000-8000-000000000001",
+        "location": f"file://{location}",
+        "last-sequence-number": snapshots,
+        "last-updated-ms": now,
+        "last-column-id": 1,
+        "current-schema-id": 0,
+        "schemas": [{"type": "struct", "schema-id": 0, "fields": [{"id": 1, "name": "x", "required": False, "type": "long"}]}],
+        "default-spec-id": 0,
+        "partition-specs": [{"spec-id": 0, "fields": []}],
+        "last-partition-id": 999,
+        "default-sort-order-id": 0,
+        "sort-orders": [{"order-id": 0, "fields": []}],
+        "properties": {},
+        "current-snapshot-id": snapshots,
+        "refs": {"main": {"snapshot-id": snapshots, "type": "branch"}},
+        "snapshots": taken,
+        "snapshot-log": [{"snapshot-id": each["snapshot-id"], "timestamp-ms": each["timestamp-ms"]} for each in taken],
+        "metadata-log": [],
+    }
+    file = location / "metadata" / "00000-large.metadata.json"
+    file.parent.mkdir(parents=True)
+    file.write_bytes(orjson.dumps(document))
+    return f"file://{file}"
+
+
+async def register(catalog: Catalog, location: str, name: str = "t", *, overwrite: bool = False) -> int:
+    command = RegisterTable(TABLE.namespace, name, location, overwrite)
+    return (await register_table(catalog.write, context("registerTable"), await demo(catalog), command)).position
+
+
+async def expire(catalog: Catalog, snapshot_ids: list[int]) -> int:
+    update = {"action": "remove-snapshots", "snapshot-ids": snapshot_ids}
+    command = CommitTable(TABLE, [], [update])
+    return (await commit_table(catalog.write, context("updateTable"), await demo(catalog), command)).position
+
+
+async def loaded(catalog: Catalog, past: str = "", snapshots: str = "all") -> dict[str, Any]:
+    answer = await load_table(catalog.reads, await demo(catalog, past), TABLE, snapshots)
+    assert answer.body is not None
+    document: dict[str, Any] = orjson.loads(answer.body)["metadata"]
+    return document
+
+
+async def state_ordinals(catalog: Catalog) -> dict[str, list[int]]:
+    """What the next commit would be decided on, by ordinals."""
+    async with catalog.reads.connection() as connection:
+        (table_id,) = (await (await connection.execute("select distinct table_id from icecore.tables")).fetchone()) or (None,)
+        found = await tables.read_state(connection, table_id)
+    assert found is not None
+    return {kind: [part.ordinal for part in parts] for kind, parts in found[0].document.parts.items()}
+
+
+def ask(dsn: str, question: str) -> Any:
+    with psycopg.connect(dsn) as connection:
+        row = connection.execute(question).fetchone()  # type: ignore[arg-type]
+    assert row is not None
+    return row[0]
+
+
+def left_over(dsn: str) -> tuple[int, int, int]:
+    """Staged tables, parts of tables without a head, tombstones."""
+    orphans = "select count(*) from icecore.table_parts p where not exists (select from icecore.tables t where t.table_id = p.table_id)"
+    counts = ("select count(*) from icecore.staged_parts", orphans, "select count(*) from icecore.part_tombstones")
+    staged, parts, tombstones = (ask(dsn, question) for question in counts)
+    return staged, parts, tombstones
+
+
+# Registration
+
+
+async def test_a_large_registration_does_not_write_its_parts_under_the_append_lock(catalog: Catalog, tmp_path: Path) -> None:
+    """The parts are of other transactions than the head; of a small table they are of the same."""
+    in_append = "select count(*) from icecore.table_parts p join icecore.tables t using (generation, table_id) where p.xmin = t.xmin"
+    await register(catalog, metadata_file(tmp_path))
+    assert 0 == ask(catalog.dsn, in_append)
+    assert 2 * SNAPSHOTS + 4 == ask(catalog.dsn, "select count(*) from icecore.table_parts")
+    await register(catalog, metadata_file(tmp_path, "small", 3), "small")
+    assert 10 == ask(catalog.dsn, in_append)
+    assert (0, 0, 0) == left_over(catalog.dsn)
+    assert list(range(1, SNAPSHOTS + 1)) == [snapshot["snapshot-id"] for snapshot in (await loaded(catalog))["snapshots"]]
+    assert [] == (await verify(catalog.dsn)).differences
+
+
+async def test_a_large_registration_that_is_refused_leaves_no_parts(catalog: Catalog, tmp_path: Path) -> None:
+    """The place is taken: only append sees that, when the parts are there already."""
+    location = metadata_file(tmp_path)
+    await register(catalog, location)
+    before = ask(catalog.dsn, "select count(*) from icecore.table_parts")
+    with pytest.raises(AlreadyExists, match="Location is already taken"):
+        await register(catalog, location, "twin")
+    assert (0, 0, 0) == left_over(catalog.dsn)
+    assert before == ask(catalog.dsn, "select count(*) from icecore.table_parts")
+    assert [] == (await verify(catalog.dsn)).differences
+
+
+@pytest.mark.parametrize("meanwhile", ["rebuild", "job"])
+async def test_what_was_staged_and_is_no_longer_good_is_staged_again(
+    catalog: Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, meanwhile: str
+) -> None:
+    """Another generation serves, or the job gave the parts up: append says so, and the command is decided again."""
+    outcomes = []
+    submit_chain = catalog.write.committer.submit_chain
+
+    async def stage_and_lose(connections: Any, submission: Submission, table_id: Any) -> None:
+        await stage_parts(connections, submission, table_id)
+        if not outcomes:
+            await (rebuild(catalog.dsn) if meanwhile == "rebuild" else catalog.parts.run_once(staged_seconds_max=0))
+
+    async def noted(submissions: Any) -> Any:
+        results = await submit_chain(submissions)
+        outcomes.extend(result.outcome for result in results)
+        return results
+
+    monkeypatch.setattr(registering, "stage_parts", stage_and_lose)
+    monkeypatch.setattr(catalog.write.committer, "submit_chain", noted)
+    await register(catalog, metadata_file(tmp_path))
+    assert [{"rebuild": "generation", "job": "staged"}[meanwhile], "appended"] == outcomes
+    assert (0, 0, 0) == left_over(catalog.dsn)
+    assert 1 == ask(catalog.dsn, "select count(distinct table_id) from icecore.table_parts")
+    assert [] == (await verify(catalog.dsn)).differences
+    assert SNAPSHOTS == len((await loaded(catalog))["snapshots"])
+
+
+KILLED = """
+import asyncio, sys
+from pathlib import Path
+from tests.integration import test_large_tables as large
+
+async def hang(submissions):
+    print("staged", flush=True)
+    await asyncio.sleep(60)
+
+async def main():
+    async with large.opened_catalog(sys.argv[1], Path(sys.argv[2])) as catalog:
+        catalog.write.committer.submit_chain = hang
+        await large.register(catalog, sys.argv[3])
+
+asyncio.run(main())
+"""
+
+
+async def test_a_crash_between_staging_and_append_leaves_what_the_job_removes(catalog: Catalog, tmp_path: Path) -> None:
+    """kill -9: nobody sees the parts, verification knows of them, and after a named time they go."""
+    location = metadata_file(tmp_path)
+    command = [sys.executable, "-c", KILLED, catalog.dsn, str(tmp_path / "warehouse"), location]
+    process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE, cwd=ROOT)
+    assert process.stdout is not None
+    assert b"staged\n" == await process.stdout.readline()
+    process.kill()
+    await process.wait()
+    assert (1, 2 * SNAPSHOTS + 4, 0) == left_over(catalog.dsn)
+    assert [] == (await verify(catalog.dsn)).differences
+    with pytest.raises(NoSuchTable):
+        await loaded(catalog)
+    await catalog.parts.run_once()
+    assert 1 == left_over(catalog.dsn)[0], "it may still be on its way"
+    await register(catalog, location)
+    await catalog.parts.run_once(staged_seconds_max=0)
+    assert (0, 0, 0) == left_over(catalog.dsn)
+    assert [] == (await verify(catalog.dsn)).differences
+    assert SNAPSHOTS == len((await loaded(catalog))["snapshots"])
+
+
+async def test_parts_that_were_staged_by_nobody_are_named(catalog: Catalog, tmp_path: Path) -> None:
+    """Parts without stream and without entry; an entry that would hide a live table's parts."""
+    await register(catalog, metadata_file(tmp_path, "small", 3))
+    with psycopg.connect(catalog.dsn, autocommit=True) as connection:
+        connection.execute("insert into icecore.table_parts values (1, gen_random_uuid(), 1, 0, 1, null, null, '{}')")
+        assert ["table_parts"] == [difference.table for difference in (await verify(catalog.dsn)).differences]
+        connection.execute("insert into icecore.staged_parts select table_id, 1, now() from icecore.table_parts where body = '{}'")
+        assert [] == (await verify(catalog.dsn)).differences
+        connection.execute("insert into icecore.staged_parts select table_id, 1, now() from icecore.tables")
+        assert {"staged_parts"} == {difference.table for difference in (await verify(catalog.dsn)).differences}
+
+
+# Removal
+
+
+async def test_a_bulk_removal_closes_no_part_under_the_append_lock_and_reads_as_if_it_had(catalog: Catalog, tmp_path: Path) -> None:
+    """Now, as of every position, for the next commit: the same before the job, at each of its steps, and after it."""
+    first = await register(catalog, metadata_file(tmp_path))
+    odd = [n for n in range(1, SNAPSHOTS) if n % 2]
+    second = await expire(catalog, odd)
+    third = await expire(catalog, [n for n in range(1, SNAPSHOTS) if n % 2 == 0])
+    assert 0 == ask(catalog.dsn, "select count(*) from icecore.table_parts where valid_to is not null and kind = 4")
+    assert (0, 0) == left_over(catalog.dsn)[:2]
+    assert 0 < left_over(catalog.dsn)[2]
+
+    async def check() -> None:
+        assert [SNAPSHOTS] == [each["snapshot-id"] for each in (await loaded(catalog))["snapshots"]]
+        assert [SNAPSHOTS] == [each["snapshot-id"] for each in (await loaded(catalog, snapshots="refs"))["snapshots"]]
+        assert SNAPSHOTS == len((await loaded(catalog, f"@{first}"))["snapshots"])
+        assert 1 == len((await loaded(catalog, f"@{first}", "refs"))["snapshots"])
+        assert SNAPSHOTS - len(odd) == len((await loaded(catalog, f"@{second}"))["snapshots"])
+        assert 1 == len((await loaded(catalog, f"@{third}"))["snapshots"])
+        assert {"snapshots": 1, "refs": 1} == {kind: len((await state_ordinals(catalog))[kind]) for kind in ("snapshots", "refs")}
+        assert [] == (await verify(catalog.dsn)).differences
+
+    steps = 0
+    await check()
+    job = catalog.parts
+    close_some = job._close_some
+
+    async def close_some_and_check(*given: Any) -> tuple[int, int]:
+        nonlocal steps
+        some = await close_some(*given)
+        steps += 1
+        if steps % 3 == 1:
+            await check()
+        return some
+
+    job._close_some = close_some_and_check  # type: ignore[method-assign]
+    while left_over(catalog.dsn)[2]:
+        assert 0 < await job.run_once()
+    assert steps > 3
+    await check()
+    assert SNAPSHOTS - 1 == ask(catalog.dsn, "select count(*) from icecore.table_parts where valid_to is not null and kind = 4")
+    assert 0 == await job.run_once()
+
+
+async def test_refs_that_went_in_bulk_hold_no_snapshot(catalog: Catalog, tmp_path: Path) -> None:
+    """What asks for referenced snapshots only must not go by tags that a tombstone closed."""
+    await register(catalog, metadata_file(tmp_path, snapshots=2 * PARTS_CLOSED_INLINE_MAX))
+    warehouse = await demo(catalog)
+    names = {f"t{n}": n for n in range(1, PARTS_CLOSED_INLINE_MAX + 2)}
+    tags = [{"action": "set-snapshot-ref", "ref-name": name, "type": "tag", "snapshot-id": n} for name, n in names.items()]
+    await commit_table(catalog.write, context("updateTable"), warehouse, CommitTable(TABLE, [], tags))
+    assert len(names) + 1 == len((await loaded(catalog, snapshots="refs"))["snapshots"])
+    gone = [{"action": "remove-snapshot-ref", "ref-name": name} for name in names]
+    await commit_table(catalog.write, context("updateTable"), warehouse, CommitTable(TABLE, [], gone))
+    for _ in range(2):
+        assert 1 == len((await loaded(catalog, snapshots="refs"))["snapshots"])
+        assert ["main"] == list((await loaded(catalog))["refs"])
+        assert [] == (await verify(catalog.dsn)).differences
+        await catalog.parts.run_once()
+
+
+async def test_an_overwrite_of_a_large_table_reads_as_the_new_one_at_once(catalog: Catalog, tmp_path: Path) -> None:
+    """Its old parts are closed by tombstones, and as of before they are there."""
+    first = await register(catalog, metadata_file(tmp_path))
+    await register(catalog, metadata_file(tmp_path, "other", 400), overwrite=True)
+    for _ in range(2):
+        assert 400 == len((await loaded(catalog))["snapshots"])
+        assert SNAPSHOTS == len((await loaded(catalog, f"@{first}"))["snapshots"])
+        assert [] == (await verify(catalog.dsn)).differences
+        await catalog.parts.run_once()
+
+
+async def test_few_parts_are_closed_with_their_commit(catalog: Catalog, tmp_path: Path) -> None:
+    """Up to the limit no tombstone is written."""
+    await register(catalog, metadata_file(tmp_path))
+    gone = list(range(SNAPSHOTS - PARTS_CLOSED_INLINE_MAX, SNAPSHOTS))
+    await expire(catalog, gone)
+    assert 0 == ask(catalog.dsn, "select count(*) from icecore.part_tombstones where kind = 4")
+    assert len(gone) == ask(catalog.dsn, "select count(*) from icecore.table_parts where valid_to is not null and kind = 4")
+
+
+async def test_a_commit_before_the_job_is_decided_on_what_is_left(catalog: Catalog, tmp_path: Path) -> None:
+    """By a process that has nothing in memory, and a rebuild in between makes no difference."""
+    await register(catalog, metadata_file(tmp_path))
+    await expire(catalog, list(range(1, SNAPSHOTS)))
+    async with opened_catalog(catalog.dsn, tmp_path / "warehouse", cache_bytes_max=0) as other:
+        update = {"action": "set-properties", "updates": {"k": "v"}}
+        await commit_table(other.write, context("updateTable"), await demo(other), CommitTable(TABLE, [], [update]))
+    assert [SNAPSHOTS] == [each["snapshot-id"] for each in (await loaded(catalog))["snapshots"]]
+    await rebuild(catalog.dsn)
+    assert (0, 0, 0) == left_over(catalog.dsn), "a rebuild closes the parts themselves"
+    assert [SNAPSHOTS] == [each["snapshot-id"] for each in (await loaded(catalog))["snapshots"]]
+    assert [] == (await verify(catalog.dsn)).differences
+
+
+async def test_a_job_that_is_stopped_half_way_is_gone_on_with(catalog: Catalog, tmp_path: Path) -> None:
+    """Stopped between two steps; and while another one leads, nothing is done."""
+    await register(catalog, metadata_file(tmp_path))
+    await expire(catalog, list(range(1, SNAPSHOTS)))
+    reached = asyncio.Event()
+    job = PartsJob(catalog.write)
+    close_some = job._close_some
+
+    async def close_some_then_hang(*given: Any) -> tuple[int, int]:
+        some = await close_some(*given)
+        reached.set()
+        await asyncio.sleep(60)
+        return some
+
+    job._close_some = close_some_then_hang  # type: ignore[method-assign]
+    job.start()
+    await reached.wait()
+    assert 0 == await catalog.parts.run_once(), "the other one leads"
+    await job.close()
+    assert 0 < left_over(catalog.dsn)[2]
+    assert [] == (await verify(catalog.dsn)).differences
+    async with asyncio.timeout(30):
+        while left_over(catalog.dsn)[2]:
+            await catalog.parts.run_once()
+            await asyncio.sleep(0.05)
+    assert [SNAPSHOTS] == [each["snapshot-id"] for each in (await loaded(catalog))["snapshots"]]
+    assert [] == (await verify(catalog.dsn)).differences

@@ -1,5 +1,6 @@
 """RegisterTable: a metadata file that is there already becomes a table, or takes over one."""
 
+import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from commands.staged_parts import stage_parts
 from commands.submission import IdempotencyRecord, Submission
 from commands.table_files import free_name, loaded_table, location_key, written_table
 from commands.write_side import WriteSide
+from domain.documents import Json
 from domain.errors import NoSuchTable
 from domain.events import TableOverwritten, TableRegistered
 from domain.identifiers import NamespaceIdentifier, TabularIdentifier
@@ -49,25 +51,37 @@ async def register_table(write: WriteSide, context: CommandContext, warehouse: W
 
     async def decide() -> Decision:
         place = warehouse.profile.permit(command.metadata_location, imported=True, field="metadata-location")
-        metadata = parse_table_metadata(await read_metadata(await write.store(warehouse), place))
-        check_document_locations(warehouse.profile, None, metadata, imported=True)
+        document = await read_metadata(await write.store(warehouse), place)
+        # A large file takes a second of work: in a thread, so that others get their turns meanwhile.
+        metadata = await asyncio.to_thread(_checked, warehouse, document)
         key, submission = location_key(warehouse, metadata), Submission(context)
         if located:
             before, generation = await located[0].read_now()
-            state = submission.add(before.id, warehouse.id, before, [TableOverwritten(key, place.spelled, metadata)], generation)
+            overwritten = TableOverwritten(key, place.spelled, metadata)
+            state = await asyncio.to_thread(submission.add, before.id, warehouse.id, before, [overwritten], generation)
         else:
             async with write.connection() as connection:
                 namespace_id = await free_name(connection, warehouse, identifier, "table")
             submission.alive.append(namespace_id)
             registered = TableRegistered(namespace_id, command.name, warehouse.scope.key(command.name), key, place.spelled, metadata)
             table_id = uuid7()
-            state = submission.add(table_id, warehouse.id, None, [registered])
+            state = await asyncio.to_thread(submission.add, table_id, warehouse.id, None, [registered])
             # A new table's parts can be there before it; those of an overwritten one would be seen.
             await stage_parts(write.connection, submission, table_id)
         assert isinstance(state, TableState)
-        loaded = loaded_table(state, written_table(state.document))
-        body = results.load_table_result(loaded, warehouse.profile.client_config())
+        body = await asyncio.to_thread(_answered, warehouse, state)
         etag = results.table_etag(state.id, state.version)
         return Decision(submission, IdempotencyRecord(200, state.id, state.version), lambda position: Answer(200, body, position, etag))
 
     return await write.execute_together(context, warehouse, locate, decide)
+
+
+def _checked(warehouse: Warehouse, document: Json) -> Json:
+    metadata = parse_table_metadata(document)
+    check_document_locations(warehouse.profile, None, metadata, imported=True)
+    return metadata
+
+
+def _answered(warehouse: Warehouse, state: TableState) -> bytes:
+    loaded = loaded_table(state, written_table(state.document))
+    return results.load_table_result(loaded, warehouse.profile.client_config())

@@ -1,10 +1,12 @@
 """Tables: a small head per version and parts valid from one version to another; their rows, and what is asked of them."""
 
+import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass
 from operator import is_
 from uuid import UUID
 
-from domain.documents import TABLE_KINDS, Document, KindDelta, Part, assemble, join, part_from_body, table_head, table_head_value
+from domain.documents import TABLE_KINDS, Document, Json, KindDelta, Part, assemble, join, part_from_body, table_head, table_head_value
 from domain.events import Event, TableCommitted, TableCreated, TableOverwritten, TableRegistered, TableRenamed
 from domain.identifiers import TabularIdentifier
 from domain.table import TableState
@@ -17,6 +19,8 @@ _SQL = named_sql("projections", "tables.sql")
 _KIND_NUMBERS = {kind: number for number, kind in enumerate(TABLE_KINDS, start=1)}
 # Kinds whose rows carry a snapshot id, for the question that wants referenced snapshots only.
 _WITH_SNAPSHOT_ID = frozenset({"snapshots", "refs"})
+# Some milliseconds of work.
+_PARTS_ASSEMBLED_AT_ONCE_MAX = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,13 +139,20 @@ async def read_state(connection: Connection, table_id: UUID) -> tuple[TableState
         return None
     stream_id, version, event_id, warehouse_id, namespace_id, name, key, status, location, keys = row[:10]
     next_ordinal, head, kinds, ordinals, bodies, generation = row[10:]
-    parts: dict[str, list[Part]] = {kind: [] for kind in TABLE_KINDS}
-    for kind_number, ordinal, body in zip(kinds or (), ordinals or (), bodies or (), strict=True):
-        kind = TABLE_KINDS[kind_number - 1]
-        parts[kind].append(part_from_body(kind, ordinal, body))
-    document: Document = assemble(table_head_value(head), {kind: tuple(members) for kind, members in parts.items()}, next_ordinal)
+    given = (table_head_value(head), kinds or (), ordinals or (), bodies or (), next_ordinal)
+    # What takes long is done in a thread, so that others get their turns meanwhile.
+    many = len(given[1]) > _PARTS_ASSEMBLED_AT_ONCE_MAX
+    document = await asyncio.to_thread(_assembled, *given) if many else _assembled(*given)
     state = TableState(stream_id, version, event_id, warehouse_id, namespace_id, name, key, status, location, tuple(keys), document)
     return state, generation
+
+
+def _assembled(head: Json, kinds: Sequence[int], ordinals: Sequence[int], bodies: Sequence[bytes], next_ordinal: int) -> Document:
+    parts: dict[str, list[Part]] = {kind: [] for kind in TABLE_KINDS}
+    for kind_number, ordinal, body in zip(kinds, ordinals, bodies, strict=True):
+        kind = TABLE_KINDS[kind_number - 1]
+        parts[kind].append(part_from_body(kind, ordinal, body))
+    return assemble(head, {kind: tuple(members) for kind, members in parts.items()}, next_ordinal)
 
 
 async def purging(connection: Connection, limit: int) -> list[tuple[UUID, int, UUID]]:

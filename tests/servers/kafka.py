@@ -19,7 +19,7 @@ from confluent_kafka.admin import AdminClient
 from tests.servers.java import java_environment, java_home
 from tests.servers.maven import class_path
 from tests.servers.places import ROOT
-from tests.servers.processes import free_port, running, until_ended
+from tests.servers.processes import ServerNotReadyError, free_port, running, until_ended
 
 POM = ROOT / "tests" / "servers" / "kafka.pom.xml"
 START_SECONDS_MAX = 60.0
@@ -71,9 +71,10 @@ class KafkaBroker:
         properties.write_text(_PROPERTIES.format(port=self.port, controller=self._controller, data=data))
         if not data.exists():
             cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-            subprocess.run(
-                _java("kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(properties)), check=True, capture_output=True
-            )
+            command = _java("kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(properties))
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            if done.returncode != 0:
+                raise ServerNotReadyError(f"Kafka's files cannot be made ({done.returncode}):\n{done.stdout}\n{done.stderr}")
         self._process = self._running.enter_context(
             running(
                 _java("kafka.Kafka", str(properties)),

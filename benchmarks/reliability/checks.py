@@ -20,6 +20,10 @@ AWAY_SECONDS_MAX = 2.0
 # Clients, proxy, workers and Postgres share the machine's cores: an answer that left in time is heard a little later.
 _HEARD_SECONDS_MAX = 1.0
 HEAL_SECONDS_MAX = 3.0
+# The time a lost answer is asked for again, and the last try to connect.
+_DOUBT_SECONDS_MAX = 12.0
+# Answers that only the log gives.
+_ONCE_SENT = (200, 204, 409)
 _DIFFERENCES_SHOWN = 5
 _STOPPING_SECONDS = 10.0
 
@@ -209,20 +213,24 @@ def files(evidence: Evidence) -> list[str]:
 
 
 def away(evidence: Evidence) -> list[str]:
-    """While Postgres is away whoever asks hears 503 in time, and all is well again soon after it is back."""
-    attempts = [attempt for mutation in evidence.history.mutations for attempt in mutation.attempts]
-    attempts += [load.attempt for load in evidence.history.loads]
+    """While Postgres is away whoever asks hears 503 in time, and all is well again soon after it is back.
+
+    A commit that had been sent before that was noticed is in doubt: it is asked for again before its client hears anything.
+    """
+    commits = [attempt for mutation in evidence.history.mutations for attempt in mutation.attempts]
+    attempts = [(attempt, True) for attempt in commits] + [(load.attempt, False) for load in evidence.history.loads]
     broken = []
     for outage in evidence.history.outages:
-        for attempt in attempts:
+        for attempt, is_commit in attempts:
             if not outage.began <= attempt.sent < outage.ended or attempt.error_type == "abandoned":
                 continue
-            waited = min(attempt.ended, outage.ended) - attempt.sent
-            if waited > AWAY_SECONDS_MAX + _HEARD_SECONDS_MAX:
+            sent_on = is_commit and (attempt.status in _ONCE_SENT or attempt.error_type == "CommitStateUnknownException")
+            waited = (attempt.ended if sent_on else min(attempt.ended, outage.ended)) - attempt.sent
+            if waited > (_DOUBT_SECONDS_MAX if sent_on else AWAY_SECONDS_MAX) + _HEARD_SECONDS_MAX:
                 broken.append(f"{outage.kind}: no answer for {waited:.2f} s")
-            elif outage.silent and attempt.ended <= outage.ended and attempt.status != 503:
+            elif outage.silent and attempt.ended <= outage.ended and attempt.status != 503 and not sent_on:
                 broken.append(f"{outage.kind}: {attempt.status} {attempt.error_type} after {waited:.2f} s")
-        healed = healing_seconds(attempts, outage.back)
+        healed = healing_seconds([attempt for attempt, _ in attempts], outage.back)
         if healed > HEAL_SECONDS_MAX:
             broken.append(f"{outage.kind}: the first good answer came {healed:.2f} s after its end")
     return broken

@@ -176,11 +176,13 @@ CONTROLS = {
         Control(
             "idempotency row dropped",
             "once",
-            frozenset({"models"}),
+            frozenset({"models", "refusals"}),
             in_database=(("      if i is not null then\n        insert into", "      if false then\n        insert into"),),
         ),
         Control("answered before the commit", "acknowledged", frozenset({"fresh", "answers"}), _answer_before_commit, workers=2),
-        Control("tables committed one by one", "atomic", frozenset({"once", "refusals", "acknowledged"}), _tables_one_by_one),
+        Control(
+            "tables committed one by one", "atomic", frozenset({"once", "refusals", "acknowledged", "nothing done"}), _tables_one_by_one
+        ),
         Control("cache without the barrier", "fresh", frozenset(), _cache_without_barrier),
         Control("a lost answer told as a conflict", "refusals", frozenset({"nothing done"}), _lost_answer_is_a_conflict),
         Control(

@@ -26,21 +26,22 @@ class Server:
         self._process = process
         self.url = url
         self._log = log
-        self.killed: list[int] = []
+        self._asked: set[int] = set()
 
     def workers(self) -> list[int]:
         return sorted(children(self._process.pid))
 
     def serving_workers(self) -> list[int]:
         """Those that are past their start: by then they hold connections to clients and to Postgres."""
-        return [worker for worker in self.workers() if _descriptors(worker) >= _DESCRIPTORS_SERVING_MIN]
+        return [worker for worker in self.workers() if worker not in self._asked and _descriptors(worker) >= _DESCRIPTORS_SERVING_MIN]
 
     def kill(self, worker: int) -> None:
         with suppress(ProcessLookupError):
             os.kill(worker, signal.SIGKILL)
-            self.killed.append(worker)
 
     def ask_to_stop(self, worker: int) -> None:
+        # A second signal would end it at once, as it should.
+        self._asked.add(worker)
         with suppress(ProcessLookupError):
             os.kill(worker, signal.SIGTERM)
 

@@ -13,12 +13,15 @@ from api.catalog import Catalog
 from api.compression import GzipCache, accepts_gzip, compress
 from api.request_ids import REQUEST_ID, sane_or_none
 from api.routing import Operation
-from api.targets import decode_segment, parse_query, warehouse_reference
+from api.targets import decode_segment, parse_query, respell_levels, warehouse_reference
 from commands.context import Answer, CommandContext
 from commands.write_side import WriteSide
 from domain.errors import BadRequest
 from queries.resolve_warehouse import resolve_warehouse
 from queries.warehouse import Warehouse
+
+SEPARATOR: web.AppKey[str | None] = web.AppKey("separator")
+"""What joins namespace levels beside the specification's own; None: nothing."""
 
 GZIP_CACHE: web.AppKey[GzipCache] = web.AppKey("gzip_cache")
 
@@ -44,11 +47,17 @@ class Call:
     def __init__(self, request: web.Request, catalog: Catalog, operation: Operation, segments: Mapping[str, str]) -> None:
         self.request, self.catalog, self.operation, self.segments = request, catalog, operation, segments
         self._query: Mapping[str, str] | None = None
+        separator = request.app[SEPARATOR]
+        if separator is not None and "namespace" in segments:
+            self.segments = {**segments, "namespace": respell_levels(segments["namespace"], separator)}
 
     @property
     def query(self) -> Mapping[str, str]:
         if self._query is None:
             self._query = parse_query(self.request.rel_url.raw_query_string)
+            separator = self.request.app[SEPARATOR]
+            if separator is not None and "parent" in self._query:
+                self._query = {**self._query, "parent": respell_levels(self._query["parent"], separator)}
         return self._query
 
     async def fields(self) -> tuple[bytes, Fields]:

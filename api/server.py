@@ -7,7 +7,7 @@ import aiohttp.http_parser
 import orjson
 from aiohttp import HttpVersion11, web
 
-from api.call import GZIP_CACHE, Call
+from api.call import GZIP_CACHE, SEPARATOR, Call
 from api.catalog import CATALOG, Catalog
 from api.compression import GzipCache
 from api.errors import error_response
@@ -66,10 +66,16 @@ async def _health(request: web.Request) -> web.Response:
     return web.Response(status=status, body=orjson.dumps(state), headers={"Content-Type": "application/json", "Cache-Control": "no-store"})
 
 
-def build_app(catalog: Catalog, operations: Iterable[Operation] = OPERATIONS) -> web.Application:
-    """The application over `catalog`; further routes (management, history, UI) may be added to it before it starts."""
+def build_app(
+    catalog: Catalog, operations: Iterable[Operation] = OPERATIONS, *, namespace_separator: str | None = None
+) -> web.Application:
+    """The application over `catalog`; further routes (management, history, UI) may be added to it before it starts.
+
+    namespace_separator -- what config tells clients to join namespace levels by; None: the specification's 0x1F.
+    """
     app = web.Application(middlewares=[edge], client_max_size=catalog.limits.body_bytes_max)
     app[CATALOG] = catalog
+    app[SEPARATOR] = namespace_separator
     app[GZIP_CACHE] = GzipCache(catalog.limits)
     app[REQUEST_FIGURES] = RequestFigures()
     app[ROUTES] = Routes(operations)

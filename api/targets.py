@@ -33,6 +33,17 @@ def decode_segment(segment: str, what: str) -> str:
         raise BadRequest(f"Invalid {what}: not UTF-8") from None
 
 
+def respell_levels(text: str, separator: str) -> str:
+    """`text`, a path segment still encoded or a parameter, with the separator that config advertises made LEVEL_SEPARATOR.
+
+    The specification's own is understood all the same: clients up to Iceberg 1.10 know no other.
+    """
+    encoded = "".join(f"%{byte:02X}" for byte in separator.encode())
+    for spelled in (encoded, encoded.lower(), separator):
+        text = text.replace(spelled, LEVEL_SEPARATOR)
+    return text
+
+
 def parse_query(raw_query: str) -> Mapping[str, str]:
     """Parameters by name; of a repeated parameter the last counts. Raises BadRequest for what is not UTF-8 or has no end of parameters."""
     if not raw_query:

@@ -45,13 +45,14 @@ class Catalog:
     purge: PurgeJob
     parts: PartsJob
     dsn: str
+    namespace_separator: str | None
     _app: web.Application | None = None
 
     @property
     def app(self) -> web.Application:
         """The HTTP face, made when it is first asked for: operators' commands need none."""
         if self._app is None:
-            self._app = build_app(self)
+            self._app = build_app(self, namespace_separator=self.namespace_separator)
             add_event_schemas(self._app, event_schemas())
         return self._app
 
@@ -82,7 +83,8 @@ async def open_catalog(settings: Settings, *, jobs: bool = False) -> AsyncIterat
         reports.start()
         opened.push_async_callback(reports.close)
         write = WriteSide(reads, committer, secrets, reports, decide_seconds_max=settings.commit_deadline_seconds)
-        catalog = Catalog(reads, write, settings.api_limits(), PurgeJob(write, PROJECT_ID_DEFAULT), PartsJob(write), settings.dsn)
+        purge, parts = PurgeJob(write, PROJECT_ID_DEFAULT), PartsJob(write)
+        catalog = Catalog(reads, write, settings.api_limits(), purge, parts, settings.dsn, settings.namespace_separator)
         if jobs:
             catalog.purge.start()
             opened.push_async_callback(catalog.purge.close)

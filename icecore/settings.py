@@ -101,6 +101,7 @@ class Settings(BaseSettings):
     # Requests and answers
     body_bytes_max: int = Field(default=DEFAULT_LIMITS.body_bytes_max, ge=1_024)
     request_timeout_seconds: float = Field(default=DEFAULT_LIMITS.read_seconds_max, gt=0)
+    namespace_separator: str | None = Field(default=None, pattern=r"^[.:|~$;!@]$")
     page_size_default: int = Field(default=DEFAULT_LIMITS.page_size_default, ge=1)
     page_size_max: int = Field(default=DEFAULT_LIMITS.page_size_max, ge=1)
     idempotency_key_lifetime: timedelta = Field(default=DEFAULT_LIMITS.idempotency_key_lifetime, gt=timedelta(0))

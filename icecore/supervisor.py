@@ -17,7 +17,7 @@ from icecore.worker import READY, job
 
 RESTART_SECONDS_MIN = 0.2
 RESTART_SECONDS_MAX = 30.0
-HEALTHY_SECONDS = 60.0
+HEALTHY_SECONDS = 10.0
 """A worker that lived this long is restarted without the pauses of those before it."""
 KILL_MARGIN_SECONDS = 5.0
 """Beyond its grace a worker that does not end is killed."""
@@ -103,8 +103,9 @@ class _Worker:
 
     async def _hand_over(self, process: asyncio.subprocess.Process) -> None:
         assert process.stdin is not None
-        process.stdin.write(job(self._number, self._listening, self._settings))
-        with contextlib.suppress(ConnectionError):
+        # A worker may die before it has read a line: uvloop says so by RuntimeError at the write, the pipe by ConnectionError later.
+        with contextlib.suppress(ConnectionError, RuntimeError):
+            process.stdin.write(job(self._number, self._listening, self._settings))
             await process.stdin.drain()
 
     async def _until_end(self, process: asyncio.subprocess.Process) -> int:

@@ -2,7 +2,7 @@
 
 from aiohttp import web
 
-from api.call import PROJECT_ID_DEFAULT, Call
+from api.call import PROJECT_ID_DEFAULT, SEPARATOR, Call
 from api.limits import iso_8601_duration
 from api.routing import ROUTES
 from api.targets import warehouse_reference
@@ -13,10 +13,14 @@ async def get_config(call: Call) -> web.Response:
     """The prefix of a warehouse, pinned to a position where the client asked for a past; 404 for an unknown warehouse."""
     text = call.query.get("warehouse")
     warehouse = await resolve_warehouse(call.catalog.reads, PROJECT_ID_DEFAULT, warehouse_reference(text) if text else None)
+    overrides = {"prefix": warehouse.prefix}
+    separator = call.request.app[SEPARATOR]
+    if separator is not None:
+        overrides["namespace-separator"] = "".join(f"%{byte:02X}" for byte in separator.encode())
     return await call.json(
         {
             "defaults": {},
-            "overrides": {"prefix": warehouse.prefix},
+            "overrides": overrides,
             "endpoints": call.request.app[ROUTES].endpoints,
             "idempotency-key-lifetime": iso_8601_duration(call.catalog.limits.idempotency_key_lifetime),
         }

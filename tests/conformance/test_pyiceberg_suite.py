@@ -10,6 +10,7 @@ from pyiceberg.catalog.rest import RestCatalog
 
 from tests.conformance.reports import Outcome, outcomes
 from tests.conformance.target import Target
+from tests.servers.icecore import icecore, open_directory
 from tests.servers.moto import S3, moto_s3
 from tests.servers.places import ROOT
 from tests.servers.pyiceberg_suite import Suite, pyiceberg_suite
@@ -23,12 +24,13 @@ OUTPUT_SHOWN_MAX = 4_000
 TEXT_SHOWN_MAX = 400
 WAREHOUSE = "suite"
 
-# Against local files 567 need nothing but a catalog. One of them presupposes a server set to another namespace separator,
-# one runs on S3 here; test_catalog.py's 38 cases for a catalog that PyIceberg's settings name come on top.
+# Against local files 567 need nothing but a catalog. One of them wants a server set to another namespace separator and one a
+# warehouse on S3: both run by themselves below; test_catalog.py's 38 cases for a catalog that PyIceberg's settings name come on top.
 PASSED_MIN = {"local": 567 - 2 + 38, "full": 1_060}
 
 # Where one test of the suite claims that a table's statistics lie. No file is read there.
 STATISTICS = "tests/integration/test_statistics_operations.py::test_manage_statistics[session_catalog]"
+SEPARATOR = "tests/integration/test_catalog.py::test_rest_custom_namespace_separator"
 STATISTICS_LOCATION = "s3://bucket/warehouse"
 
 # What the suite skips by itself, whatever the catalog.
@@ -135,6 +137,16 @@ def test_only_what_the_suite_itself_skips_is_skipped(suite_outcomes: list[Outcom
     """Every skip is known by its name."""
     names = {outcome.name.partition("::")[2].partition("[")[0] for outcome in suite_outcomes if outcome.kind == "skipped"}
     assert set() == names - SKIPPED
+
+
+def test_levels_are_joined_as_the_server_says() -> None:
+    """The one test of the suite that wants levels joined by a dot passes on a server that is told so."""
+    with open_directory() as scratch, icecore(scratch / "data", environment={"ICECORE_NAMESPACE_SEPARATOR": "."}) as server:
+        target = Target(server.catalog_uri, server)
+        target.add_local_warehouse("separator", scratch / "warehouse")
+        suite = pyiceberg_suite(full=LONG)
+        ended = _run(suite, _variables(target, suite, "separator", "separator"), scratch, SEPARATOR)
+    assert {"passed": ""} == {outcome.kind: outcome.text[-TEXT_SHOWN_MAX:] for outcome in ended}
 
 
 def test_statistics_may_lie_where_the_warehouse_allows(target: Target, scratch: Path) -> None:

@@ -55,8 +55,10 @@ class Icecore:
 
 
 @contextlib.contextmanager
-def icecore(data: Path, *, port: int | None = None, workers: int | None = None) -> Iterator[Icecore]:
-    """`icecore serve --data DIR --port N` with no other setting, for the length of the block; ended by SIGTERM."""
+def icecore(
+    data: Path, *, port: int | None = None, workers: int | None = None, environment: dict[str, str] | None = None
+) -> Iterator[Icecore]:
+    """`icecore serve --data DIR --port N` with no setting but those of `environment`, for the length of the block; ended by SIGTERM."""
     port = port or free_port()
     uri = f"http://127.0.0.1:{port}"
     data.parent.mkdir(parents=True, exist_ok=True)
@@ -65,7 +67,9 @@ def icecore(data: Path, *, port: int | None = None, workers: int | None = None) 
     if workers is not None:
         command += ["--workers", str(workers)]
     ready = f"{uri}/health"
-    with running(command, log=log, ready=lambda: answers(ready), seconds_max=START_SECONDS_MAX, environment=clean_environment()) as process:
+    with running(
+        command, log=log, ready=lambda: answers(ready), seconds_max=START_SECONDS_MAX, environment=clean_environment() | (environment or {})
+    ) as process:
         yield Icecore(uri, data, process.pid, log)
     if process.returncode != 0:
         raise CommandFailedError(f"icecore serve ended with {process.returncode} after SIGTERM:\n{log_tail(log)}")

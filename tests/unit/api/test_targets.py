@@ -14,6 +14,7 @@ from api.targets import (
     parents_sought,
     parse_boolean,
     parse_query,
+    respell_levels,
     tabular_sought,
     warehouse_reference,
 )
@@ -174,3 +175,9 @@ def test_other_booleans_are_refused(text: str) -> None:
     """What decides over files is never guessed."""
     with pytest.raises(BadRequest, match="Invalid parameter 'purgeRequested': must be true or false"):
         parse_boolean(text, "purgeRequested")
+
+
+@pytest.mark.parametrize("segment", ["a.b", "a%2Eb", "a%2eb", "a%1Fb"])
+def test_levels_are_split_at_the_advertised_separator_too(segment: str) -> None:
+    """As clients write it, encoded or not, and as the specification has it."""
+    assert ("a", "b") == namespace_named(respell_levels(segment, ".")).levels

@@ -45,7 +45,9 @@ class Place:
                 return await run_control(self.cluster, SEED, control)
 
         together = [control for control in CONTROLS.values() if not control.breaks_postgres]
-        reports = dict(zip((control.name for control in together), await asyncio.gather(*map(one, together)), strict=True))
+        async with asyncio.TaskGroup() as group:
+            running = {control.name: group.create_task(one(control)) for control in together}
+        reports = {name: task.result() for name, task in running.items()}
         for control in CONTROLS.values():
             if control.breaks_postgres:
                 reports[control.name] = await one(control)

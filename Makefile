@@ -1,7 +1,7 @@
 # Everything a newcomer calls. Each target sets up what it needs; Python >= 3.11, make and a package registry are enough.
 #   make run        the catalog on http://127.0.0.1:8181/catalog, data in .icecore/
 #   make check      the inner loop: lint, types, unit and property tests
-#   make test       everything, about 12 minutes on 2 cores; ICECORE_LONG=1 or `make test-long` for the long forms
+#   make test       everything, about 12 minutes on 2 cores; ICECORE_TEST_LONG=1 or `make test-long` for the long forms
 .DEFAULT_GOAL := help
 .PHONY: help setup run check test test-long demo bench bench-long lock clean
 
@@ -31,7 +31,7 @@ check: setup
 	$(PYTHON) -m ruff check .
 	$(PYTHON) -m mypy
 	@$(PYTHON) -m tests.servers.maven > /dev/null
-	JAVA_HOME="$$($(PYTHON) -m tests.servers.java)" ICECORE_ORACLE_SEQUENCES=100 ICECORE_MACHINE_EXAMPLES=2 ICECORE_CONTENTIONS=200 \
+	JAVA_HOME="$$($(PYTHON) -m tests.servers.java)" ICECORE_TEST_ORACLE_SEQUENCES=100 ICECORE_TEST_MACHINE_EXAMPLES=2 ICECORE_TEST_CONTENTIONS=200 \
 	  $(PYTHON) -m pytest -q $(QUICK_TESTS)
 
 # What the later parts need is fetched while the quick parts run; a part whose tools cannot be had fails and says why.
@@ -42,12 +42,12 @@ test: setup
 	$(PYTHON) -m ruff check .
 	$(PYTHON) -m mypy
 	@$(PYTHON) -c "from tests.servers.postgres import binaries; binaries()"
-	ICECORE_TEST_POSTGRES=debian $(PYTHON) -m pytest -q $(if $(ICECORE_LONG),tests/integration,$(LOG_TESTS))
+	ICECORE_TEST_POSTGRES=debian $(PYTHON) -m pytest -q $(if $(ICECORE_TEST_LONG),tests/integration,$(LOG_TESTS))
 	JAVA_HOME="$$($(PYTHON) -m tests.servers.java)" $(PYTHON) -m pytest $(QUICK_TESTS) $(OTHER_TESTS) \
-	  $(if $(ICECORE_LONG),,$(addprefix --ignore=,$(UNSTEADY_TESTS)))
+	  $(if $(ICECORE_TEST_LONG),,$(addprefix --ignore=,$(UNSTEADY_TESTS)))
 
 test-long:
-	@ICECORE_LONG=1 ICECORE_ORACLE_SEQUENCES=10000 ICECORE_MACHINE_EXAMPLES=200 ICECORE_CONTENTIONS=20000 $(MAKE) test
+	@ICECORE_TEST_LONG=1 ICECORE_TEST_ORACLE_SEQUENCES=10000 ICECORE_TEST_MACHINE_EXAMPLES=200 ICECORE_TEST_CONTENTIONS=20000 $(MAKE) test
 
 demo: setup
 	@$(PYTHON) -m demo

@@ -17,7 +17,7 @@ from tests.servers.pyiceberg_suite import Suite, pyiceberg_suite
 from tests.servers.spark import spark_connect
 
 HERE = ROOT / "tests" / "conformance" / "pyiceberg"
-LONG = os.environ.get("ICECORE_LONG") == "1"
+LONG = os.environ.get("ICECORE_TEST_LONG") == "1"
 FORM = "full" if LONG else "local"
 SUITE_SECONDS_MAX = 3_600
 OUTPUT_SHOWN_MAX = 4_000

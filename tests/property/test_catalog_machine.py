@@ -1,6 +1,6 @@
 """The HTTP API driven at random beside a plain model: after every step fold(log) = read models = model, refusals included.
 
-ICECORE_MACHINE_EXAMPLES sets how many runs of up to STEPS commands there are; `--hypothesis-show-statistics` says what they met.
+ICECORE_TEST_MACHINE_EXAMPLES sets how many runs of up to STEPS commands there are; `--hypothesis-show-statistics` says what they met.
 """
 
 import os
@@ -46,7 +46,7 @@ from tests.property.catalog_model import (
     Tabular,
 )
 
-EXAMPLES = int(os.environ.get("ICECORE_MACHINE_EXAMPLES", "10"))
+EXAMPLES = int(os.environ.get("ICECORE_TEST_MACHINE_EXAMPLES", "10"))
 STEPS = 30
 
 Levels = list[str]
@@ -506,7 +506,7 @@ def machine(new_database: Callable[[], str]) -> Iterator[type[CatalogMachine]]:
 
 
 # Shrinking takes minutes, and a run is short enough to be read as it is: only who asks for more examples waits for it.
-PHASES = list(Phase) if "ICECORE_MACHINE_EXAMPLES" in os.environ else [Phase.explicit, Phase.reuse, Phase.generate]
+PHASES = list(Phase) if "ICECORE_TEST_MACHINE_EXAMPLES" in os.environ else [Phase.explicit, Phase.reuse, Phase.generate]
 SETTINGS = settings(
     max_examples=EXAMPLES,
     stateful_step_count=STEPS,

@@ -1,7 +1,7 @@
 """Commits that meet: whatever two processes accept of them is some serial order, by Iceberg's own Java code; the rest was refused rightly.
 
 Each contention is a table in a random state and a few commits that engines make on it at the same moment, through the lanes of two
-catalogs on one real Postgres. ICECORE_CONTENTIONS says how many.
+catalogs on one real Postgres. ICECORE_TEST_CONTENTIONS says how many.
 """
 
 import asyncio
@@ -41,7 +41,7 @@ from tests.fixtures.oracle import JavaOracle
 from tests.property.contending_commits import Commit, Contention, Json, Move, beginning, commit_of, contentions
 from tests.property.test_table_metadata_oracle import JAVA_FAILS, REFUSALS, written
 
-CONTENTIONS = int(os.environ.get("ICECORE_CONTENTIONS", "2000"))
+CONTENTIONS = int(os.environ.get("ICECORE_TEST_CONTENTIONS", "2000"))
 # As many run at once: they share Postgres's flushes, as writers of different tables do.
 TOGETHER = 20
 NAMESPACE = NamespaceIdentifier(("n",))

@@ -20,7 +20,7 @@ from tests.fixtures.oracle import JavaOracle
 from tests.property import table_updates
 from tests.property.table_updates import COMMIT_EVERY_MS, NOW_MS, TABLE_UUID, Json
 
-SEQUENCES = int(os.environ.get("ICECORE_ORACLE_SEQUENCES", "400"))
+SEQUENCES = int(os.environ.get("ICECORE_TEST_ORACLE_SEQUENCES", "400"))
 # A long run takes as long as it takes.
 pytestmark = pytest.mark.timeout(max(600, SEQUENCES))
 COMMITS_MAX = 5

@@ -10,7 +10,7 @@ from tests.servers.places import ROOT, ToolMissingError
 from tests.servers.pyiceberg_suite import pyiceberg_suite
 
 KIT = ROOT / "tests" / "conformance" / "rck" / "pom.xml"
-LONG = os.environ.get("ICECORE_LONG") == "1"
+LONG = os.environ.get("ICECORE_TEST_LONG") == "1"
 
 
 def steps() -> dict[str, Callable[[], object]]:

@@ -1,6 +1,6 @@
 """Promise P8 attacked: publishers killed and frozen, brokers killed, restarted, frozen and wiped, leaders that fight.
 
-The quick form kills twenty times per broker, the long form (ICECORE_LONG=1) two hundred times.
+The quick form kills twenty times per broker, the long form (ICECORE_TEST_LONG=1) two hundred times.
 """
 
 import asyncio

@@ -6,11 +6,11 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
-from uuid import UUID
 
 import structlog
 from aiohttp import web
 
+from api.call import PROJECT_ID_DEFAULT
 from api.limits import ApiLimits
 from api.management.event_schemas import add_event_schemas
 from api.server import build_app
@@ -31,7 +31,6 @@ from storage.object_store import ObjectStores
 
 _log = structlog.get_logger("icecore.compose")
 
-PROJECT_ID_DEFAULT = UUID(int=0)
 _FORGET_KEYS_EVERY_SECONDS = 600
 
 

@@ -11,8 +11,9 @@ import uvloop
 from rich.console import Console
 from rich.table import Column, Table
 
+from api.call import PROJECT_ID_DEFAULT
 from commands.create_warehouse import CreateWarehouse, create_warehouse
-from icecore.compose import PROJECT_ID_DEFAULT, open_catalog
+from icecore.compose import open_catalog
 from icecore.data_folder import DataFolder
 from icecore.demo_warehouse import operator_context
 from icecore.exit_codes import CommandFailed, ExitCode

@@ -144,7 +144,6 @@ class ConnectionHandOff:
         self._room = connections_max
         self._idle: deque[Connection] = deque()
         self._waiting: deque[asyncio.Future[Connection | None]] = deque()
-        self._closed = False
         self._watch = SilenceWatch(dsn, self._refuse_waiting)
 
     @asynccontextmanager
@@ -171,7 +170,6 @@ class ConnectionHandOff:
         return self._connections_max - self._room - len(self._idle)
 
     async def close(self) -> None:
-        self._closed = True
         while self._idle:
             await self._idle.popleft().close()
 

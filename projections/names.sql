@@ -43,16 +43,3 @@ select name, name_key from icecore.names
 where generation = (select generation from icecore.read_models) and parent_id = %(parent_id)s and kind = %(kind)s
   and name_key > %(after)s and from_position <= %(as_of)s and (to_position is null or to_position > %(as_of)s)
 order by name_key limit %(size)s
-
--- name: path --
--- The levels of a namespace as they are spelled, outermost first (now).
-with recursive up(depth, id, name) as (
-  select 0, n.parent_id, n.name from icecore.names n
-  where n.generation = (select generation from icecore.read_models) and n.object_id = %(namespace_id)s and n.kind = 'namespace'
-    and n.to_position is null
-  union all
-  select u.depth + 1, n.parent_id, n.name from up u, icecore.names n
-  where n.generation = (select generation from icecore.read_models) and n.object_id = u.id and n.kind = 'namespace'
-    and n.to_position is null
-)
-select array_agg(name order by depth desc) from up

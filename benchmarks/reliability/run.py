@@ -13,6 +13,7 @@ from pathlib import Path
 import aiohttp
 from pydantic import SecretStr
 
+from api.call import PROJECT_ID_DEFAULT
 from benchmarks.reliability.checks import Evidence, findings, unacknowledged_but_logged
 from benchmarks.reliability.cluster import Cluster, Line
 from benchmarks.reliability.history import History
@@ -22,7 +23,7 @@ from benchmarks.reliability.server import SECRET_KEY, Server, serving
 from benchmarks.reliability.workload import Workload
 from commands.context import CommandContext
 from commands.create_warehouse import CreateWarehouse, create_warehouse
-from icecore.compose import PROJECT_ID_DEFAULT, open_catalog
+from icecore.compose import open_catalog
 from icecore.settings import Settings
 from migrations.apply import apply_migrations
 

@@ -9,13 +9,14 @@ from typing import Any
 
 import pytest
 
+from api.call import PROJECT_ID_DEFAULT
 from commands.commit_table import CommitTable, commit_table
 from commands.create_namespace import CreateNamespace, create_namespace
 from commands.create_table import CreateTable, create_table
 from commands.drop_table import DropTable, drop_table
 from domain.errors import AlreadyExists
 from domain.identifiers import NamespaceIdentifier, TabularIdentifier
-from icecore.compose import PROJECT_ID_DEFAULT, Catalog
+from icecore.compose import Catalog
 from projections.verify import verify
 from queries.resolve_warehouse import resolve_warehouse
 from queries.warehouse import Warehouse

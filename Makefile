@@ -15,7 +15,7 @@ LOG_TESTS := $(addprefix tests/integration/test_,append.py event_store.py follow
 	time_travel.py verify.py)
 OTHER_TESTS := tests/contract tests/integration tests/reliability tests/conformance tests/acceptance
 # These kill servers by chance and are not steady yet: `make test-long` runs them, and each runs by itself.
-UNSTEADY_TESTS := tests/reliability/test_proof_by_breaking.py tests/integration/publishers/test_breaking.py
+UNSTEADY_TESTS := tests/integration/publishers/test_breaking.py
 
 help:
 	@sed -n 's/^#   //p' Makefile

@@ -5,7 +5,6 @@ import os
 import random
 import shutil
 import signal
-import socket
 import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
@@ -16,6 +15,7 @@ from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
 from icecore.postgres_account import Account, ClusterPlace, cluster_place, server_account, usable_binaries
+from tests.servers.processes import free_port
 
 CONNECTIONS_MAX = 60
 _START_SECONDS_MAX = 60
@@ -198,14 +198,6 @@ class Line:
             self._abort(writer)
         finally:
             writer.close()
-
-
-def free_port() -> int:
-    """A port of loopback nobody listens on at this moment."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def children(process_id: int) -> list[int]:

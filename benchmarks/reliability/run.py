@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import aiohttp
 from pydantic import SecretStr
@@ -55,6 +56,17 @@ class Report:
     @property
     def red(self) -> set[str]:
         return {name for name, violations in self.found.items() if violations}
+
+    def to_json(self) -> dict[str, Any]:
+        """For programs."""
+        return {
+            "name": self.name,
+            "seed": self.seed,
+            "acknowledged": self.history.acknowledged,
+            "kills-in-flight": self.history.kills_in_flight(),
+            "workers": self.workers,
+            "red": {name: self.found[name] for name in sorted(self.red)},
+        }
 
     def lines(self) -> list[str]:
         """For people: seed, faults, counts, verdict."""

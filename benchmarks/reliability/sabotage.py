@@ -143,7 +143,7 @@ def _file_after_append() -> None:
 
     async def written_later(*arguments: Any) -> None:
         async def later() -> None:
-            await asyncio.sleep(0.2)
+            await asyncio.sleep(1.0)
             await write_metadata(*arguments)
 
         task = asyncio.create_task(later())

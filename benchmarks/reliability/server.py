@@ -10,7 +10,8 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
-from benchmarks.reliability.cluster import children, free_port
+from benchmarks.reliability.cluster import children
+from tests.servers.processes import free_port
 
 _START_SECONDS_MAX = 60
 _STOP_SECONDS_MAX = 40

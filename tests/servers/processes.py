@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import secrets
 import signal
 import socket
 import subprocess
@@ -15,6 +16,8 @@ from pathlib import Path
 STOP_SECONDS_MAX = 150.0
 POLL_SECONDS = 0.05
 LOG_TAIL_BYTES = 8_000
+# Below those the kernel gives to outgoing connections (from 32,768): a server that was killed finds its port free when it starts again.
+SERVER_PORTS = range(15_000, 32_000)
 
 
 class ServerNotReadyError(Exception):
@@ -22,11 +25,12 @@ class ServerNotReadyError(Exception):
 
 
 def free_port() -> int:
-    """A TCP port of 127.0.0.1 that nobody listens on at this moment."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """A TCP port of 127.0.0.1 that nobody has at this moment, and that no outgoing connection is given while its server is down."""
+    while True:
+        port = secrets.choice(SERVER_PORTS)
+        with contextlib.suppress(OSError), socket.socket() as probe:
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 def listens(port: int) -> bool:

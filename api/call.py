@@ -14,7 +14,7 @@ from api.compression import GzipCache, accepts_gzip, compress
 from api.request_ids import REQUEST_ID, sane_or_none
 from api.routing import Operation
 from api.targets import decode_segment, parse_query, respell_levels, warehouse_reference
-from commands.context import Answer, CommandContext
+from commands.context import Answer, CommandContext, SentRequest
 from commands.write_side import WriteSide
 from domain.errors import BadRequest
 from queries.resolve_warehouse import resolve_warehouse
@@ -102,6 +102,7 @@ class Call:
             request_hash=b"" if key is None else self._request_hash(warehouse, body, options),
             correlation_id=sane_or_none(headers.get("X-Correlation-Id")),
             traceparent=sane_or_none(headers.get("traceparent")),
+            sent=SentRequest(self.segments, self.request.rel_url.raw_query_string, body),
         )
 
     async def execute(

@@ -5,6 +5,9 @@ from aiohttp import web
 
 from domain.errors import BadRequest, CatalogError, Forbidden, MethodNotAllowed, NotAuthorized, NotFound, PayloadTooLarge
 
+PROPOSAL_HEADER = "Icecore-Proposal"
+"""On a refusal because the change was held back: the id of the proposal it waits as."""
+
 _JSON_HEADERS = {"Content-Type": "application/json"}
 
 
@@ -33,6 +36,9 @@ def error_response(error: CatalogError, *, head: bool = False) -> web.Response:
     """`error` as an answer; without a body to HEAD. `Retry-After` is sent where the error names one."""
     body = None if head else error_body(error.status, error.type, error.message)
     response = web.Response(status=error.status, body=body, headers=None if head else _JSON_HEADERS)
+    proposal_id = getattr(error, "proposal_id", None)
+    if proposal_id is not None:
+        response.headers[PROPOSAL_HEADER] = str(proposal_id)
     retry_after_seconds = getattr(error, "retry_after_seconds", None)
     if retry_after_seconds is not None:
         response.headers["Retry-After"] = str(retry_after_seconds)

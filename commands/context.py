@@ -1,7 +1,25 @@
 """Who asks, and what answers a command: the two values every command takes and gives."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from uuid import UUID
+
+
+@dataclass(frozen=True, slots=True)
+class SentRequest:
+    """The request a command was read from, as it can be read again: encoded segments of its path by placeholder, query, body."""
+
+    segments: Mapping[str, str]
+    raw_query: str
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Approved:
+    """The proposal whose change is run; `operation` is the change's."""
+
+    proposal_id: UUID
+    operation: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -11,6 +29,8 @@ class CommandContext:
     actor -- an opaque id, never a name or an address of a person.
     operation -- the spec's operationId (`createTable`), or the management API's.
     idempotency_key, request_hash -- the key, and sha256 over operation, path and body; the hash matters only with a key.
+    sent -- the request, for a change that is held back; None: it cannot be.
+    approves -- set where a proposal's change is run by its approval.
     """
 
     request_id: str
@@ -21,6 +41,8 @@ class CommandContext:
     request_hash: bytes = b""
     correlation_id: str | None = None
     traceparent: str | None = None
+    sent: SentRequest | None = None
+    approves: Approved | None = None
 
 
 @dataclass(frozen=True, slots=True)

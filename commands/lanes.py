@@ -17,7 +17,7 @@ import structlog
 from commands.decision import Decision, Relocate
 from commands.submission import AppendResult, Submission
 from commands.turns import Turns
-from domain.errors import CatalogError, CommitFailed, ServiceUnavailable, TooManyRequests
+from domain.errors import ApprovalUnavailable, CatalogError, CommitFailed, ServiceUnavailable, TooManyRequests
 from projections.streams import State
 
 _log = structlog.get_logger("icecore.lanes")
@@ -50,7 +50,12 @@ class Stream(Protocol[S_co]):
 
 
 class Appending(Protocol):
-    """How a chain gets into the log: files first, then one batch."""
+    """How a chain gets into the log: reviewed where there is a reviewer, then files, then one batch."""
+
+    @property
+    def reviews(self) -> bool: ...
+
+    async def review(self, decision: Decision) -> None: ...
 
     async def write_files(self, decision: Decision) -> None: ...
 
@@ -263,10 +268,14 @@ class Lane(Generic[S]):
                 _fail(job, error)
 
     async def _settle(self, chain: "list[tuple[_Job[S], Decision]]", refused: "list[_Refused[S]]") -> None:
+        unreviewed: list[_Job[S]] = []
+        if any(job.appending.reviews for job, _ in chain):
+            chain, refused, unreviewed = await self._review(chain, refused)
         if not chain:
-            await self._settle_refused(refused)
+            self._requeue([*await self._settle_refused(refused), *unreviewed])
             return
         broken_at, again = await self._append_chain(chain)
+        again += unreviewed
         # A refusal stands if everything it was decided behind came to effect. Behind nothing, it rests on the state the chain began
         # on, which is proved by the first command's effect, or was read after the request came.
         for entry in refused:
@@ -312,8 +321,30 @@ class Lane(Generic[S]):
             size += sum(len(file.document) for file in decision.files)
         return chain, refused
 
-    async def _settle_refused(self, refused: "list[_Refused[S]]") -> None:
-        """Gives refusals that stand behind nothing, on a state that was proved after their requests came."""
+    async def _review(
+        self, chain: "list[tuple[_Job[S], Decision]]", refused: "list[_Refused[S]]"
+    ) -> "tuple[list[tuple[_Job[S], Decision]], list[_Refused[S]], list[_Job[S]]]":
+        """The part of the chain that nobody has anything against, the refusals, and who is to be decided again.
+
+        A hook's refusal rests on the lane's guess as any other does. What was decided behind it rests on what will not be.
+        """
+        reviewed = await asyncio.gather(
+            *(job.appending.review(decision) for job, decision in chain if job.appending.reviews), return_exceptions=True
+        )
+        outcomes = iter(reviewed)
+        for index, (job, _) in enumerate(chain):
+            outcome = next(outcomes) if job.appending.reviews else None
+            if outcome is None:
+                continue
+            if not isinstance(outcome, Exception):
+                raise outcome
+            kept = [entry for entry in refused if entry.behind <= index]
+            again = [entry.job for entry in refused if entry.behind > index] + [job for job, _ in chain[index + 1 :]]
+            return chain[:index], [*kept, _Refused(job, outcome, index)], again
+        return chain, refused, []
+
+    async def _settle_refused(self, refused: "list[_Refused[S]]") -> "list[_Job[S]]":
+        """Gives refusals that stand behind nothing, on a state that was proved after their requests came; else who is decided again."""
         if any(entry.job.arrived > self._proved_at and not entry.is_fault for entry in refused):
             known = self._state
             try:
@@ -322,15 +353,15 @@ class Lane(Generic[S]):
                 self.forget()
                 for entry in refused:
                     _fail(entry.job, error)
-                return
+                return []
             if known is None or self._state is None or known.event_id != self._state.event_id:
-                self._requeue([entry.job for entry in refused])
-                return
+                return [entry.job for entry in refused]
             # The one that was folded here shares its parts with what comes next.
             self._state = known
         for entry in refused:
             self._give(entry)
         self._figures.refused += len(refused)
+        return []
 
     def _give(self, entry: "_Refused[S]") -> None:
         """A commit that lost to another waits for its turn where there is a crowd."""
@@ -432,7 +463,9 @@ class _Refused(Generic[S]):
 
     @property
     def is_fault(self) -> bool:
-        """Something broke, which no newer state would mend."""
+        """Something broke, or gave no answer, which no newer state would mend."""
+        if isinstance(self.outcome, ApprovalUnavailable):
+            return True
         return isinstance(self.outcome, Exception) and not isinstance(self.outcome, CatalogError | Relocate)
 
     def settle(self) -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 from uuid import UUID
 
 from uuid_utils.compat import uuid7
@@ -44,6 +44,14 @@ class AppendResult:
     record: IdempotencyRecord | None = None
 
 
+class Change(NamedTuple):
+    """What a submission makes of one stream: references alone, so that it costs nothing where nobody looks."""
+
+    before: State | None
+    events: Sequence[Event]
+    after: State
+
+
 @dataclass(slots=True)
 class Submission:
     """One command on its way to `icecore.append`, under an id of its own: sent again, it is found and not done twice."""
@@ -56,6 +64,7 @@ class Submission:
     empty: list[UUID] = field(default_factory=list)
     rows: Rows = field(default_factory=Rows)
     staged: list[UUID] = field(default_factory=list)
+    changes: list[Change] = field(default_factory=list)
     _heads: list[tuple[UUID, UUID | None]] = field(default_factory=list)
     _events: list[tuple[UUID, int, str, bytes, UUID, UUID]] = field(default_factory=list)
     _taken: list[Claim] = field(default_factory=list)
@@ -82,6 +91,7 @@ class Submission:
         held, holds = claims_of(before), claims_of(state)
         self._released += held - holds
         self._taken += holds - held
+        self.changes.append(Change(before, events, state))
         return state
 
     def rest_on(self, state: State) -> None:
@@ -101,8 +111,8 @@ class Submission:
 
     @property
     def must_be_appended(self) -> bool:
-        """Whether there is anything to append: events, or an answer to remember."""
-        return self.has_events or self.context.idempotency_key is not None
+        """Whether there is anything to append: events, an answer to remember, or an approval that finds nothing left to do."""
+        return self.has_events or self.context.idempotency_key is not None or self.context.approves is not None
 
     def to_json(self, blobs: list[bytes]) -> Json:
         """The command as migrations/0001_log.sql::append takes it; bytes go to `blobs` and leave their index, from 1."""

@@ -6,10 +6,10 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol, TypeVar
 
-import orjson
 import structlog
 
-from commands import fault_points, idempotency
+from commands import fault_points, idempotency, proposals
+from commands.approval import Approval, HeldBack
 from commands.committer import Committer
 from commands.context import Answer, CommandContext
 from commands.decision import Decision, Relocate
@@ -18,7 +18,7 @@ from commands.lanes import Decide, Lanes, S_co, Settled, Stream
 from commands.metrics_reports import MetricsReports
 from commands.names_known import NamesKnown
 from commands.staged_parts import remove_staged_parts
-from commands.submission import AppendResult, IdempotencyRecord, Submission
+from commands.submission import AppendResult, Submission
 from domain.errors import AlreadyExists, CatalogError, CommitFailed, InternalError, ServiceUnavailable, UnsupportedOperation
 from projections.connections import Connection
 from projections.streams import State
@@ -62,6 +62,8 @@ class WriteSide:
         self.metrics_reports = metrics_reports
         self.lanes = Lanes()
         self.names_known = NamesKnown()
+        self.approval: Approval | None = None
+        """The hooks every change is shown to; None where there are none."""
         self.committer = committer
         committer.on_away = self.lanes.refuse_waiting
         self._decide_seconds_max = decide_seconds_max
@@ -80,7 +82,7 @@ class WriteSide:
 
     async def execute(self, context: CommandContext, warehouse: Warehouse, decide: Callable[[], Awaitable[Decision]]) -> Answer:
         """For a command that begins a stream: decided on what the read models say, again while others take what it wants."""
-        appending = _Appending(self, warehouse)
+        appending = _Appending(self, context, warehouse)
 
         async def attempt(deadline: float) -> Settled:
             decision = await decide()
@@ -94,7 +96,7 @@ class WriteSide:
         self, context: CommandContext, warehouse: Warehouse, locate: Callable[[], Awaitable[NamedStream[S]]], decide: Decide[S]
     ) -> Answer:
         """For a command on one stream that is decided on its state alone: in a chain with others on the same stream."""
-        appending = _Appending(self, warehouse)
+        appending = _Appending(self, context, warehouse)
 
         async def attempt(deadline: float) -> Settled:
             stream = await locate()
@@ -115,7 +117,7 @@ class WriteSide:
         decide: Callable[[], Awaitable[Decision]],
     ) -> Answer:
         """For a command over several streams, or one that must ask more than its stream's state: its lanes stand still meanwhile."""
-        appending = _Appending(self, warehouse)
+        appending = _Appending(self, context, warehouse)
 
         async def attempt(deadline: float) -> Settled:
             async def work() -> Settled:
@@ -148,6 +150,8 @@ class WriteSide:
                 settled = await attempt(deadline)
             except Relocate:
                 settled = None
+            except HeldBack as held:
+                return await self._held(context, warehouse, held)
             except CatalogError as refusal:
                 return await self._refused(context, warehouse, refusal)
             answer = None if settled is None else await self._answered(context, warehouse, settled)
@@ -162,6 +166,8 @@ class WriteSide:
         if result is None:
             return decision.answer(await self._log_head())
         match result.outcome:
+            case "appended" | "recorded" if decision.submission.context.approves is not None:
+                return Answer(decision.record.status, decision.record.body, result.position)
             case "appended" | "recorded":
                 return decision.answer(result.position)
             case "replayed" | "key_reused":
@@ -180,10 +186,20 @@ class WriteSide:
 
     async def _refused(self, context: CommandContext, warehouse: Warehouse, refusal: CatalogError) -> Answer:
         """Raises the refusal, once it is remembered if it carries a key."""
+        if context.approves is not None:
+            refusal = await proposals.why_closed(self, context, refusal)
         if context.idempotency_key is None or not refusal.deterministic:
             raise refusal
-        body = orjson.dumps({"message": refusal.message, "type": refusal.type, "code": refusal.status})
-        result = await self.submit(Submission(context, record=IdempotencyRecord(refusal.status, body=body)))
+        result = await self.submit(Submission(context, record=proposals.remembered(refusal)))
+        if result.outcome in ("replayed", "key_reused"):
+            return await self._replayed(warehouse, result)
+        raise refusal
+
+    async def _held(self, context: CommandContext, warehouse: Warehouse, held: HeldBack) -> Answer:
+        """Raises the refusal that names the proposal, which is in the log by then and remembered by the request's key."""
+        refusal, result = await proposals.hold(self, context, warehouse, held)
+        if result is None:
+            return await self._refused(context, warehouse, refusal)
         if result.outcome in ("replayed", "key_reused"):
             return await self._replayed(warehouse, result)
         raise refusal
@@ -199,9 +215,7 @@ class WriteSide:
     async def _again(self, connection: Connection, warehouse: Warehouse, remembered: Remembered) -> Answer:
         record = remembered.record
         if record.status >= 400:
-            assert record.body is not None
-            refusal = orjson.loads(record.body)
-            raise CatalogError.remembered(refusal["code"], refusal["type"], refusal["message"])
+            raise proposals.told_again(record)
         return await idempotency.answer_again(connection, warehouse, remembered)
 
     async def _log_head(self) -> int:
@@ -211,6 +225,9 @@ class WriteSide:
     async def discard(self, warehouse: Warehouse, decision: Decision) -> None:
         """Takes files away that no event names, and staged parts; what stays is an orphan, and harms nobody."""
         await self.delete(warehouse, [file.location for file in decision.files])
+        await self.discard_staged(decision)
+
+    async def discard_staged(self, decision: Decision) -> None:
         for table_id in decision.submission.staged:
             try:
                 await remove_staged_parts(self.connection, table_id)
@@ -227,11 +244,20 @@ class WriteSide:
 
 
 class _Appending:
-    """How one warehouse's decisions get into the log: files first, then one batch."""
+    """How one request's decisions get into the log: reviewed, then files, then one batch."""
 
-    def __init__(self, write: WriteSide, warehouse: Warehouse) -> None:
+    def __init__(self, write: WriteSide, context: CommandContext, warehouse: Warehouse) -> None:
         self._write = write
+        self._context = context
         self._warehouse = warehouse
+        self.reviews = write.approval is not None or context.approves is not None
+
+    async def review(self, decision: Decision) -> None:
+        """Hooks look at the change; where it is an approved proposal's, the approval is added to it. Raises what refuses it."""
+        if self._write.approval is not None and decision.submission.changes:
+            await self._write.approval.review(self._context, self._warehouse, decision.submission.changes)
+        if self._context.approves is not None:
+            await proposals.add_approval(self._write, self._warehouse, decision, self._context)
 
     async def write_files(self, decision: Decision) -> None:
         decision.submission.record = decision.record
@@ -249,6 +275,13 @@ class _Appending:
 
     async def append(self, decision: Decision) -> Settled:
         """One command by itself."""
+        if self.reviews:
+            try:
+                await self.review(decision)
+            except CatalogError:
+                # No file was written yet, and nothing else of it is anywhere.
+                await self._write.discard_staged(decision)
+                raise
         try:
             await self.write_files(decision)
             (result,) = await self.submit_chain([decision.submission])

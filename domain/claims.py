@@ -7,9 +7,10 @@ from uuid import UUID
 
 @dataclass(frozen=True, slots=True)
 class NameClaim:
-    """A name in a scope: a warehouse's in its project, a namespace's in its parent, a table's or view's in its namespace."""
+    """A name in a scope: a warehouse's in its project, a namespace's in its parent, a table's or view's in its namespace;
+    and the key of the change an open proposal is for, in its warehouse."""
 
-    kind: Literal["warehouse", "namespace", "tabular"]
+    kind: Literal["warehouse", "namespace", "tabular", "proposal"]
     scope: UUID
     key: str
     owner: UUID

@@ -6,6 +6,7 @@ choose their exception by them.
 
 import builtins
 from typing import ClassVar
+from uuid import UUID
 
 
 class CatalogError(Exception):
@@ -74,6 +75,10 @@ class NoSuchView(CatalogError, status=404, type="NoSuchViewException"):
     """The view does not exist."""
 
 
+class NoSuchProposal(CatalogError, status=404, type="NoSuchProposalException"):
+    """The proposal does not exist."""
+
+
 class NotFound(CatalogError, status=404, type="NotFoundException"):
     """A file or an address is not there."""
 
@@ -98,6 +103,23 @@ class CommitFailed(CatalogError, status=409, type="CommitFailedException"):
     """A requirement does not hold, or another commit came first; the client may refresh and try again."""
 
 
+class ChangeRefused(CatalogError, status=409, type="ChangeRefusedException"):
+    """An approval hook refuses the change: final, the same change is refused again."""
+
+
+class ChangeHeld(CatalogError, status=409, type="ChangeHeldException"):
+    """An approval hook held the change back: it waits as a proposal for somebody's approval.
+
+    proposal_id -- sent as Icecore-Proposal.
+    """
+
+    proposal_id: UUID | None = None
+
+
+class ProposalClosed(CatalogError, status=409, type="ProposalClosedException"):
+    """The proposal is approved, rejected or expired: nothing can be decided about it any more."""
+
+
 class PayloadTooLarge(CatalogError, status=413, type="PayloadTooLargeException"):
     """The body is over the limit."""
 
@@ -116,6 +138,12 @@ class InternalError(CatalogError, status=500, type="InternalServerError"):
 
 class CommitStateUnknown(CatalogError, status=500, type="CommitStateUnknownException"):
     """The commit may have happened or not: the client must look before it cleans up."""
+
+
+class ApprovalUnavailable(CatalogError, status=503, type="ApprovalUnavailableException"):
+    """An approval hook gave no verdict, and its policy is to refuse then; nothing was done."""
+
+    retry_after_seconds = 1
 
 
 class ServiceUnavailable(CatalogError, status=503, type="ServiceUnavailableException"):

@@ -226,3 +226,39 @@ class ViewRenamed(Event):
 @_event("view.dropped.v1")
 class ViewDropped(Event):
     """The catalog forgets the view; its location is free."""
+
+
+@_event("proposal.opened.v1")
+class ProposalOpened(Event):
+    """A hook held a change back: the request as it can be run again, what it concerns, and until when it may be approved.
+
+    `command_key` is what two requests for the same change share; `objects` have kind, id and name (levels, outermost first).
+    """
+
+    operation: str
+    command_key: str
+    request: Json
+    actor: str
+    hook: str
+    reason: str
+    opened_at_ms: int
+    expires_at_ms: int
+    objects: list[Json]
+
+
+@_event("proposal.approved.v1")
+class ProposalApproved(Event):
+    """It stands behind the events of the change itself, under the same command."""
+
+    by: str
+
+
+@_event("proposal.rejected.v1")
+class ProposalRejected(Event):
+    by: str
+    reason: str
+
+
+@_event("proposal.expired.v1")
+class ProposalExpired(Event):
+    """Nobody decided in time."""

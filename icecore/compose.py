@@ -13,14 +13,18 @@ from aiohttp import web
 from api.call import PROJECT_ID_DEFAULT
 from api.limits import ApiLimits
 from api.management.event_schemas import add_event_schemas
+from api.management.proposals import add_proposals
 from api.server import build_app
 from commands import idempotency
+from commands.approval import Approval
 from commands.committer import Committer
+from commands.expire_proposals import ExpiryJob
 from commands.metrics_reports import MetricsReports
 from commands.purge_tables import PurgeJob
 from commands.settle_parts import PartsJob
 from commands.write_side import WriteSide
 from domain.errors import CatalogError
+from icecore.hooks import opened_hooks
 from icecore.secret_keys import secret_store
 from icecore.settings import Settings
 from projections.connections import ConnectionHandOff
@@ -43,6 +47,7 @@ class Catalog:
     limits: ApiLimits
     purge: PurgeJob
     parts: PartsJob
+    expiry: ExpiryJob
     dsn: str
     namespace_separator: str | None
     _app: web.Application | None = None
@@ -53,6 +58,7 @@ class Catalog:
         if self._app is None:
             self._app = build_app(self, namespace_separator=self.namespace_separator)
             add_event_schemas(self._app, event_schemas())
+            add_proposals(self._app)
         return self._app
 
     async def health(self) -> dict[str, Any]:
@@ -68,7 +74,8 @@ class Catalog:
 async def open_catalog(settings: Settings, *, jobs: bool = False) -> AsyncIterator[Catalog]:
     """The catalog on the database of the settings, whose schema must be this code's.
 
-    jobs -- also run what one process at a time does in the background: purge, settling parts, and forgetting old Idempotency-Keys.
+    jobs -- also run what one process at a time does in the background: purge, settling parts, expiring proposals, and
+    forgetting old Idempotency-Keys.
     """
     secrets = secret_store(settings)
     async with AsyncExitStack() as opened:
@@ -82,13 +89,19 @@ async def open_catalog(settings: Settings, *, jobs: bool = False) -> AsyncIterat
         reports.start()
         opened.push_async_callback(reports.close)
         write = WriteSide(reads, committer, secrets, reports, decide_seconds_max=settings.commit_deadline_seconds)
+        hooks = await opened.enter_async_context(opened_hooks(settings))
+        if hooks:
+            write.approval = Approval(hooks, reads.connection)
         purge, parts = PurgeJob(write, PROJECT_ID_DEFAULT), PartsJob(write)
-        catalog = Catalog(reads, write, settings.api_limits(), purge, parts, settings.dsn, settings.namespace_separator)
+        expiry = ExpiryJob(write, PROJECT_ID_DEFAULT)
+        catalog = Catalog(reads, write, settings.api_limits(), purge, parts, expiry, settings.dsn, settings.namespace_separator)
         if jobs:
             catalog.purge.start()
             opened.push_async_callback(catalog.purge.close)
             catalog.parts.start()
             opened.push_async_callback(catalog.parts.close)
+            catalog.expiry.start()
+            opened.push_async_callback(catalog.expiry.close)
             forgetting = asyncio.create_task(_forget_keys(reads, settings.idempotency_key_lifetime), name="forget-keys")
             opened.callback(forgetting.cancel)
         yield catalog

@@ -25,8 +25,8 @@ from publishers.follow import follow_events
 
 _SQL = named_sql("icecore", "event_lines.sql")
 
-_NOUN_STYLES = {"warehouse": "magenta", "namespace": "blue", "table": "green", "view": "cyan"}
-_END_STYLES = {"dropped": "red", "unregistered": "red", "purged": "red"}
+_NOUN_STYLES = {"warehouse": "magenta", "namespace": "blue", "table": "green", "view": "cyan", "proposal": "yellow"}
+_END_STYLES = {"dropped": "red", "unregistered": "red", "purged": "red", "rejected": "red", "expired": "red"}
 
 
 def print_events(settings: Settings, *, first: int, follow: bool, limit: int | None, as_json: bool) -> ExitCode:
@@ -131,6 +131,10 @@ def _detail(noun: str, verb: str, data: dict[str, Any]) -> str:
             return f"format v{data['metadata']['format-version']}{' (staged)' if data.get('staged') else ''}"
         case "table", "dropped":
             return "with its files" if data["purge-requested"] else ""
+        case "proposal", "opened":
+            return f"{data['operation']} of {', '.join('.'.join(each['name']) for each in data['objects'])}: {data['reason']}"
+        case "proposal", "rejected":
+            return str(data["reason"])
         case "table", "purged":
             return f"{data['files-deleted']} files deleted"
     return ""

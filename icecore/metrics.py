@@ -11,6 +11,7 @@ from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamil
 from prometheus_client.registry import Collector
 
 from api.request_figures import REQUEST_FIGURES, SECONDS_BOUNDS, RequestFigures
+from commands.approval import ApprovalFigures
 from commands.committer import BATCH_COMMANDS_MAX
 from commands.lanes import CHAIN_COMMANDS_MAX
 from domain.errors import CatalogError
@@ -51,6 +52,8 @@ class CatalogCollector(Collector):
         yield _sizes("icecore_batch_commands", "Commands in one call of append", committer.figures.batch_sizes)
         yield _counter("icecore_append_seconds", "Seconds in calls of append, as the process sees them", committer.figures.append_seconds)
         yield _counter("icecore_append_locked_seconds", "Seconds under the append lock", committer.figures.locked_seconds)
+        if self._catalog.write.approval is not None:
+            yield from _approval(self._catalog.write.approval.figures)
         yield _counter("icecore_appends_in_doubt", "Calls of append whose answer was lost", committer.figures.in_doubt)
 
     def _reads(self) -> Iterator[Metric]:
@@ -62,6 +65,19 @@ class CatalogCollector(Collector):
         yield _counter("icecore_connection_waits", "Requests that waited for a connection to Postgres", connections.figures.waits)
         yield _counter("icecore_connection_wait_seconds", "Seconds requests waited for a connection", connections.figures.wait_seconds)
         yield _gauge("icecore_connections_in_use", "Connections to Postgres in use for reads", connections.in_use)
+
+
+def _approval(figures: ApprovalFigures) -> Iterator[Metric]:
+    verdicts = CounterMetricFamily(
+        "icecore_approval_verdicts", "What approval hooks said of changes; failure: no verdict", labels=["hook", "verdict"]
+    )
+    for (hook, verdict), count in figures.verdicts.items():
+        verdicts.add_metric([hook, verdict], count)
+    yield verdicts
+    seconds = CounterMetricFamily("icecore_approval_seconds", "Seconds approval hooks took", labels=["hook"])
+    for hook, taken in figures.seconds.items():
+        seconds.add_metric([hook], taken)
+    yield seconds
 
 
 def _requests(figures: RequestFigures) -> Iterator[Metric]:

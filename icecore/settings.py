@@ -23,6 +23,7 @@ from pydantic_settings import (
 
 from api.limits import DEFAULT_LIMITS, MEBIBYTE, ApiLimits
 from icecore.postgres_account import STATE_DIRECTORY
+from publishers.hook_settings import HOOK_FIELDS, HookSettings
 from publishers.sink_settings import SINK_FIELDS, SinkName, SinkSettings
 
 PREFIX = "ICECORE_"
@@ -31,7 +32,9 @@ DATA_DIRECTORY_DEFAULT = Path(".icecore")
 SETTING_FILE_BYTES_MAX = MEBIBYTE
 _NOT_OURS = "ICECORE_TEST_"
 """The test suite's own variables."""
-_SINK_VARIABLE = re.compile(rf"^{PREFIX}SINKS__(?P<name>.+?)__(?P<field>.+)$")
+_NAMED = {"sinks": SINK_FIELDS, "hooks": HOOK_FIELDS}
+"""Settings that are tables of named things, and the fields these may have."""
+_NAMED_VARIABLE = re.compile(rf"^{PREFIX}(?P<table>SINKS|HOOKS)__(?P<name>.+?)__(?P<field>.+)$")
 
 
 class SettingsError(Exception):
@@ -59,11 +62,11 @@ class HttpSettings(BaseModel):
 
 
 class _Environment(EnvSettingsSource):
-    """The environment, in which a sink's variables are text whatever they look like: its types say what becomes of it."""
+    """The environment, in which the variables of sinks and hooks are text whatever they look like: their types say what becomes of it."""
 
     def prepare_field_value(self, field_name: str, field: FieldInfo, value: Any, value_is_complex: bool) -> Any:
-        if field_name == "sinks":
-            return _sinks_of_environment()
+        if field_name in _NAMED:
+            return _named_in_environment(field_name)
         return super().prepare_field_value(field_name, field, value, value_is_complex)
 
 
@@ -111,6 +114,9 @@ class Settings(BaseSettings):
     # The log told to the world
     sinks: dict[SinkName, SinkSettings] = {}
     public_url: str | None = Field(default=None, pattern=r"^https?://[^/]+.*[^/]$")
+
+    # Who is asked before a change takes effect
+    hooks: dict[SinkName, HookSettings] = {}
 
     # Secrets of warehouses
     secret_key: SecretStr | None = None
@@ -166,7 +172,11 @@ class Settings(BaseSettings):
     def to_json(self) -> dict[str, Any]:
         """Every value, secrets in the clear: for a pipe to a process of ours, never for a file or a log."""
         secrets = {name: value.get_secret_value() for name, value in self if isinstance(value, SecretStr)}
-        return self.model_dump(mode="json") | secrets | {"sinks": {name: sink.to_json() for name, sink in self.sinks.items()}}
+        named = {
+            "sinks": {name: sink.to_json() for name, sink in self.sinks.items()},
+            "hooks": {name: hook.to_json() for name, hook in self.hooks.items()},
+        }
+        return self.model_dump(mode="json") | secrets | named
 
 
 def settings_from_json(values: dict[str, Any]) -> Settings:
@@ -230,25 +240,25 @@ def setting_names() -> list[str]:
 
 def _dotted_names() -> list[str]:
     nested = [f"http.{name}" for name in HttpSettings.model_fields]
-    return [name for name in Settings.model_fields if name not in ("http", "sinks")] + nested
+    return [name for name in Settings.model_fields if name != "http" and name not in _NAMED] + nested
 
 
-def _sinks_of_environment() -> dict[str, dict[str, str]]:
-    """`ICECORE_SINKS__NAME__FIELD=text` for each sink; names are lower case."""
-    sinks: dict[str, dict[str, str]] = {}
+def _named_in_environment(table: str) -> dict[str, dict[str, str]]:
+    """`ICECORE_SINKS__NAME__FIELD=text` for each sink, and the same for hooks; names are lower case."""
+    named: dict[str, dict[str, str]] = {}
     for variable, text in os.environ.items():
-        match = _SINK_VARIABLE.match(variable.upper())
-        if match is not None and text:
-            sinks.setdefault(match["name"].lower(), {})[match["field"].lower()] = text
-    return sinks
+        match = _NAMED_VARIABLE.match(variable.upper())
+        if match is not None and match["table"].lower() == table and text:
+            named.setdefault(match["name"].lower(), {})[match["field"].lower()] = text
+    return named
 
 
 def _refuse_unknown_variables() -> None:
     known = {*setting_names(), CONFIG_VARIABLE}
     for name in sorted(os.environ):
-        sink = _SINK_VARIABLE.match(name.upper())
-        if sink is not None:
-            _refuse_unknown_sink_field(sink["field"].lower(), name)
+        named = _NAMED_VARIABLE.match(name.upper())
+        if named is not None:
+            _refuse_unknown_field(named["table"].lower(), named["field"].lower(), name)
             continue
         if name.upper().startswith(PREFIX) and not name.startswith(_NOT_OURS) and name.upper() not in known:
             raise SettingsError(f"Unknown setting {name}{_nearest(name.upper(), known)}")
@@ -262,22 +272,23 @@ def _read_file(path: Path) -> dict[str, Any]:
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise SettingsError(f"The settings file {path} cannot be read: {error}") from None
     known = set(_dotted_names())
-    sinks = values.get("sinks", {})
-    if not isinstance(sinks, dict) or not all(isinstance(sink, dict) for sink in sinks.values()):
-        raise SettingsError(f"sinks in {path} is no table of tables: write [sinks.NAME] and its settings below")
-    for name, sink in sinks.items():
-        for field in sink:
-            _refuse_unknown_sink_field(field, f"sinks.{name}.{field} in {path}")
-    for name in _flat({name: value for name, value in values.items() if name != "sinks"}):
+    for table in _NAMED:
+        things = values.get(table, {})
+        if not isinstance(things, dict) or not all(isinstance(thing, dict) for thing in things.values()):
+            raise SettingsError(f"{table} in {path} is no table of tables: write [{table}.NAME] and its settings below")
+        for name, thing in things.items():
+            for field in thing:
+                _refuse_unknown_field(table, field, f"{table}.{name}.{field} in {path}")
+    for name in _flat({name: value for name, value in values.items() if name not in _NAMED}):
         if name not in known:
             raise SettingsError(f"Unknown setting {name} in {path}{_nearest(name, known)}")
     return values
 
 
-def _refuse_unknown_sink_field(field: str, where: str) -> None:
-    """The same words as for every other setting; whether a sink of its type has the field is seen later."""
-    if field not in SINK_FIELDS:
-        raise SettingsError(f"Unknown setting {where}{_nearest(field, SINK_FIELDS)}")
+def _refuse_unknown_field(table: str, field: str, where: str) -> None:
+    """The same words as for every other setting; whether a sink or hook of its type has the field is seen later."""
+    if field not in _NAMED[table]:
+        raise SettingsError(f"Unknown setting {where}{_nearest(field, _NAMED[table])}")
 
 
 def _flat(values: Mapping[str, Any], above: str = "") -> Iterable[str]:
@@ -295,7 +306,7 @@ def _nearest(name: str, known: Iterable[str]) -> str:
 
 def _complaint(error: Any) -> str:
     place = error["loc"]
-    # A sink's place names its type before its field.
-    place = (*place[:2], *place[3:4]) if place[:1] == ("sinks",) else place[:2]
+    # A sink's or hook's place names its type before its field.
+    place = (*place[:2], *place[3:4]) if place and place[0] in _NAMED else place[:2]
     name = PREFIX + "__".join(str(part) for part in place).upper() + ": " if place else ""
     return name + str(error["msg"]).removeprefix("Value error, ")

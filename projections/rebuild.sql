@@ -50,7 +50,7 @@ select icecore.write_rows(%(rows)s::text::jsonb, %(blobs)b::bytea[], %(generatio
 
 -- name: analyze --
 analyze icecore.names, icecore.warehouses, icecore.namespaces, icecore.tables, icecore.table_parts, icecore.part_tombstones,
-  icecore.views
+  icecore.views, icecore.proposals
 
 -- name: copy_names --
 copy icecore.names (generation, object_id, from_position, to_position, parent_id, kind, name, name_key)
@@ -77,6 +77,11 @@ from stdin (format binary)
 -- name: copy_views --
 copy icecore.views (generation, view_id, version, position, event_id, warehouse_id, namespace_id, name, name_key, status,
                     metadata_location, locations, document)
+from stdin (format binary)
+
+-- name: copy_proposals --
+copy icecore.proposals (generation, proposal_id, version, position, event_id, warehouse_id, status, operation, command_key, hook, reason,
+                        expires_at_ms, document)
 from stdin (format binary)
 
 -- name: pages --
@@ -108,4 +113,8 @@ where ctid >= format('(%%s,0)', %(first)s::bigint)::tid and ctid < format('(%%s,
 
 -- name: delete_views --
 delete from icecore.views
+where ctid >= format('(%%s,0)', %(first)s::bigint)::tid and ctid < format('(%%s,0)', %(end)s::bigint)::tid and generation <> %(kept)s
+
+-- name: delete_proposals --
+delete from icecore.proposals
 where ctid >= format('(%%s,0)', %(first)s::bigint)::tid and ctid < format('(%%s,0)', %(end)s::bigint)::tid and generation <> %(kept)s

@@ -1,7 +1,7 @@
 """The rows events fold to, before they know their positions: the shape `icecore.write_rows` takes and rebuild stamps.
 
 Each row opens with the number of its event: in its command (from 1) when it is written inline, of its stream's events when a
-rebuild or a verification stamps it. Columns stand in the order of the tables in migrations/0003_read_models.sql.
+rebuild or a verification stamps it. Columns stand in the order of the tables in migrations/0003_read_models.sql and 0011_proposals.sql.
 """
 
 from collections.abc import Sequence
@@ -34,6 +34,8 @@ class Rows:
                     location keys, document)
     namespaces   -- (event, namespace id, version, event id, warehouse id, parent id, name, name key, status, properties)
     warehouses   -- (event, warehouse id, version, event id, project id, name, name key, storage profile, secret ref, exact names)
+    proposals    -- (event, proposal id, version, event id, warehouse id, status, operation, command key, hook, reason, expires at,
+                    document)
     """
 
     names_closed: list[Row] = field(default_factory=list)
@@ -44,6 +46,7 @@ class Rows:
     views: list[Row] = field(default_factory=list)
     namespaces: list[Row] = field(default_factory=list)
     warehouses: list[Row] = field(default_factory=list)
+    proposals: list[Row] = field(default_factory=list)
 
     @property
     def count(self) -> int:
@@ -71,7 +74,7 @@ class Rows:
         return written
 
 
-_TABLES = ("names_closed", "names", "tables", "parts_closed", "parts", "views", "namespaces", "warehouses")
+_TABLES = ("names_closed", "names", "tables", "parts_closed", "parts", "views", "namespaces", "warehouses", "proposals")
 
 
 def _without_bytes(row: Row, blobs: list[bytes]) -> list[Any]:

@@ -32,7 +32,7 @@ def _read_model(table: str, key_columns: int, columns: str) -> ReadModel:
     return ReadModel(table, key_columns, tuple(name for name, _ in pairs), tuple(kind for _, kind in pairs))
 
 
-# In the order of the columns in migrations/0003_read_models.sql.
+# In the order of the columns in migrations/0003_read_models.sql and 0011_proposals.sql.
 READ_MODELS: tuple[ReadModel, ...] = (
     _read_model(
         "names",
@@ -68,6 +68,12 @@ READ_MODELS: tuple[ReadModel, ...] = (
         "view_id:uuid version:int8 position:int8 event_id:uuid warehouse_id:uuid namespace_id:uuid name:text name_key:text"
         " status:text metadata_location:text locations:text[] document:bytea",
     ),
+    _read_model(
+        "proposals",
+        2,
+        "proposal_id:uuid version:int8 position:int8 event_id:uuid warehouse_id:uuid status:text operation:text command_key:text"
+        " hook:text reason:text expires_at_ms:int8 document:bytea",
+    ),
 )
 
 # Parts that are closed but do not say so themselves yet: no fold of the log by itself, but what it says of parts must be.
@@ -83,6 +89,7 @@ def stamped(rows: Rows, positions: Sequence[int]) -> dict[str, list[Row]]:
         "tables": _versions(rows.tables, positions),
         "table_parts": _parts(rows),
         "views": _versions(rows.views, positions),
+        "proposals": _versions(rows.proposals, positions),
     }
 
 

@@ -3,17 +3,18 @@
 from typing import cast
 from uuid import UUID
 
-from domain import namespace, table, view, warehouse
+from domain import namespace, proposal, table, view, warehouse
 from domain.claims import Claim
 from domain.events import Event, decode
 from domain.namespace import NamespaceState
+from domain.proposal import ProposalState
 from domain.table import TableState
 from domain.view import ViewState
 from domain.warehouse import WarehouseState
-from projections import namespaces, tables, views, warehouses
+from projections import namespaces, proposals, tables, views, warehouses
 from projections.rows import Rows
 
-State = WarehouseState | NamespaceState | TableState | ViewState
+State = WarehouseState | NamespaceState | TableState | ViewState | ProposalState
 
 
 class StreamFold:
@@ -41,6 +42,8 @@ class StreamFold:
                 namespaces.project(rows, number, event, after)
             case WarehouseState():
                 warehouses.project(rows, number, event, after)
+            case ProposalState():
+                proposals.project(rows, number, after)
         return after
 
     def evolve(self, version: int, event_id: UUID, topic: str, event: Event) -> State:
@@ -59,6 +62,9 @@ class StreamFold:
                 return namespace.evolve(before, self.stream_id, version, event_id, self.warehouse_id, event)
             case "warehouse":
                 return warehouse.evolve(self.stream_id, version, event_id, self.project_id, event)
+            case "proposal":
+                held = cast(ProposalState | None, self.state)
+                return proposal.evolve(held, self.stream_id, version, event_id, self.warehouse_id, event)
         raise LookupError(f"no read model for {topic}")
 
 
@@ -73,5 +79,7 @@ def claims_of(state: State | None) -> frozenset[Claim]:
             return namespace.claims(state)
         case WarehouseState():
             return warehouse.claims(state)
+        case ProposalState():
+            return proposal.claims(state)
         case None:
             return frozenset()

@@ -78,6 +78,10 @@ from icecore.part_tombstones where generation = %(generation)s order by table_id
 -- Tables to come: their parts may be there, their streams may not.
 select table_id from icecore.staged_parts where generation = %(generation)s
 
+-- name: proposals --
+select proposal_id, version, position, event_id, warehouse_id, status, operation, command_key, hook, reason, expires_at_ms, document
+from icecore.proposals where generation = %(generation)s order by proposal_id, version
+
 -- name: views --
 select view_id, version, position, event_id, warehouse_id, namespace_id, name, name_key, status, metadata_location, locations, document
 from icecore.views where generation = %(generation)s order by view_id, version

@@ -10,6 +10,7 @@ import orjson
 from domain import events as facts
 from domain.documents import Json
 from domain.events import Event, decode
+from domain.proposal import time_text
 from domain.recorded import RecordedEvent
 from projections.connections import Connection
 from publishers import event_data as data
@@ -36,7 +37,7 @@ class Description:
     def namespace(self) -> tuple[str, ...]:
         """The levels of the namespace it is, or lies in."""
         noun = self.event.topic.partition(".")[0]
-        return self.path[1:-1] if noun in ("table", "view") else self.path[1:]
+        return self.path[1:-1] if noun in ("table", "view", "proposal") else self.path[1:]
 
 
 class Describer:
@@ -66,6 +67,9 @@ def _describe(event: RecordedEvent, fact: Event, found: Pointers) -> Description
         case "warehouse":
             way = found.paths[event.stream_id, event.position]
             return Description(event, way.names, _warehouse(event, fact, way))
+        case "proposal":
+            way = found.paths[event.warehouse_id, event.position]
+            return Description(event, (*way.names, str(event.stream_id)), _proposal(event, way, found))
     other = found.paths.get((event.stream_id, event.position))
     names = () if other is None else other.names
     return Description(event, names, data.OtherEvent(id=event.stream_id, name=list(names), change=orjson.loads(event.state)))
@@ -87,6 +91,24 @@ def _namespace(event: RecordedEvent, fact: Event, path: Path) -> data.NamespaceE
         case facts.NamespacePropertiesChanged():
             return data.NamespaceEvent(namespace=name, warehouse=warehouse, properties_set=fact.updates, properties_removed=fact.removals)
     return data.NamespaceEvent(namespace=name, warehouse=warehouse)
+
+
+def _proposal(event: RecordedEvent, path: Path, found: Pointers) -> data.ProposalEvent:
+    state = found.proposals[event.stream_id, event.version]
+    return data.ProposalEvent(
+        id=state.id,
+        warehouse=data.WarehouseName(id=event.warehouse_id, name=path.names[0]),
+        status=state.status,
+        operation=state.operation,
+        objects=[data.ProposalObject(**each) for each in state.objects],
+        hook=state.hook,
+        reason=state.reason,
+        proposed_by=state.actor,
+        opened_at=time_text(state.opened_at_ms),
+        expires_at=time_text(state.expires_at_ms),
+        decided_by=state.decided_by,
+        decision_reason=state.decision_reason,
+    )
 
 
 def _tabular_name(event: RecordedEvent, found: Pointers, noun: str) -> tuple[data.TabularName, tuple[str, ...]]:

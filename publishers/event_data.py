@@ -206,8 +206,39 @@ class ViewChanged(Told):
     change: dict[str, Any]
 
 
+class ProposalObject(Told):
+    """Something a proposed change is about, as it was called when the proposal was opened."""
+
+    kind: str
+    id: UUID
+    """Of a thing that is still to be created, the id it would have had."""
+    name: list[str]
+    """Levels, outermost first, without the warehouse."""
+
+
+class ProposalEvent(Told):
+    """A change that an approval hook held back; the request itself is at /management/v1/proposals/<id>."""
+
+    id: UUID
+    warehouse: WarehouseName
+    status: str
+    """`open`, `approved`, `rejected` or `expired`."""
+    operation: str
+    """The operationId of the REST spec."""
+    objects: list[ProposalObject]
+    hook: str
+    reason: str
+    """The hook's."""
+    proposed_by: str
+    opened_at: str
+    expires_at: str
+    """Until when it may be approved."""
+    decided_by: str | None = None
+    decision_reason: str | None = None
+
+
 class OtherEvent(Told):
-    """A thing that is neither warehouse, namespace, table nor view; `change` is the fact as the log holds it."""
+    """A thing that is neither warehouse, namespace, table, view nor proposal; `change` is the fact as the log holds it."""
 
     id: UUID
     name: list[str] = []
@@ -235,6 +266,7 @@ _OTHER_OF_NOUN: dict[str, type[Told]] = {
     "namespace": NamespaceEvent,
     "table": TableChanged,
     "view": ViewChanged,
+    "proposal": ProposalEvent,
 }
 
 

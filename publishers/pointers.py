@@ -10,8 +10,10 @@ from uuid import UUID
 import orjson
 
 from domain.documents import TABLE_KINDS, Json
+from domain.proposal import ProposalState
 from domain.recorded import RecordedEvent
 from migrations.named_sql import named_sql
+from projections import proposals
 from projections.connections import Connection
 
 _SQL = named_sql("publishers", "pointers.sql")
@@ -54,6 +56,7 @@ class Pointers:
     tabulars: dict[tuple[UUID, int], TabularRow] = field(default_factory=dict)
     paths: dict[tuple[UUID, int], Path] = field(default_factory=dict)
     snapshots: dict[tuple[UUID, int], Json] = field(default_factory=dict)
+    proposals: dict[tuple[UUID, int], ProposalState] = field(default_factory=dict)
 
 
 class PointerReader:
@@ -75,6 +78,9 @@ class PointerReader:
                 cursor = await connection.execute(_SQL[block], parameters, binary=True)
                 for stream_id, version, *row in await cursor.fetchall():
                     found.tabulars[stream_id, version] = TabularRow(*row)
+        proposed = [(event.stream_id, event.version) for event in wanted if event.topic.startswith("proposal.")]
+        if proposed:
+            found.proposals = await proposals.read_versions(connection, proposed)
         await self._read_paths(connection, events, {event.position for event in wanted}, found)
         return found
 
@@ -127,7 +133,9 @@ class PointerReader:
 
 
 def _named_objects(event: RecordedEvent, found: Pointers) -> list[UUID]:
-    """Those whose path the event is told with: a table's or view's namespaces (now and before), else the thing itself."""
+    """Those whose path the event is told with: a table's or view's namespaces (now and before), a proposal's warehouse, else itself."""
+    if event.topic.startswith("proposal."):
+        return [event.warehouse_id]
     if event.topic.partition(".")[0] not in ("table", "view"):
         return [event.stream_id]
     rows = (found.tabulars.get((event.stream_id, version)) for version in (event.version, event.version - 1))

@@ -13,30 +13,30 @@ KIBIBYTE = 1024
 MEBIBYTE = 1024 * KIBIBYTE
 
 
-def _split(value: Any) -> Any:
+def split_words(value: Any) -> Any:
     """The environment writes a list as text with commas."""
     return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
 
 
-def _parsed(value: Any) -> Any:
+def parsed_object(value: Any) -> Any:
     """The environment writes an object as JSON."""
     return json.loads(value) if isinstance(value, str) else value
 
 
-def _revealed(value: Any) -> Any:
+def revealed(value: Any) -> Any:
     match value:
         case SecretStr():
             return value.get_secret_value()
         case Path():
             return str(value)
         case dict():
-            return {name: _revealed(member) for name, member in value.items()}
+            return {name: revealed(member) for name, member in value.items()}
         case tuple():
-            return [_revealed(member) for member in value]
+            return [revealed(member) for member in value]
     return value
 
 
-Words = Annotated[tuple[str, ...], BeforeValidator(_split)]
+Words = Annotated[tuple[str, ...], BeforeValidator(split_words)]
 
 
 class _Sink(BaseModel):
@@ -67,7 +67,7 @@ class _Sink(BaseModel):
 
     def to_json(self) -> dict[str, Any]:
         """Every value, secrets in the clear: for a pipe to a process of ours, never for a file or a log."""
-        plain: dict[str, Any] = _revealed({name: value for name, value in self if value is not None})
+        plain: dict[str, Any] = revealed({name: value for name, value in self if value is not None})
         return plain
 
 
@@ -116,7 +116,7 @@ class KafkaSink(_Sink):
     create: bool = True
     partitions: int = Field(default=1, ge=1)
     replicas: int = Field(default=1, ge=1)
-    config: Annotated[dict[str, str], BeforeValidator(_parsed)] = {}
+    config: Annotated[dict[str, str], BeforeValidator(parsed_object)] = {}
     config_file: Path | None = None
     user: str | None = None
     password: SecretStr | None = None
@@ -145,7 +145,7 @@ class WebhookSink(_Sink):
     url: str = Field(pattern=r"^https?://")
     secret: SecretStr | None = None
     secret_file: Path | None = None
-    headers: Annotated[dict[str, SecretStr], BeforeValidator(_parsed)] = {}
+    headers: Annotated[dict[str, SecretStr], BeforeValidator(parsed_object)] = {}
     tls_ca_file: Path | None = None
 
     @model_validator(mode="after")

@@ -7,9 +7,11 @@ import ssl
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import ClassVar
 
 import aiohttp
+from pydantic import SecretStr
 
 from publishers.cloud_events import Encoded, Outgoing, encode_http
 from publishers.sink import Checkpoint, SinkError, SinkRefusedError, Tail
@@ -32,7 +34,7 @@ class Webhook:
         self._name = name
         self._settings = settings
         self._base_url = base_url
-        self._key = _key(settings)
+        self._key = signing_key(settings.secret, settings.secret_file)
         self._session: aiohttp.ClientSession | None = None
 
     async def open(self) -> Tail:
@@ -92,11 +94,14 @@ def signature(key: bytes, message_id: str, timestamp: int, body: bytes) -> dict[
     return {"webhook-id": message_id, "webhook-timestamp": str(timestamp), "webhook-signature": f"v1,{digest}"}
 
 
-def _key(settings: WebhookSink) -> bytes:
-    """A secret `whsec_<base64>` is decoded, as Standard Webhooks has it; any other is taken as it stands."""
-    if settings.secret is not None:
-        text = settings.secret.get_secret_value()
+def signing_key(secret: SecretStr | None, secret_file: Path | None) -> bytes:
+    """What both sides sign with; one of the two is set.
+
+    A secret `whsec_<base64>` is decoded, as Standard Webhooks has it; any other is taken as it stands.
+    """
+    if secret is not None:
+        text = secret.get_secret_value()
     else:
-        assert settings.secret_file is not None
-        text = settings.secret_file.read_text().strip()
+        assert secret_file is not None
+        text = secret_file.read_text().strip()
     return base64.b64decode(text.removeprefix(_SECRET_PREFIX)) if text.startswith(_SECRET_PREFIX) else text.encode()

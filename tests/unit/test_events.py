@@ -15,6 +15,10 @@ from domain.events import (
     NamespaceCreated,
     NamespaceDropped,
     NamespacePropertiesChanged,
+    ProposalApproved,
+    ProposalExpired,
+    ProposalOpened,
+    ProposalRejected,
     TableCommitted,
     TableCreated,
     TableDropped,
@@ -105,6 +109,20 @@ EXAMPLES: list[Event] = [
     ViewCommitted("s3://bucket/warehouse/v/metadata/00001-b.metadata.json", "s3|s3://bucket/w/", DELTA, ["set-properties"]),
     ViewRenamed(PARENT, "W", "w"),
     ViewDropped(),
+    ProposalOpened(
+        "updateTable",
+        "8f434346648f6b96df89dda901c5176b10a6d83961dd3c1ac88b59b2dc327aa4",
+        {"segments": {"namespace": "a%1Fb", "table": "t"}, "query": {}, "body": {"requirements": [], "updates": [DELTA]}},
+        "anonymous",
+        "contract",
+        "column é is dropped",
+        1_700_000_000_000,
+        1_700_003_600_000,
+        [{"kind": "table", "id": str(ID), "name": ["a", "b", "t"]}],
+    ),
+    ProposalApproved("anonymous"),
+    ProposalRejected("anonymous", "not now"),
+    ProposalExpired(),
 ]
 
 
@@ -121,7 +139,7 @@ def test_every_topic_is_stable_and_versioned() -> None:
     """`<noun>.<past participle>.v<n>`, never the path of a class."""
     for topic in topics():
         noun, _, version = topic.split(".")
-        assert noun in ("warehouse", "namespace", "table", "view")
+        assert noun in ("warehouse", "namespace", "table", "view", "proposal")
         assert version[0] == "v"
         assert version[1:].isdigit()
 

@@ -3,13 +3,13 @@
 import base64
 
 from publishers.sink_settings import WebhookSink
-from publishers.webhook import _key, signature
+from publishers.webhook import signature, signing_key
 
 
 def test_the_published_example_of_standard_webhooks() -> None:
     """The test vector of the specification's reference libraries."""
     settings = WebhookSink(type="webhook", url="https://x", secret="whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")  # type: ignore[arg-type]
-    headers = signature(_key(settings), "msg_p5jXN8AQM9LWM0D4loKWxJek", 1614265330, b'{"test": 2432232314}')
+    headers = signature(signing_key(settings.secret, settings.secret_file), "msg_p5jXN8AQM9LWM0D4loKWxJek", 1614265330, b'{"test": 2432232314}')
     assert {
         "webhook-id": "msg_p5jXN8AQM9LWM0D4loKWxJek",
         "webhook-timestamp": "1614265330",
@@ -21,4 +21,4 @@ def test_any_other_secret_is_taken_as_it_stands() -> None:
     """Also one that looks like base64."""
     text = base64.b64encode(b"key").decode()
     settings = WebhookSink(type="webhook", url="https://x", secret=text)  # type: ignore[arg-type]
-    assert text.encode() == _key(settings)
+    assert text.encode() == signing_key(settings.secret, settings.secret_file)

@@ -1,0 +1,151 @@
+"""Proposals: changes that were held back, listed, loaded, approved and rejected (`/management/v1/proposals`)."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
+from uuid import UUID
+
+import orjson
+from aiohttp import web
+
+from api.bodies import Fields, parse_json_object
+from api.call import POSITION_HEADER, PROJECT_ID_DEFAULT, Call, Command, Execute
+from api.catalog import CATALOG
+from api.iceberg.operations import OPERATIONS
+from api.middlewares import OPERATION
+from api.pages import listing_digest, page_token, parse_page
+from api.routing import Handler, Operation
+from commands.context import Answer, Approved, CommandContext
+from commands.proposals import load_proposal, proposal_json, reject_proposal
+from domain.errors import BadRequest, NoSuchProposal
+from domain.proposal import PROPOSAL_STATUSES, ProposalState
+from projections import proposals
+from queries.resolve_warehouse import resolve_warehouse
+from queries.warehouse import Warehouse
+
+ADDRESS = "/management/v1/proposals"
+REASON_LENGTH_MAX = 2_000
+_CHANGES = {operation.name: operation for operation in OPERATIONS}
+
+
+async def list_proposals(call: Call) -> web.Response:
+    """A page, the oldest first; `status` and `warehouse` (which may name a past) choose. Requests are told by loading one."""
+    query = call.query
+    status = next((known for known in PROPOSAL_STATUSES if known == query.get("status")), None)
+    if query.get("status") and status is None:
+        raise BadRequest(f"Invalid parameter 'status': must be one of {', '.join(PROPOSAL_STATUSES)}")
+    warehouse = await resolve_warehouse(call.catalog.reads, PROJECT_ID_DEFAULT, query["warehouse"]) if query.get("warehouse") else None
+    listing = listing_digest("proposals", status or "", "" if warehouse is None else warehouse.prefix)
+    asked = parse_page(query, listing, call.catalog.limits)
+    size = asked.size or call.catalog.limits.page_size_default
+    async with call.catalog.reads.connection() as connection:
+        # One more is read to see whether there is a next page.
+        found = await proposals.read_page(
+            connection,
+            warehouse_id=None if warehouse is None else warehouse.id,
+            status=status,
+            as_of=None if warehouse is None else warehouse.as_of,
+            after=None if asked.after is None else _proposal_id(asked.after),
+            size=size + 1,
+        )
+    token = page_token(listing, str(found[size - 1].id)) if len(found) > size else None
+    return await call.json({"proposals": [proposal_json(each, with_request=False) for each in found[:size]], "next-page-token": token})
+
+
+async def load(call: Call) -> web.Response:
+    return await call.json(proposal_json(await _proposal(call)))
+
+
+async def approve(call: Call) -> web.Response:
+    """Runs the change again as things are now, with the requirements it carried; both it and the approval come to effect, or neither."""
+    state = await _proposal(call)
+    approval = _Approval(call, state, await _warehouse(call, state))
+    await _CHANGES[state.operation].handler(approval)
+    assert approval.answer is not None
+    return await _answered(call, approval.answer)
+
+
+async def reject(call: Call) -> web.Response:
+    state = await _proposal(call)
+    body, fields = await call.fields()
+    reason = fields.text("reason")
+    if not reason.strip() or len(reason) > REASON_LENGTH_MAX:
+        raise fields.invalid("reason", f"must be some words, at most {REASON_LENGTH_MAX} characters")
+    warehouse = await _warehouse(call, state)
+    return await _answered(call, await reject_proposal(call.catalog.write, call.context(warehouse, body, ()), warehouse, state.id, reason))
+
+
+class _Approval(Call):
+    """The change of a proposal as a call of its operation: what it asks for was stored, who asks and under which key is the approver."""
+
+    __slots__ = ("_approving", "_state", "_warehouse", "answer")
+
+    def __init__(self, approving: Call, state: ProposalState, warehouse: Warehouse) -> None:
+        super().__init__(approving.request, approving.catalog, _CHANGES[state.operation], {})
+        # As they were read: a separator of namespace levels was replaced then.
+        self.segments = state.request["segments"]
+        self._query = state.request["query"]
+        self._approving = approving
+        self._state = state
+        self._warehouse = warehouse
+        self.answer: Answer | None = None
+
+    async def fields(self) -> tuple[bytes, Fields]:
+        limits, body = self.catalog.limits, orjson.dumps(self._state.request["body"])
+        return body, Fields(parse_json_object(body, limits), limits)
+
+    async def warehouse(self) -> Warehouse:
+        return self._warehouse
+
+    def context(self, warehouse: Warehouse, body: bytes, options: tuple[bool, ...]) -> CommandContext:
+        context = self._approving.context(warehouse, b"", ())
+        return replace(context, sent=None, approves=Approved(self._state.id, self._state.operation))
+
+    async def execute(
+        self, execute: Execute[Command], command: Command, *, body: bytes = b"", options: tuple[bool, ...] = ()
+    ) -> web.Response:
+        """Keeps the command's answer: what is sent is about the proposal."""
+        self.answer = await execute(self.catalog.write, self.context(self._warehouse, body, options), self._warehouse, command)
+        return web.Response()
+
+
+async def _proposal(call: Call) -> ProposalState:
+    return await load_proposal(call.catalog.write, _proposal_id(call.segments["proposal"]))
+
+
+def _proposal_id(text: str) -> UUID:
+    try:
+        return UUID(text)
+    except ValueError:
+        raise NoSuchProposal(f"Proposal does not exist: {text[:64]}") from None
+
+
+async def _warehouse(call: Call, state: ProposalState) -> Warehouse:
+    return await resolve_warehouse(call.catalog.reads, PROJECT_ID_DEFAULT, str(state.warehouse_id))
+
+
+async def _answered(call: Call, answer: Answer) -> web.Response:
+    assert answer.body is not None
+    return await call.json_bytes(answer.body, status=answer.status, headers={POSITION_HEADER: str(answer.position)})
+
+
+_OPERATIONS = (
+    Operation("listProposals", "GET", ADDRESS, list_proposals),
+    Operation("loadProposal", "GET", f"{ADDRESS}/{{proposal}}", load),
+    Operation("approveProposal", "POST", f"{ADDRESS}/{{proposal}}/approve", approve, commits=True),
+    Operation("rejectProposal", "POST", f"{ADDRESS}/{{proposal}}/reject", reject, commits=True),
+)
+
+
+def add_proposals(app: web.Application) -> None:
+    """Adds the operations to an application that has not started."""
+    for operation in _OPERATIONS:
+        app.router.add_route(operation.method, operation.path, _serving(operation.handler, operation))
+
+
+def _serving(handler: Handler, operation: Operation) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
+    async def serve(request: web.Request) -> web.StreamResponse:
+        request[OPERATION] = operation
+        segments: Mapping[str, str] = request.match_info
+        return await handler(Call(request, request.app[CATALOG], operation, segments))
+
+    return serve

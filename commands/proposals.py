@@ -1,0 +1,195 @@
+"""Proposals: a change that was held back is opened as one, and decided: approved with its own events, rejected, or expired."""
+
+import hashlib
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+from urllib.parse import parse_qsl
+from uuid import UUID
+
+import orjson
+from uuid_utils.compat import uuid7
+
+from commands.approval import HeldBack
+from commands.context import Answer, CommandContext, SentRequest
+from commands.decision import Decision
+from commands.submission import AppendResult, IdempotencyRecord, Submission
+from domain.documents import Json
+from domain.errors import CatalogError, ChangeHeld, ChangeRefused, InternalError, NoSuchProposal, ProposalClosed
+from domain.events import ProposalApproved, ProposalExpired, ProposalOpened, ProposalRejected
+from domain.proposal import ProposalState, time_text
+from projections import proposals
+from queries.warehouse import Warehouse
+
+if TYPE_CHECKING:
+    from commands.write_side import WriteSide
+
+# The members of a body that its operation reads: what a client sends beside them is not kept.
+_MEMBERS: dict[str, frozenset[str]] = {
+    "createNamespace": frozenset({"namespace", "properties"}),
+    "updateProperties": frozenset({"removals", "updates"}),
+    "createTable": frozenset({"name", "location", "schema", "partition-spec", "write-order", "properties", "stage-create"}),
+    "updateTable": frozenset({"requirements", "updates"}),
+    "commitTransaction": frozenset({"table-changes"}),
+    "renameTable": frozenset({"source", "destination"}),
+    "createView": frozenset({"name", "location", "schema", "view-version", "properties"}),
+    "replaceView": frozenset({"requirements", "updates"}),
+    "renameView": frozenset({"source", "destination"}),
+    "dropNamespace": frozenset(),
+    "dropTable": frozenset(),
+    "unregisterTable": frozenset(),
+    "dropView": frozenset(),
+}
+
+_PARAMETERS = frozenset({"purgeRequested"})
+
+
+def proposal_json(state: ProposalState, *, with_request: bool = True) -> Json:
+    """A proposal as the management API tells it."""
+    told: Json = {
+        "id": str(state.id),
+        "warehouse-id": str(state.warehouse_id),
+        "status": state.status,
+        "operation": state.operation,
+        "objects": state.objects,
+        "hook": state.hook,
+        "reason": state.reason,
+        "proposed-by": state.actor,
+        "opened-at": time_text(state.opened_at_ms),
+        "expires-at": time_text(state.expires_at_ms),
+        "decided-by": state.decided_by,
+        "decision-reason": state.decision_reason,
+    }
+    return {**told, "request": state.request} if with_request else told
+
+
+async def hold(
+    write: "WriteSide", context: CommandContext, warehouse: Warehouse, held: HeldBack
+) -> tuple[CatalogError, AppendResult | None]:
+    """Opens the proposal, or finds the one that is open for the same change: what the client is told.
+
+    With it the result of the append that opened it, which remembers the refusal under the request's key; None where nothing was appended.
+    """
+    sent = context.sent
+    if sent is None or context.operation not in _MEMBERS:
+        return ChangeRefused(f"Refused because {held.hook}: {held.message}, and {context.operation} cannot wait for approval"), None
+    request = _kept(sent, context.operation)
+    key = _command_key(context.operation, request)
+    while True:
+        now_ms = write.now_ms()
+        found = await _open_for(write, warehouse.id, key)
+        if found is not None and not found.lapsed(now_ms):
+            return _told(found.id, found.hook, found.reason, found.expires_at_ms), None
+        proposal_id, expires_at_ms = uuid7(), now_ms + int(held.expires_in_seconds * 1000)
+        refusal = _told(proposal_id, held.hook, held.message, expires_at_ms)
+        submission = Submission(context, record=remembered(refusal))
+        if found is not None:
+            submission.add(found.id, warehouse.id, found, [ProposalExpired()])
+        opened = ProposalOpened(
+            context.operation, key, request, context.actor, held.hook, held.message, now_ms, expires_at_ms, _objects(held)
+        )
+        submission.add(proposal_id, warehouse.id, None, [opened])
+        result = await write.submit(submission)
+        match result.outcome:
+            case "appended" | "replayed" | "key_reused":
+                return refusal, result
+            case "claim" | "head" | "generation":
+                continue  # Somebody else opened it, or closed the one that was there.
+        raise InternalError("The log refused the proposal")
+
+
+def remembered(refusal: CatalogError) -> IdempotencyRecord:
+    """A refusal as its Idempotency-Key is remembered by."""
+    body = {"message": refusal.message, "type": refusal.type, "code": refusal.status}
+    if isinstance(refusal, ChangeHeld) and refusal.proposal_id is not None:
+        body["proposal"] = str(refusal.proposal_id)
+    return IdempotencyRecord(refusal.status, body=orjson.dumps(body))
+
+
+def told_again(record: IdempotencyRecord) -> CatalogError:
+    """The refusal a key is remembered by."""
+    assert record.body is not None
+    body = orjson.loads(record.body)
+    refusal = CatalogError.remembered(body["code"], body["type"], body["message"])
+    if isinstance(refusal, ChangeHeld) and "proposal" in body:
+        refusal.proposal_id = UUID(body["proposal"])
+    return refusal
+
+
+async def load_proposal(write: "WriteSide", proposal_id: UUID) -> ProposalState:
+    """The newest state; NoSuchProposal."""
+    async with write.connection() as connection:
+        found = await proposals.read_state(connection, proposal_id)
+    if found is None:
+        raise NoSuchProposal(f"Proposal does not exist: {proposal_id}")
+    return found[0]
+
+
+async def why_closed(write: "WriteSide", context: CommandContext, refusal: CatalogError) -> CatalogError:
+    """What stands against an approval: that the proposal is closed, whoever did it, rather than what its change then runs into."""
+    assert context.approves is not None
+    try:
+        (await load_proposal(write, context.approves.proposal_id)).check_open(write.now_ms())
+    except ProposalClosed as closed:
+        return closed
+    return refusal
+
+
+async def add_approval(write: "WriteSide", warehouse: Warehouse, decision: Decision, context: CommandContext) -> None:
+    """The approval goes with the change's own events, in one command: both or neither. ProposalClosed where it is too late."""
+    assert context.approves is not None
+    state = await load_proposal(write, context.approves.proposal_id)
+    state.check_open(write.now_ms())
+    after = decision.submission.add(state.id, warehouse.id, state, [ProposalApproved(context.actor)])
+    assert isinstance(after, ProposalState)
+    decision.record = IdempotencyRecord(200, body=orjson.dumps(proposal_json(after)))
+
+
+async def reject_proposal(write: "WriteSide", context: CommandContext, warehouse: Warehouse, proposal_id: UUID, reason: str) -> Answer:
+    """200 with the proposal; ProposalClosed where something was decided already or its time is up."""
+
+    async def decide() -> Decision:
+        state = await load_proposal(write, proposal_id)
+        state.check_open(write.now_ms())
+        submission = Submission(context)
+        after = submission.add(state.id, warehouse.id, state, [ProposalRejected(context.actor, reason)])
+        assert isinstance(after, ProposalState)
+        body = orjson.dumps(proposal_json(after))
+        return Decision(submission, IdempotencyRecord(200, body=body), lambda position: Answer(200, body, position))
+
+    return await write.execute(context, warehouse, decide)
+
+
+async def _open_for(write: "WriteSide", warehouse_id: UUID, key: str) -> ProposalState | None:
+    async with write.connection() as connection:
+        proposal_id = await proposals.open_for(connection, warehouse_id, key)
+        found = None if proposal_id is None else await proposals.read_state(connection, proposal_id)
+    return None if found is None or found[0].status != "open" else found[0]
+
+
+def _told(proposal_id: UUID, hook: str, reason: str, expires_at_ms: int) -> ChangeHeld:
+    refusal = ChangeHeld(f"Held by {hook}: {reason}. It waits as proposal {proposal_id} for approval until {time_text(expires_at_ms)}")
+    refusal.proposal_id = proposal_id
+    return refusal
+
+
+def _kept(sent: SentRequest, operation: str) -> Json:
+    """The request as it is run again."""
+    body = None
+    if sent.body:
+        members = _MEMBERS[operation]
+        body = {name: value for name, value in orjson.loads(sent.body).items() if name in members}
+    segments = {name: value for name, value in sent.segments.items() if name != "prefix"}
+    query = {name: value for name, value in parse_qsl(sent.raw_query, keep_blank_values=True) if name in _PARAMETERS}
+    return {"segments": segments, "query": query, "body": body}
+
+
+def _command_key(operation: str, request: Json) -> str:
+    """sha256 over what is asked for; the warehouse is the claim's scope."""
+    return hashlib.sha256(orjson.dumps([operation, request], option=orjson.OPT_SORT_KEYS)).hexdigest()
+
+
+def _objects(held: HeldBack) -> list[Json]:
+    objects: Sequence[Json] = [
+        {"kind": each.kind, "id": str(each.id), "name": list(each.name_before or each.name_after or ())} for each in held.change.objects
+    ]
+    return [*objects]

@@ -1,0 +1,52 @@
+"""The approval hooks of the settings: plug-ins found by their entry points, webhooks opened."""
+
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from importlib.metadata import entry_points
+from typing import Any
+
+from commands.approval import ConfiguredHook, HookFilter
+from domain.approval import ApprovalHook
+from icecore.settings import Settings, SettingsError
+from publishers.approval_webhook import ApprovalWebhook
+from publishers.hook_settings import HookSettings, PluginHook
+
+GROUP = "icecore.approval_hooks"
+
+
+@asynccontextmanager
+async def opened_hooks(settings: Settings) -> AsyncIterator[list[ConfiguredHook]]:
+    """Every hook, ready to be asked. Raises SettingsError for a plug-in that is not there or does not take its options."""
+    async with AsyncExitStack() as opened:
+        yield [await _configured(opened, name, hook) for name, hook in settings.hooks.items()]
+
+
+async def _configured(opened: AsyncExitStack, name: str, settings: HookSettings) -> ConfiguredHook:
+    chosen = HookFilter.parse(settings.operations, settings.warehouses, settings.namespaces)
+    hook: ApprovalHook
+    if isinstance(settings, PluginHook):
+        hook = _plugin(name, settings)
+    else:
+        try:
+            hook = webhook = ApprovalWebhook(settings)
+        except (OSError, ValueError) as error:
+            raise SettingsError(f"The hook {name} has a secret that cannot be read: {type(error).__name__}") from None
+        await webhook.open()
+        opened.push_async_callback(webhook.close)
+    return ConfiguredHook(name, hook, settings.timeout_seconds, settings.on_failure, chosen)
+
+
+def _plugin(name: str, settings: PluginHook) -> ApprovalHook:
+    found = {entry.name: entry for entry in entry_points(group=GROUP)}
+    entry = found.get(settings.plugin)
+    if entry is None:
+        there = ", ".join(sorted(found)) or "none"
+        raise SettingsError(f"The hook {name} names the plug-in {settings.plugin!r}; installed in the group {GROUP}: {there}")
+    try:
+        make: Callable[[Mapping[str, Any]], ApprovalHook] = entry.load()
+        hook = make(settings.options)
+    except Exception as error:
+        raise SettingsError(f"The hook {name}: the plug-in {settings.plugin!r} cannot be made: {error!r}") from error
+    if not callable(getattr(hook, "review", None)):
+        raise SettingsError(f"The hook {name}: the plug-in {settings.plugin!r} has no method `review`")
+    return hook

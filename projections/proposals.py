@@ -1,0 +1,104 @@
+"""Proposals: one row per version; their rows, and what is asked of them."""
+
+from collections.abc import Sequence
+from typing import Any
+from uuid import UUID
+
+import orjson
+
+from domain.proposal import ProposalState, ProposalStatus
+from migrations.named_sql import named_sql
+from projections.connections import Connection
+from projections.rows import Rows
+
+_SQL = named_sql("projections", "proposals.sql")
+
+
+def project(rows: Rows, number: int, after: ProposalState) -> None:
+    """The row that event `number` adds."""
+    document = {
+        "request": after.request,
+        "actor": after.actor,
+        "opened-at-ms": after.opened_at_ms,
+        "objects": after.objects,
+        "decided-by": after.decided_by,
+        "decision-reason": after.decision_reason,
+    }
+    rows.proposals.append(
+        (
+            number,
+            after.id,
+            after.version,
+            after.event_id,
+            after.warehouse_id,
+            after.status,
+            after.operation,
+            after.command_key,
+            after.hook,
+            after.reason,
+            after.expires_at_ms,
+            orjson.dumps(document),
+        )
+    )
+
+
+async def read_state(connection: Connection, proposal_id: UUID) -> tuple[ProposalState, int] | None:
+    """The newest state and the read models' generation it was read from."""
+    row = await (await connection.execute(_SQL["state"], {"proposal_id": proposal_id}, binary=True)).fetchone()
+    return None if row is None else (_state(row), row[-1])
+
+
+async def read_versions(connection: Connection, wanted: Sequence[tuple[UUID, int]]) -> dict[tuple[UUID, int], ProposalState]:
+    """States by id and version."""
+    parameters = {"ids": [proposal_id for proposal_id, _ in wanted], "versions": [version for _, version in wanted]}
+    cursor = await connection.execute(_SQL["versions"], parameters, binary=True)
+    return {(row[0], row[1]): _state(row) for row in await cursor.fetchall()}
+
+
+async def open_for(connection: Connection, warehouse_id: UUID, command_key: str) -> UUID | None:
+    """The open proposal for a change, if there is one; its time may be up."""
+    row = await (await connection.execute(_SQL["open_for"], {"warehouse_id": warehouse_id, "command_key": command_key})).fetchone()
+    return None if row is None else row[0]
+
+
+async def due(connection: Connection, now_ms: int, limit: int) -> list[UUID]:
+    """Open proposals whose time is up, the oldest first."""
+    return [row[0] for row in await (await connection.execute(_SQL["due"], {"now_ms": now_ms, "limit": limit})).fetchall()]
+
+
+async def read_page(
+    connection: Connection,
+    *,
+    warehouse_id: UUID | None,
+    status: ProposalStatus | None,
+    as_of: int | None,
+    after: UUID | None,
+    size: int | None,
+) -> list[ProposalState]:
+    """Proposals in the order they were opened, after the id `after`; as of a position where one is given."""
+    block = "list_open" if status == "open" and as_of is None else "list"
+    parameters = {"warehouse_id": warehouse_id, "status": status, "as_of": as_of, "after": after, "size": size}
+    return [_state(row) for row in await (await connection.execute(_SQL[block], parameters, binary=True)).fetchall()]
+
+
+def _state(row: tuple[Any, ...]) -> ProposalState:
+    proposal_id, version, event_id, warehouse_id, status, operation, command_key, hook, reason, expires_at_ms, document, _ = row
+    rest = orjson.loads(document)
+    return ProposalState(
+        proposal_id,
+        version,
+        event_id,
+        warehouse_id,
+        status,
+        operation,
+        command_key,
+        rest["request"],
+        rest["actor"],
+        hook,
+        reason,
+        rest["opened-at-ms"],
+        expires_at_ms,
+        rest["objects"],
+        rest["decided-by"],
+        rest["decision-reason"],
+    )

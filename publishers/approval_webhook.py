@@ -1,0 +1,118 @@
+"""An approval hook that is an HTTP endpoint: it is sent the change, signed, and answers with its verdict as JSON."""
+
+import ssl
+import time
+from typing import Any
+
+import aiohttp
+import orjson
+from uuid_utils.compat import uuid7
+
+from domain.approval import ALLOW, Hold, ObjectChange, ProposedChange, Refuse, Verdict
+from domain.documents import Json
+from publishers.hook_settings import WebhookHook
+from publishers.webhook import signature, signing_key
+
+ANSWER_BYTES_MAX = 64 * 1024
+# What grows with a table's history and is no part of what a change is judged by; snapshots that are new are sent beside the documents.
+_HISTORY = frozenset({"snapshots", "snapshot-log", "metadata-log", "statistics", "partition-statistics"})
+
+
+class RubbishAnswerError(Exception):
+    """The endpoint answered something that is no verdict."""
+
+
+class ApprovalWebhook:
+    """One endpoint; open it before it is asked. Its timeout is the caller's."""
+
+    def __init__(self, settings: WebhookHook) -> None:
+        self._settings = settings
+        self._key = signing_key(settings.secret, settings.secret_file)
+        self._session: aiohttp.ClientSession | None = None
+
+    async def open(self) -> None:
+        context: ssl.SSLContext | bool = True
+        if self._settings.tls_ca_file:
+            context = ssl.create_default_context(cafile=self._settings.tls_ca_file)
+        headers = {name: value.get_secret_value() for name, value in self._settings.headers.items()}
+        timeout = aiohttp.ClientTimeout(total=self._settings.timeout_seconds)
+        self._session = aiohttp.ClientSession(timeout=timeout, headers=headers, connector=aiohttp.TCPConnector(ssl=context))
+
+    async def close(self) -> None:
+        if self._session is not None:
+            await self._session.close()
+
+    async def review(self, change: ProposedChange) -> Verdict:
+        """Raises for everything that is no verdict: any status but 200, a redirect, an answer over ANSWER_BYTES_MAX or of another form."""
+        assert self._session is not None
+        message_id, body = str(uuid7()), orjson.dumps(await _message(change))
+        headers = {"Content-Type": "application/json", **signature(self._key, message_id, int(time.time()), body)}
+        async with self._session.post(self._settings.url, data=body, headers=headers, allow_redirects=False) as answer:
+            if answer.status != 200:
+                raise RubbishAnswerError(f"the endpoint answers {answer.status}")
+            return parse_verdict(await _read(answer.content))
+
+
+def parse_verdict(body: bytes) -> Verdict:
+    """`{"verdict": "allow"}`, or `refuse` with `reason`, or `hold` with `reason` and `expires-in-seconds`; RubbishAnswerError."""
+    try:
+        answer = orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        raise RubbishAnswerError("the endpoint's answer is not JSON") from error
+    match answer:
+        case {"verdict": "allow"}:
+            return ALLOW
+        case {"verdict": "refuse", "reason": str(reason)}:
+            return Refuse(reason)
+        case {"verdict": "hold", "reason": str(reason), "expires-in-seconds": int() | float() as seconds} if not isinstance(seconds, bool):
+            return Hold(reason, seconds)
+    raise RubbishAnswerError("the endpoint's answer is no verdict (allow; refuse with a reason; hold with a reason and expires-in-seconds)")
+
+
+async def _read(content: aiohttp.StreamReader) -> bytes:
+    body = bytearray()
+    async for chunk in content.iter_any():
+        body += chunk
+        if len(body) > ANSWER_BYTES_MAX:
+            raise RubbishAnswerError(f"the endpoint's answer is longer than {ANSWER_BYTES_MAX} bytes")
+    return bytes(body)
+
+
+async def _message(change: ProposedChange) -> Json:
+    """The change as it is sent; docs/approval.md explains each member."""
+    return {
+        "operation": change.operation,
+        "actor": change.actor,
+        "request-id": change.request_id,
+        "warehouse": {"id": change.warehouse_id, "name": change.warehouse_name},
+        "approves": change.approves,
+        "changes": [await _object(change, each) for each in change.objects],
+    }
+
+
+async def _object(change: ProposedChange, changed: ObjectChange) -> Json:
+    # Of the namespace it will be in: what is declared there is to hold afterwards.
+    namespaces = changed.namespaces
+    return {
+        "kind": changed.kind,
+        "id": changed.id,
+        "uuid": changed.uuid,
+        "name-before": changed.name_before,
+        "name": changed.name_after,
+        "before": _without_history(changed.before),
+        "after": _without_history(changed.after),
+        "snapshots-added": _snapshots_added(changed),
+        "topics": changed.topics,
+        "namespace-properties": await change.namespace_properties(namespaces[-1]) if namespaces else [],
+    }
+
+
+def _without_history(document: Json | None) -> Json | None:
+    return None if document is None else {name: value for name, value in document.items() if name not in _HISTORY}
+
+
+def _snapshots_added(changed: ObjectChange) -> list[Any]:
+    if changed.kind != "table" or changed.after is None:
+        return []
+    held = set() if changed.before is None else {each["snapshot-id"] for each in changed.before["snapshots"]}
+    return [each for each in changed.after["snapshots"] if each["snapshot-id"] not in held]

@@ -1,0 +1,62 @@
+"""What an operator may say of an approval hook: `[hooks.NAME]` in the settings file, `ICECORE_HOOKS__NAME__…` in the environment."""
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, model_validator
+
+from publishers.sink_settings import Words, parsed_object, revealed
+
+
+class _Hook(BaseModel):
+    """What every hook has.
+
+    operations, warehouses, namespaces -- which changes it is asked about; none named: all.
+    on_failure -- what stands for a verdict that does not come in time or cannot be read.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+
+    operations: Words = ()
+    warehouses: Words = ()
+    namespaces: Words = ()
+    timeout_seconds: float = Field(default=5.0, gt=0, le=60)
+    on_failure: Literal["refuse", "allow"] = "refuse"
+
+    def to_json(self) -> dict[str, Any]:
+        """Every value, secrets in the clear: for a pipe to a process of ours, never for a file or a log."""
+        plain: dict[str, Any] = revealed({name: value for name, value in self if value is not None})
+        return plain
+
+
+class PluginHook(_Hook):
+    """Python code, found by its entry point in the group `icecore.approval_hooks` and called with `options` once at the start."""
+
+    type: Literal["plugin"]
+    plugin: str = Field(min_length=1)
+    options: Annotated[dict[str, Any], BeforeValidator(parsed_object)] = {}
+
+
+class WebhookHook(_Hook):
+    """An HTTP endpoint that is sent each change by POST, signed as Standard Webhooks says, and answers with its verdict.
+
+    secret, secret_file -- what both sides sign with.
+    """
+
+    type: Literal["webhook"]
+    url: str = Field(pattern=r"^https?://")
+    secret: SecretStr | None = None
+    secret_file: Path | None = None
+    headers: Annotated[dict[str, SecretStr], BeforeValidator(parsed_object)] = {}
+    tls_ca_file: Path | None = None
+
+    @model_validator(mode="after")
+    def _check_secret(self) -> "WebhookHook":
+        if (self.secret is None) == (self.secret_file is None):
+            raise ValueError("a webhook's requests are signed: set one of secret and secret_file")
+        return self
+
+
+HookSettings = Annotated[PluginHook | WebhookHook, Field(discriminator="type")]
+HOOK_FIELDS: frozenset[str] = frozenset().union(*(hook.model_fields for hook in (PluginHook, WebhookHook)))
+"""Every name a hook's setting may have."""

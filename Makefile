@@ -14,8 +14,6 @@ QUICK_TESTS := tests/tidy tests/unit tests/property
 LOG_TESTS := $(addprefix tests/integration/test_,append.py event_store.py follow.py idempotency.py lanes.py migrations.py rebuild.py \
 	time_travel.py verify.py)
 OTHER_TESTS := tests/contract tests/integration tests/reliability tests/conformance tests/acceptance
-# These kill servers by chance and are not steady yet: `make test-long` runs them, and each runs by itself.
-UNSTEADY_TESTS := tests/integration/publishers/test_breaking.py
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -43,8 +41,7 @@ test: setup
 	$(PYTHON) -m mypy
 	@$(PYTHON) -c "from tests.servers.postgres import binaries; binaries()"
 	ICECORE_TEST_POSTGRES=debian $(PYTHON) -m pytest -q $(if $(ICECORE_TEST_LONG),tests/integration,$(LOG_TESTS))
-	JAVA_HOME="$$($(PYTHON) -m tests.servers.java)" $(PYTHON) -m pytest $(QUICK_TESTS) $(OTHER_TESTS) \
-	  $(if $(ICECORE_TEST_LONG),,$(addprefix --ignore=,$(UNSTEADY_TESTS)))
+	JAVA_HOME="$$($(PYTHON) -m tests.servers.java)" $(PYTHON) -m pytest $(QUICK_TESTS) $(OTHER_TESTS)
 
 test-long:
 	@ICECORE_TEST_LONG=1 ICECORE_TEST_ORACLE_SEQUENCES=10000 ICECORE_TEST_MACHINE_EXAMPLES=200 ICECORE_TEST_CONTENTIONS=20000 $(MAKE) test

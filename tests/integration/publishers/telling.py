@@ -10,7 +10,6 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -271,6 +270,7 @@ class Writer:
         self._pause_seconds = pause_seconds
         self._random = random.Random(7)
         self._task: asyncio.Task[None] | None = None
+        self._stopping = False
         self.seconds: list[float] = []
 
     @classmethod
@@ -294,18 +294,18 @@ class Writer:
             await self._run.step(Step("commit", 0, self._random.choice((0, 2, 3)), self._random.choice((0, 0, 0, 1, 2, 3))))
 
     def start(self) -> None:
+        self._stopping = False
         self._task = asyncio.create_task(self._write())
 
     async def stop(self) -> None:
+        """Once its last command is done: cut off in the middle it could still come to effect, behind what a test has counted."""
         assert self._task is not None
-        self._task.cancel()
-        with suppress(asyncio.CancelledError):
-            await self._task
+        self._stopping = True
+        await self._task
 
     async def _write(self) -> None:
-        while True:
+        while not self._stopping:
             started = time.perf_counter()
-            # Cut off in the middle a command may or may not have happened: either is fine, the log decides.
             await self.step()
             self.seconds.append(time.perf_counter() - started)
             await asyncio.sleep(self._pause_seconds)

@@ -80,8 +80,8 @@ def wait_until_ready(process: subprocess.Popen[bytes], ready: Callable[[], bool]
     """Return once `ready()` holds; raise ServerNotReadyError when the process ends or the time is over."""
     deadline = time.monotonic() + seconds_max
     while not ready():
-        if process.poll() is not None:
-            raise ServerNotReadyError(f"{process.args!r} ended with {process.returncode}:\n{log_tail(log)}")
+        if has_ended(process):
+            raise ServerNotReadyError(f"{process.args!r} ended with {stop(process)}:\n{log_tail(log)}")
         if time.monotonic() > deadline:
             raise ServerNotReadyError(f"{process.args!r} was not ready within {seconds_max} s:\n{log_tail(log)}")
         time.sleep(POLL_SECONDS)
@@ -89,13 +89,20 @@ def wait_until_ready(process: subprocess.Popen[bytes], ready: Callable[[], bool]
 
 def stop(process: subprocess.Popen[bytes] | subprocess.Popen[str], *, seconds_max: float = STOP_SECONDS_MAX) -> int:
     """End a process started in a group of its own: asked first (SIGTERM), then with all it started (SIGKILL). Answers the exit status."""
-    if process.poll() is None:
-        process.terminate()
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(seconds_max)
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
+    if process.returncode is not None:
+        # Its id may be another's by now, and so may its group's.
+        return process.returncode
+    os.kill(process.pid, signal.SIGTERM)
+    deadline = time.monotonic() + seconds_max
+    while not has_ended(process) and time.monotonic() < deadline:
+        time.sleep(POLL_SECONDS)
+    os.killpg(process.pid, signal.SIGKILL)
     return process.wait()
+
+
+def has_ended(process: subprocess.Popen[bytes] | subprocess.Popen[str]) -> bool:
+    """Whether it has; it is only looked at and not waited for, so that its id, and its group's, stay its own."""
+    return process.returncode is not None or os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
 
 def until_ended() -> None:

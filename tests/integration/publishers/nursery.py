@@ -32,7 +32,6 @@ async def _work(settings: Settings) -> None:
 
 
 def _child(given: dict[str, str]) -> None:
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     os.setsid()
     output = os.open(given["log"], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
@@ -44,8 +43,10 @@ def _child(given: dict[str, str]) -> None:
 
 
 def main() -> None:
-    """Until standard input ends; then its children are killed."""
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    """Until standard input ends; then its children are killed.
+
+    Those that ended before are not waited for until then: their process ids stay theirs, and no signal meets a stranger.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     children: list[int] = []
     for line in sys.stdin.buffer:
@@ -57,8 +58,8 @@ def main() -> None:
         children.append(pid)
         os.write(1, f"{pid}\n".encode())
     for pid in children:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
 
 
 if __name__ == "__main__":

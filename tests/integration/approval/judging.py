@@ -1,0 +1,79 @@
+"""A hook that says what a test tells it to, and a served catalog that asks it."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from commands.approval import Approval, ConfiguredHook, OnFailure
+from domain.approval import ALLOW, ProposedChange
+from icecore.compose import Catalog
+from tests.fixtures.rest_client import RestAnswer, RestClient
+
+Say = Callable[[ProposedChange], Any]
+
+
+class Judge:
+    """Allows until `say` is set; what that returns is its verdict, and an awaitable is awaited. Keeps what it was shown."""
+
+    def __init__(self) -> None:
+        self.shown: list[ProposedChange] = []
+        self.say: Say | None = None
+
+    async def review(self, change: ProposedChange) -> Any:
+        self.shown.append(change)
+        verdict = ALLOW if self.say is None else self.say(change)
+        return await verdict if isinstance(verdict, Awaitable) else verdict
+
+    def always(self, verdict: Any) -> None:
+        self.say = lambda _: verdict
+
+
+def asking(*judges: Judge, timeout_seconds: float = 5.0, on_failure: OnFailure = "refuse") -> Callable[[Catalog], None]:
+    """Makes a catalog ask these judges, named `judge0` and so on."""
+
+    def prepare(catalog: Catalog) -> None:
+        hooks = [ConfiguredHook(f"judge{number}", judge, timeout_seconds, on_failure) for number, judge in enumerate(judges)]
+        catalog.write.approval = Approval(hooks, catalog.write.connection)
+
+    return prepare
+
+
+class Approver(RestClient):
+    """The management API beside the catalog's own."""
+
+    def __init__(self, url: str, warehouse: str = "demo") -> None:
+        super().__init__(url, warehouse)
+        self._management = RestClient(url)
+        self._management._root = "/management/v1"
+
+    def close(self) -> None:
+        super().close()
+        self._management.close()
+
+    def manage(self, method: str, path: str, body: Any = None, *, key: object = None) -> RestAnswer:
+        """`path` follows `/management/v1`."""
+        return self._management.call_root(method, path, body, key=key)
+
+    def approve(self, proposal_id: str, *, key: object = None) -> RestAnswer:
+        return self.manage("POST", f"/proposals/{proposal_id}/approve", key=key)
+
+    def reject(self, proposal_id: str, reason: str = "not now", *, key: object = None) -> RestAnswer:
+        return self.manage("POST", f"/proposals/{proposal_id}/reject", {"reason": reason}, key=key)
+
+    def proposal(self, proposal_id: str) -> Any:
+        answer = self.manage("GET", f"/proposals/{proposal_id}")
+        assert answer.status == 200, answer.body
+        return answer.json
+
+    def proposals(self, query: str = "") -> list[Any]:
+        answer = self.manage("GET", f"/proposals{query}")
+        assert answer.status == 200, answer.body
+        found: list[Any] = answer.json["proposals"]
+        return found
+
+
+def held(answer: RestAnswer) -> str:
+    """The proposal a change waits as; the header and the message say the same."""
+    assert answer.error == (409, "ChangeHeldException"), answer.body
+    proposal_id = answer.headers["icecore-proposal"]
+    assert proposal_id in answer.message
+    return proposal_id

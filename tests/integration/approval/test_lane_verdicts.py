@@ -1,0 +1,179 @@
+"""Verdicts in lanes: a hook's refusal rests on a state that was the table's, never on what a lane only remembers or hopes for."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from commands import lanes
+from commands.commit_table import CommitTable, commit_table
+from commands.commit_transaction import CommitTransaction, commit_transaction
+from commands.context import Answer
+from commands.create_namespace import CreateNamespace, create_namespace
+from commands.create_table import CreateTable, create_table
+from domain.approval import ALLOW, ProposedChange, Refuse, Verdict
+from domain.errors import ChangeRefused
+from domain.identifiers import NamespaceIdentifier, TabularIdentifier
+from icecore.compose import Catalog
+from projections.verify import verify
+from queries.load_table import load_table
+from queries.resolve_warehouse import resolve_warehouse
+from queries.warehouse import Warehouse
+from tests.fixtures.catalog import PROJECT_ID, context, opened_catalog
+from tests.integration.approval.judging import Judge, asking
+
+NAMESPACE = NamespaceIdentifier(("a",))
+TABLE = TabularIdentifier(NAMESPACE, "t")
+QUOTA = 10
+
+
+class Process:
+    """One catalog process, with a judge of its own."""
+
+    def __init__(self, catalog: Catalog, warehouse: Warehouse) -> None:
+        self.catalog = catalog
+        self.warehouse = warehouse
+        self.judge = Judge()
+        asking(self.judge)(catalog)
+
+    async def set(self, **properties: str) -> Answer:
+        command = CommitTable(TABLE, [], [{"action": "set-properties", "updates": properties}])
+        return await commit_table(self.catalog.write, context("updateTable"), self.warehouse, command)
+
+    async def set_together(self, **properties: str) -> Answer:
+        command = CommitTransaction([CommitTable(TABLE, [], [{"action": "set-properties", "updates": properties}])])
+        return await commit_transaction(self.catalog.write, context("commitTransaction"), self.warehouse, command)
+
+    async def properties(self) -> dict[str, str]:
+        answer = await load_table(self.catalog.reads, self.warehouse, TABLE)
+        assert answer.body is not None
+        found: dict[str, str] = orjson.loads(answer.body)["metadata"]["properties"]
+        return found
+
+
+@pytest.fixture
+async def two(database: str, tmp_path: Path) -> AsyncIterator[tuple[Process, Process]]:
+    """Two processes and a table `t`."""
+    async with AsyncExitStack() as opened:
+        catalogs = [await opened.enter_async_context(opened_catalog(database, tmp_path / "warehouse")) for _ in range(2)]
+        warehouse = await resolve_warehouse(catalogs[0].reads, PROJECT_ID, "demo")
+        first, second = (Process(catalog, warehouse) for catalog in catalogs)
+        write = catalogs[0].write
+        await create_namespace(write, context("createNamespace"), warehouse, CreateNamespace(NAMESPACE, {}))
+        schema = {"type": "struct", "fields": [{"id": 1, "name": "x", "required": False, "type": "long"}]}
+        command = CreateTable(NAMESPACE, "t", None, schema, None, None, {}, stage_create=False)
+        await create_table(write, context("createTable"), warehouse, command)
+        yield first, second
+    assert [] == (await verify(database)).differences
+
+
+def locked(change: ProposedChange) -> Verdict:
+    """What stays locked is not changed."""
+    (changed,) = change.objects
+    assert changed.before is not None
+    assert changed.after is not None
+    if changed.before["properties"].get("locked") == "yes" == changed.after["properties"]["locked"]:
+        return Refuse("it is locked")
+    return ALLOW
+
+
+async def test_a_stale_guess_refuses_nobody(two: tuple[Process, Process]) -> None:
+    """The first process remembers a lock; the second one took it away, and said so, before the first is asked."""
+    first, second = two
+    for process in two:
+        process.judge.say = locked
+    for number in range(10):
+        await first.set(locked="yes", **{f"lock{number}": "1"})
+        with pytest.raises(ChangeRefused):
+            await second.set(never="1")
+        await second.set(locked="no")
+        await first.set(**{f"after{number}": "1"})
+        await first.set_together(**{f"together{number}": "1"})
+    properties = await first.properties()
+    assert "never" not in properties
+    assert {f"{word}{number}" for word in ("lock", "after", "together") for number in range(10)} <= set(properties)
+
+
+async def test_a_refusal_given_without_proof_would_be_false(two: tuple[Process, Process], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Negative control: the test above sees a lane that trusts its memory."""
+
+    async def give_at_once(lane: Any, refused: list[Any]) -> list[Any]:
+        for entry in refused:
+            lane._give(entry)
+        return []
+
+    monkeypatch.setattr(lanes.Lane, "_settle_refused", give_at_once)
+    first, second = two
+    for process in two:
+        process.judge.say = locked
+    await first.set(locked="yes")
+    await second.set(locked="no")
+    with pytest.raises(ChangeRefused):
+        await first.set(after="1")
+
+
+async def test_what_stands_behind_a_refused_command_is_decided_again(two: tuple[Process, Process]) -> None:
+    """Of many at once some are refused: what the others come to holds nothing of those, and each was shown the state it found."""
+    first, _ = two
+
+    def no_bad(change: ProposedChange) -> Verdict:
+        (changed,) = change.objects
+        assert changed.after is not None
+        return Refuse("bad") if any(name.startswith("bad") for name in changed.after["properties"]) else ALLOW
+
+    first.judge.say = no_bad
+    names = [f"{'bad' if number % 5 == 2 else 'good'}{number}" for number in range(40)]
+    outcomes = await asyncio.gather(*(first.set(**{name: "1"}) for name in names), return_exceptions=True)
+    for name, outcome in zip(names, outcomes, strict=True):
+        assert isinstance(outcome, ChangeRefused if name.startswith("bad") else Answer), (name, outcome)
+    assert {name for name in names if name.startswith("good")} == {name for name in await first.properties() if name in names}
+    assert max(first.catalog.write.lanes.figures.chain_lengths) > 1, "nothing was chained: nothing was shown"
+
+
+def quota(change: ProposedChange) -> Verdict:
+    """A table has at most QUOTA properties of one kind."""
+    (changed,) = change.objects
+    assert changed.after is not None
+    held = [name for name in changed.after["properties"] if name.startswith("q")]
+    return Refuse("full") if len(held) > QUOTA else ALLOW
+
+
+async def test_two_processes_in_contention_fill_a_quota_exactly(two: tuple[Process, Process]) -> None:
+    """Were a refusal given on what never came to effect, too few would get in; were one missed, too many."""
+    for process in two:
+        process.judge.say = quota
+    asked = [(process, f"q{number}_{index}") for number in range(QUOTA) for index, process in enumerate(two)]
+    outcomes = await asyncio.gather(
+        *((process.set if number % 3 else process.set_together)(**{name: "1"}) for number, (process, name) in enumerate(asked)),
+        return_exceptions=True,
+    )
+    taken = {name for (_, name), outcome in zip(asked, outcomes, strict=True) if isinstance(outcome, Answer)}
+    refused = [outcome for outcome in outcomes if isinstance(outcome, ChangeRefused)]
+    assert (QUOTA, QUOTA) == (len(taken), len(refused)), outcomes
+    assert taken == {name for name in await two[1].properties() if name.startswith("q")}
+
+
+async def test_a_slow_hook_holds_up_its_own_table_alone(two: tuple[Process, Process]) -> None:
+    """Commands on other tables go on while one is being looked at."""
+    first, _ = two
+    schema = {"type": "struct", "fields": [{"id": 1, "name": "x", "required": False, "type": "long"}]}
+    other = CreateTable(NAMESPACE, "other", None, schema, None, None, {}, stage_create=False)
+    release = asyncio.Event()
+
+    async def wait(change: ProposedChange) -> Verdict:
+        if change.objects[0].name_after == ("a", "t"):
+            await release.wait()
+        return ALLOW
+
+    first.judge.say = wait
+    slow = asyncio.create_task(first.set(slow="1"))
+    while not first.judge.shown:
+        await asyncio.sleep(0)
+    await create_table(first.catalog.write, context("createTable"), first.warehouse, other)
+    assert not slow.done()
+    release.set()
+    await slow

@@ -1,0 +1,399 @@
+"""Proposals: a change that was held is approved, rejected or left until its time is up; it takes effect once, or never."""
+
+import asyncio
+import time
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from uuid_utils.compat import uuid7
+
+from commands.expire_proposals import ExpiryJob
+from domain.approval import ALLOW, Hold, Refuse
+from icecore.compose import Catalog
+from projections.rebuild import rebuild
+from projections.verify import verify
+from tests.fixtures.catalog import PROJECT_ID, CatalogServer, served_catalog
+from tests.fixtures.rest_client import SCHEMA, RestAnswer, identifier, set_properties, table_path, view_path, view_version
+from tests.integration.approval.judging import Approver, Judge, asking, held
+
+HOLD = Hold("somebody should look", 60.0)
+
+
+def rows(server: CatalogServer, query: str) -> list[tuple[Any, ...]]:
+    with psycopg.connect(server.dsn) as connection:
+        return connection.execute(query.encode()).fetchall()
+
+
+def properties(client: Approver) -> dict[str, str]:
+    found: dict[str, str] = client.load_table(["a"], "t").json["metadata"]["properties"]
+    return found
+
+
+def hold_commit(client: Approver, judge: Judge, **updates: str) -> str:
+    judge.always(HOLD)
+    return held(client.commit(["a"], "t", set_properties(**updates)))
+
+
+async def checked(dsn: str) -> None:
+    """Verify, rebuild, verify: no difference, and as much as before."""
+    before = await verify(dsn)
+    await rebuild(dsn)
+    after = await verify(dsn)
+    assert ([], []) == (before.differences, after.differences)
+    # A purge may still be at work.
+    assert before.head != after.head or (before.rows, before.claims) == (after.rows, after.claims)
+
+
+def test_a_change_waits_and_is_approved(client: Approver, judge: Judge, server: CatalogServer) -> None:
+    """Nothing of it is there before; then all of it, and the approval in the same command, at the end."""
+    proposal_id = hold_commit(client, judge, k="v")
+    assert "k" not in properties(client)
+    proposal = client.proposal(proposal_id)
+    assert ("open", "updateTable", "judge0", "somebody should look", "anonymous") == tuple(
+        proposal[name] for name in ("status", "operation", "hook", "reason", "proposed-by")
+    )
+    assert [("table", ["a", "t"])] == [(each["kind"], each["name"]) for each in proposal["objects"]]
+    assert {"requirements": [], "updates": [set_properties(k="v")]} == proposal["request"]["body"]
+    answer = client.approve(proposal_id)
+    assert (200, "approved", "anonymous") == (answer.status, answer.json["status"], answer.json["decided-by"])
+    assert "v" == properties(client)["k"]
+    assert answer.json == client.proposal(proposal_id)
+    last = rows(server, "select topic, command_id, notification_id from icecore.events order by notification_id desc limit 2")
+    assert ["proposal.approved.v1", "table.committed.v1"] == [topic for topic, *_ in last]
+    assert last[0][1] == last[1][1]
+    assert answer.position == last[0][2]
+    asyncio.run(checked(server.dsn))
+
+
+def calls() -> dict[str, tuple[str, str, Any, Any]]:
+    """A request of every operation that may be held, and what must answer 200 or 204 once it is approved (None: 404)."""
+    t, v = table_path(["a"], "t"), view_path(["a"], "v")
+    commit = {"requirements": [], "updates": [set_properties(k="v")]}
+    view = {"name": "w", "schema": SCHEMA, "view-version": view_version("select 2"), "properties": {}}
+    return {
+        "createNamespace": ("POST", "/namespaces", {"namespace": ["n"], "properties": {"p": "1"}}, ("/namespaces/n", True)),
+        "updateProperties": ("POST", "/namespaces/a/properties", {"updates": {"k": "v"}, "removals": []}, ("/namespaces/a", True)),
+        "dropNamespace": ("DELETE", "/namespaces/empty", None, ("/namespaces/empty", False)),
+        "createTable": ("POST", "/namespaces/a/tables", {"name": "u", "schema": SCHEMA}, (table_path(["a"], "u"), True)),
+        "updateTable": ("POST", t, commit, (t, True)),
+        "dropTable": ("DELETE", f"{t}?purgeRequested=True", None, (t, False)),
+        "unregisterTable": ("POST", f"{t}/unregister", None, (t, False)),
+        "renameTable": (
+            "POST",
+            "/tables/rename",
+            {"source": identifier(["a"], "t"), "destination": identifier(["empty"], "s")},
+            (table_path(["empty"], "s"), True),
+        ),
+        "commitTransaction": (
+            "POST",
+            "/transactions/commit",
+            {"table-changes": [{"identifier": identifier(["a"], "t"), **commit}]},
+            (t, True),
+        ),
+        "createView": ("POST", "/namespaces/a/views", view, (view_path(["a"], "w"), True)),
+        "replaceView": ("POST", v, commit, (v, True)),
+        "renameView": (
+            "POST",
+            "/views/rename",
+            {"source": identifier(["a"], "v"), "destination": identifier(["a"], "x")},
+            (view_path(["a"], "x"), True),
+        ),
+        "dropView": ("DELETE", v, None, (v, False)),
+    }
+
+
+@pytest.mark.parametrize("operation", calls())
+def test_every_operation_can_wait(client: Approver, judge: Judge, server: CatalogServer, operation: str) -> None:
+    """Its request is kept whole enough to be run again through the same parser."""
+    client.create_namespace("empty")
+    client.create_view(["a"], "v")
+    method, path, body, (address, there) = calls()[operation]
+    before = client.call("GET", address)
+    judge.always(HOLD)
+    proposal_id = held(client.call(method, path, body))
+    assert (before.status, before.body) == (client.call("GET", address).status, client.call("GET", address).body)
+    assert operation == client.proposal(proposal_id)["operation"]
+    assert 200 == client.approve(proposal_id).status
+    after = client.call("GET", address)
+    assert there == (after.status == 200)
+    assert before.body != after.body
+    if operation == "dropTable":
+        dropped = rows(server, "select convert_from(state, 'UTF8') from icecore.events where topic = 'table.dropped.v1'")
+        assert [('{"purge-requested":true}',)] == dropped
+    asyncio.run(checked(server.dsn))
+
+
+def test_what_a_client_sent_beside_the_request_is_not_kept(client: Approver, judge: Judge, server: CatalogServer) -> None:
+    """Members no operation reads may hold anything."""
+    judge.always(HOLD)
+    body = {"requirements": [], "updates": [set_properties(k="v")], "token": "a secret that went astray"}
+    held(client.call("POST", table_path(["a"], "t"), body))
+    assert [(0,)] == rows(server, "select count(*) from icecore.events where position('astray' in encode(state, 'escape')) > 0")
+
+
+def test_the_same_change_waits_once(client: Approver, judge: Judge) -> None:
+    """However often and by however many it is sent; another change has a proposal of its own."""
+    proposal_id = hold_commit(client, judge, k="v")
+    body = {"requirements": [], "updates": [set_properties(k="v")]}
+    answers = client.together([("POST", table_path(["a"], "t"), body, None)] * 6)
+    assert {proposal_id} == {held(answer) for answer in answers}
+    assert proposal_id != hold_commit(client, judge, k="w")
+    assert 2 == len(client.proposals())
+    # Sent by many at once for the first time.
+    body = {"requirements": [], "updates": [set_properties(k="x")]}
+    answers = client.together([("POST", table_path(["a"], "t"), body, None)] * 8)
+    assert 1 == len({held(answer) for answer in answers})
+    # Once it is decided, the same change is a new question.
+    client.reject(proposal_id)
+    assert proposal_id != hold_commit(client, judge, k="v")
+
+
+def test_a_held_change_is_remembered_by_its_key(client: Approver, judge: Judge) -> None:
+    """The same refusal byte for byte, the proposal in its header, also after the decision."""
+    judge.always(HOLD)
+    key, body = uuid7(), {"requirements": [], "updates": [set_properties(k="v")]}
+
+    def send() -> RestAnswer:
+        return client.call("POST", table_path(["a"], "t"), body, key=key)
+
+    first = send()
+    proposal_id = held(first)
+    client.approve(proposal_id)
+    judge.say = None
+    assert (first.replayable, proposal_id) == (send().replayable, held(send()))
+    # A second key for the same change, while it waits: the proposal that is there.
+    judge.always(HOLD)
+    waiting = held(client.commit(["a"], "t", set_properties(k="w")))
+    other = client.call("POST", table_path(["a"], "t"), {"requirements": [], "updates": [set_properties(k="w")]}, key=uuid7())
+    assert waiting == held(other)
+
+
+def test_a_rejected_change_never_happens(client: Approver, judge: Judge, server: CatalogServer) -> None:
+    """The reason is kept, and nothing can be decided afterwards."""
+    proposal_id = hold_commit(client, judge, k="v")
+    answer = client.reject(proposal_id, "the consumers are not ready")
+    assert (200, "rejected", "the consumers are not ready") == (answer.status, answer.json["status"], answer.json["decision-reason"])
+    for late in (client.approve(proposal_id), client.reject(proposal_id)):
+        assert (409, "ProposalClosedException") == late.error
+        assert f"Proposal {proposal_id} is rejected" == late.message
+    assert "k" not in properties(client)
+    asyncio.run(checked(server.dsn))
+
+
+def test_requirements_are_checked_as_things_are_now(client: Approver, judge: Judge) -> None:
+    """Where they no longer hold the approval is refused with the reason, and the proposal stays open."""
+    metadata = client.load_table(["a"], "t").json["metadata"]
+    column = {"id": 2, "name": "y", "required": False, "type": "long"}
+    schema = {**metadata["schemas"][0], "fields": [*metadata["schemas"][0]["fields"], column]}
+    updates = [{"action": "add-schema", "schema": schema}, {"action": "set-current-schema", "schema-id": -1}]
+    requirement = {"type": "assert-current-schema-id", "current-schema-id": 0}
+    judge.always(HOLD)
+    proposal_id = held(client.commit(["a"], "t", *updates, requirements=[requirement]))
+    judge.say = None
+    other = {**schema, "fields": [*schema["fields"][:-1], {**column, "name": "z"}]}
+    assert client.commit(["a"], "t", {"action": "add-schema", "schema": other}, updates[1]).status == 200
+    refused = client.approve(proposal_id)
+    assert (409, "CommitFailedException") == refused.error
+    assert "current schema changed" in refused.message
+    assert "open" == client.proposal(proposal_id)["status"]
+    back = {"action": "set-current-schema", "schema-id": 0}
+    assert client.commit(["a"], "t", back).status == 200
+    assert 200 == client.approve(proposal_id).status
+
+
+def test_a_hook_may_still_refuse_at_the_approval(client: Approver, judge: Judge) -> None:
+    """It is told which proposal it is; holding again counts as allowing."""
+    proposal_id = hold_commit(client, judge, k="v")
+    judge.always(Refuse("the freeze began"))
+    assert (409, "ChangeRefusedException") == client.approve(proposal_id).error
+    assert "open" == client.proposal(proposal_id)["status"]
+    judge.shown.clear()
+    judge.always(HOLD)
+    assert 200 == client.approve(proposal_id).status
+    assert [(proposal_id, "updateTable")] == [(str(change.approves), change.operation) for change in judge.shown]
+
+
+def test_an_approval_that_finds_nothing_left_to_do(client: Approver, judge: Judge, server: CatalogServer) -> None:
+    """Somebody made the change otherwise: the proposal is approved, and nothing changes twice."""
+    body = {"updates": {"k": "v"}, "removals": []}
+    judge.always(HOLD)
+    proposal_id = held(client.call("POST", "/namespaces/a/properties", body))
+    judge.say = None
+    client.call("POST", "/namespaces/a/properties", body)
+    assert 200 == client.approve(proposal_id).status
+    changes = "select count(*) from icecore.events where topic = 'namespace.properties-changed.v1'"
+    assert [(1,)] == rows(server, changes)
+    assert "approved" == client.proposal(proposal_id)["status"]
+
+
+@pytest.mark.parametrize("operation", ["updateTable", "createTable", "renameTable", "dropTable"])
+def test_two_approvers_change_it_once(client: Approver, judge: Judge, server: CatalogServer, operation: str) -> None:
+    """At once, many of them: one approval, one change; the others hear that it is done."""
+    client.create_namespace("empty")
+    count = "select count(*) from icecore.events where topic <> 'table.purged.v1'"
+    for _ in range(4):
+        judge.say = None
+        client.create_table(["a"], "t")
+        method, path, body, _ = calls()[operation]
+        judge.always(HOLD)
+        proposal_id = held(client.call(method, path, body))
+        before = rows(server, count)[0][0]
+        with ThreadPoolExecutor(6) as threads:
+            answers = list(threads.map(lambda _: client.approve(proposal_id), range(6)))  # noqa: B023 - ends before the next turn
+        assert [200] + [409] * 5 == sorted(answer.status for answer in answers)
+        assert {"ProposalClosedException"} == {answer.error[1] for answer in answers if answer.status == 409}
+        assert 2 == rows(server, count)[0][0] - before
+        judge.say = None
+        client.drop_table(["a"], "u")
+        client.drop_table(["empty"], "s")
+        client.drop_table(["a"], "t")
+    asyncio.run(checked(server.dsn))
+
+
+def test_approving_and_rejecting_at_once(client: Approver, judge: Judge) -> None:
+    """One of them it is, and the table says which."""
+    for number in range(6):
+        proposal_id = hold_commit(client, judge, k=f"v{number}")
+        with ThreadPoolExecutor(2) as threads:
+            answers = [threads.submit(client.approve, proposal_id), threads.submit(client.reject, proposal_id)]
+            approved, rejected = (answer.result() for answer in answers)
+        assert [200, 409] == sorted((approved.status, rejected.status))
+        assert (approved.status == 200) == (properties(client).get("k") == f"v{number}")
+
+
+def test_a_key_approves_once(client: Approver, judge: Judge) -> None:
+    """The same answer, byte for byte; another request under it is refused."""
+    first, second = hold_commit(client, judge, k="v"), hold_commit(client, judge, k="w")
+    key, other = uuid7(), uuid7()
+    answer = client.approve(first, key=key)
+    assert answer.replayable == client.approve(first, key=key).replayable
+    assert 200 == answer.status
+    assert (422, "UnprocessableEntityException") == client.approve(second, key=key).error
+    assert client.reject(second, key=other).replayable == client.reject(second, key=other).replayable
+    # A refusal is remembered too.
+    late = uuid7()
+    assert client.approve(second, key=late).replayable == client.approve(second, key=late).replayable
+
+
+def test_a_proposal_expires(database: str, tmp_path: Path, judge: Judge) -> None:
+    """Too late is too late before the job comes by; the job then says so in the log, and the same change may be asked for again."""
+    catalogs: list[Catalog] = []
+
+    def prepare(catalog: Catalog) -> None:
+        asking(judge)(catalog)
+        catalogs.append(catalog)
+
+    with served_catalog(database, tmp_path / "warehouse", prepare=prepare, jobs=False) as server:
+        client = Approver(server.url)
+        client.create_namespace("a")
+        client.create_table(["a"], "t")
+        judge.always(Hold("quick", 0.3))
+        first = held(client.commit(["a"], "t", set_properties(k="v")))
+        second = held(client.commit(["a"], "t", set_properties(k="w")))
+        until(lambda: client.proposal(second)["expires-at"] < datetime.now(UTC).isoformat())
+        assert (409, "ProposalClosedException") == client.approve(first).error
+        assert "expired at" in client.approve(first).message
+        assert (409, "ProposalClosedException") == client.reject(first).error
+        assert "open" == client.proposal(first)["status"], "no job runs"
+        # Asked for again, it is a new proposal, and the old one is closed on the way.
+        judge.always(HOLD)
+        third = held(client.commit(["a"], "t", set_properties(k="v")))
+        assert third != first
+        assert ("expired", "open") == (client.proposal(first)["status"], client.proposal(third)["status"])
+        closed = asyncio.run(_expire(server.dsn, tmp_path))
+        assert 1 == closed
+        assert ["expired", "expired", "open"] == [client.proposal(each)["status"] for each in (first, second, third)]
+        assert (409, "ProposalClosedException") == client.approve(second).error
+        client.close()
+    asyncio.run(checked(database))
+
+
+async def _expire(dsn: str, folder: Path) -> int:
+    from tests.fixtures.catalog import opened_catalog
+
+    async with opened_catalog(dsn, folder / "warehouse") as catalog:
+        return await ExpiryJob(catalog.write, PROJECT_ID).run_once()
+
+
+def test_the_servers_own_job_closes_what_is_due(client: Approver, judge: Judge) -> None:
+    """Of a server as it runs."""
+    judge.always(Hold("quick", 0.05))
+    proposal_id = held(client.commit(["a"], "t", set_properties(k="v")))
+    until(lambda: client.proposal(proposal_id)["status"] == "expired")
+
+
+def until(holds: Any, seconds_max: float = 30.0) -> None:
+    """A condition, waited for."""
+    deadline = time.monotonic() + seconds_max
+    while not holds():
+        assert time.monotonic() < deadline, "the condition never held"
+        time.sleep(0.05)
+
+
+def test_lists_are_paged_and_filtered(client: Approver, judge: Judge) -> None:
+    """In the order they were opened, by status and warehouse, and as of a position."""
+    ids = [hold_commit(client, judge, k=str(number)) for number in range(5)]
+    position = client.approve(ids[1]).position
+    client.reject(ids[3])
+    assert ids == [each["id"] for each in client.proposals()]
+    assert [ids[0], ids[2], ids[4]] == [each["id"] for each in client.proposals("?status=open")]
+    assert [ids[1]] == [each["id"] for each in client.proposals("?status=approved")]
+    assert [ids[3]] == [each["id"] for each in client.proposals("?status=rejected&warehouse=demo")]
+    assert [ids[0], ids[2], ids[3], ids[4]] == [each["id"] for each in client.proposals(f"?status=open&warehouse=demo@{position}")]
+    for query in ("?pageSize=2", "?pageSize=2&status=open"):
+        pages, token = [], ""
+        while token is not None:
+            page = client.manage("GET", f"/proposals{query}&pageToken={token}").json
+            assert len(page["proposals"]) <= 2
+            pages += [each["id"] for each in page["proposals"]]
+            token = page["next-page-token"]
+        assert pages == [each["id"] for each in client.proposals(query.replace("pageSize=2", ""))]
+    assert "request" not in client.proposals()[0]
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "error"),
+    [
+        ("GET", "/proposals/no-id", None, (404, "NoSuchProposalException")),
+        ("GET", "/proposals/01890a5d-ac96-774b-bcce-b302099a8057", None, (404, "NoSuchProposalException")),
+        ("POST", "/proposals/01890a5d-ac96-774b-bcce-b302099a8057/approve", None, (404, "NoSuchProposalException")),
+        ("POST", "/proposals/01890a5d-ac96-774b-bcce-b302099a8057/reject", {"reason": "x"}, (404, "NoSuchProposalException")),
+        ("GET", "/proposals?status=broken", None, (400, "BadRequestException")),
+        ("GET", "/proposals?warehouse=nowhere", None, (404, "NoSuchWarehouseException")),
+        ("GET", "/proposals?pageToken=broken", None, (400, "BadRequestException")),
+        ("DELETE", "/proposals/01890a5d-ac96-774b-bcce-b302099a8057", None, (405, "MethodNotAllowedException")),
+    ],
+)
+def test_what_cannot_be_meant(client: Approver, method: str, path: str, body: Any, error: tuple[int, str]) -> None:
+    """Each a clear error of the usual form."""
+    assert error == client.manage(method, path, body).error
+
+
+@pytest.mark.parametrize("body", [None, {}, {"reason": "  "}, {"reason": 7}, {"reason": "x" * 2_001}, b"no json"])
+def test_a_rejection_has_a_reason(client: Approver, judge: Judge, body: Any) -> None:
+    """In words, and not too many."""
+    proposal_id = hold_commit(client, judge, k="v")
+    answer = client.manage("POST", f"/proposals/{proposal_id}/reject", body)
+    assert (400, "BadRequestException") == answer.error
+    assert "open" == client.proposal(proposal_id)["status"]
+
+
+def test_hooks_are_gone_and_proposals_stay(database: str, tmp_path: Path, judge: Judge) -> None:
+    """A server that asks nobody any more approves what waits."""
+    with served_catalog(database, tmp_path / "warehouse", prepare=asking(judge)) as server:
+        client = Approver(server.url)
+        client.create_namespace("a")
+        client.create_table(["a"], "t")
+        proposal_id = hold_commit(client, judge, k="v")
+        client.close()
+    with served_catalog(database, tmp_path / "warehouse") as server:
+        client = Approver(server.url)
+        assert 200 == client.approve(proposal_id).status
+        assert "v" == properties(client)["k"]
+        client.close()
+    assert judge.say is not None
+    assert ALLOW != judge.say(None)  # type: ignore[arg-type]

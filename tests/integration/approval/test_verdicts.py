@@ -1,0 +1,281 @@
+"""Verdicts: what a hook is shown of every kind of change, and what becomes of the change when it speaks, fails or is silent."""
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from uuid_utils.compat import uuid7
+
+from commands.approval import OnFailure
+from domain.approval import ALLOW, Hold, Refuse
+from tests.fixtures.catalog import CatalogServer, served_catalog
+from tests.fixtures.rest_client import RestClient, set_properties, table_path
+from tests.integration.approval.judging import Approver, Judge, asking
+
+REFUSAL = Refuse("the owner says no")
+
+
+def head(server: CatalogServer) -> int:
+    with psycopg.connect(server.dsn) as connection:
+        row = connection.execute("select coalesce(max(notification_id), 0) from icecore.events").fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+def files(server: CatalogServer) -> set[Path]:
+    return {path for path in server.warehouse_directory.rglob("*") if path.is_file()}
+
+
+def snapshot(metadata: dict[str, Any], snapshot_id: int = 1) -> list[dict[str, Any]]:
+    """The updates of an append."""
+    added = {
+        "snapshot-id": snapshot_id,
+        "sequence-number": metadata["last-sequence-number"] + 1,
+        "timestamp-ms": metadata["last-updated-ms"] + 1,
+        "manifest-list": f"{metadata['location']}/metadata/snap-{snapshot_id}.avro",
+        "summary": {"operation": "append"},
+        "schema-id": metadata["current-schema-id"],
+    }
+    return [
+        {"action": "add-snapshot", "snapshot": added},
+        {"action": "set-snapshot-ref", "ref-name": "main", "type": "branch", "snapshot-id": snapshot_id},
+    ]
+
+
+def test_every_kind_of_change_is_shown(client: Approver, judge: Judge) -> None:
+    """With its operation, what it is about, what it was called, and the events that would make it."""
+    client.create_namespace("a", "b")
+    client.call("POST", "/namespaces/a/properties", {"updates": {"k": "v"}, "removals": []})
+    client.create_table(["a", "b"], "u")
+    client.commit(["a"], "t", set_properties(k="v"))
+    client.rename_table((["a"], "t"), (["a", "b"], "s"))
+    client.create_view(["a"], "v")
+    client.call("POST", "/namespaces/a/views/v", {"requirements": [], "updates": [set_properties(k="v")]})
+    client.rename_view((["a"], "v"), (["a"], "w"))
+    client.call("DELETE", "/namespaces/a/views/w")
+    client.call("POST", f"{table_path(['a', 'b'], 's')}/unregister")
+    client.drop_table(["a", "b"], "u")
+    client.call("DELETE", "/namespaces/a%1Fb")
+    shown = [
+        (change.operation, each.kind, each.name_before, each.name_after, each.topics) for change in judge.shown for each in change.objects
+    ]
+    assert shown == [
+        ("createNamespace", "namespace", None, ("a", "b"), ("namespace.created.v1",)),
+        ("updateProperties", "namespace", ("a",), ("a",), ("namespace.properties-changed.v1",)),
+        ("createTable", "table", None, ("a", "b", "u"), ("table.created.v1",)),
+        ("updateTable", "table", ("a", "t"), ("a", "t"), ("table.committed.v1",)),
+        ("renameTable", "table", ("a", "t"), ("a", "b", "s"), ("table.renamed.v1",)),
+        ("createView", "view", None, ("a", "v"), ("view.created.v1",)),
+        ("replaceView", "view", ("a", "v"), ("a", "v"), ("view.committed.v1",)),
+        ("renameView", "view", ("a", "v"), ("a", "w"), ("view.renamed.v1",)),
+        ("dropView", "view", ("a", "w"), None, ("view.dropped.v1",)),
+        ("unregisterTable", "table", ("a", "b", "s"), None, ("table.unregistered.v1",)),
+        ("dropTable", "table", ("a", "b", "u"), None, ("table.dropped.v1",)),
+        ("dropNamespace", "namespace", ("a", "b"), None, ("namespace.dropped.v1",)),
+    ]
+
+
+def test_documents_before_and_after_are_shown(client: Approver, judge: Judge) -> None:
+    """The current state, the proposed one, and what the namespaces around declare, asked for only by who wants it."""
+    declared: list[Any] = []
+
+    async def look(change: Any) -> Any:
+        declared.append(await change.namespace_properties(("a", "b")))
+        return ALLOW
+
+    client.create_namespace("a", "b", inner="1")
+    judge.shown.clear()
+    judge.say = look
+    assert client.commit(["a"], "t", set_properties(k="v")).status == 200
+    (change,) = judge.shown
+    (changed,) = change.objects
+    assert changed.before is not None
+    assert changed.after is not None
+    assert (None, "v") == (changed.before["properties"].get("k"), changed.after["properties"].get("k"))
+    assert changed.uuid == changed.after["table-uuid"]
+    assert [[{"owner": "me"}, {"inner": "1"}]] == declared
+    assert ("demo", "anonymous") == (change.warehouse_name, change.actor)
+
+
+@pytest.mark.parametrize("operation", ["create", "commit", "rename", "drop", "namespace", "transaction"])
+def test_a_refusal_leaves_no_trace(client: Approver, judge: Judge, server: CatalogServer, operation: str) -> None:
+    """409 with the hook's words; the log and the files are as they were."""
+    before = (head(server), files(server))
+    judge.always(REFUSAL)
+    calls = {
+        "create": lambda: client.create_table(["a"], "u"),
+        "commit": lambda: client.commit(["a"], "t", set_properties(k="v")),
+        "rename": lambda: client.rename_table((["a"], "t"), (["a"], "s")),
+        "drop": lambda: client.drop_table(["a"], "t"),
+        "namespace": lambda: client.create_namespace("n"),
+        "transaction": lambda: client.call(
+            "POST",
+            "/transactions/commit",
+            {"table-changes": [{"identifier": {"namespace": ["a"], "name": "t"}, "requirements": [], "updates": [set_properties(k="v")]}]},
+        ),
+    }
+    answer = calls[operation]()
+    assert (409, "ChangeRefusedException") == answer.error
+    assert "Refused by judge0: the owner says no" == answer.message
+    assert before == (head(server), files(server))
+    judge.say = None
+    assert calls[operation]().status in (200, 204)
+
+
+def test_what_changes_nothing_is_not_asked_about(client: Approver, judge: Judge) -> None:
+    """A staged create, a commit without effect, a read."""
+    judge.always(REFUSAL)
+    assert client.create_table(["a"], "u", **{"stage-create": True}).status == 200
+    assert client.commit(["a"], "t").status == 200
+    assert client.load_table(["a"], "t").status == 200
+    assert [] == judge.shown
+
+
+@pytest.fixture
+def bench(database: str, tmp_path: Path) -> Iterator[tuple[Approver, list[Judge]]]:
+    """Three judges."""
+    judges = [Judge(), Judge(), Judge()]
+    with served_catalog(database, tmp_path / "warehouse", prepare=asking(*judges, timeout_seconds=1.0)) as opened:
+        client = Approver(opened.url)
+        assert client.create_namespace("a").status == 200
+        yield client, judges
+        client.close()
+
+
+HOLD = Hold("somebody should look", 60.0)
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "answered"),
+    [
+        ((ALLOW, ALLOW, ALLOW), None),
+        ((ALLOW, HOLD, ALLOW), "ChangeHeldException"),
+        ((HOLD, HOLD, REFUSAL), "ChangeRefusedException"),
+        ((REFUSAL, ALLOW, HOLD), "ChangeRefusedException"),
+        ((None, HOLD, ALLOW), "ApprovalUnavailableException"),
+        ((None, ALLOW, REFUSAL), "ChangeRefusedException"),
+    ],
+)
+def test_the_strictest_verdict_counts(bench: tuple[Approver, list[Judge]], verdicts: tuple[Any, ...], answered: str | None) -> None:
+    """Refusing before having no verdict, that before holding, holding before allowing; all are asked."""
+    client, judges = bench
+    for judge, verdict in zip(judges, verdicts, strict=True):
+        judge.shown.clear()
+        judge.always(verdict)
+    answer = client.create_namespace("n")
+    assert answered == (answer.error[1] if answer.status != 200 else None)
+    assert [1, 1, 1] == [len(judge.shown) for judge in judges]
+
+
+def _raise(_: Any) -> Any:
+    raise RuntimeError("out of order")
+
+
+def _cancelled(_: Any) -> Any:
+    raise asyncio.CancelledError
+
+
+async def _deaf() -> Any:
+    """Takes no notice of being cancelled, for a while."""
+    deadline = asyncio.get_running_loop().time() + 4
+    while asyncio.get_running_loop().time() < deadline:
+        try:
+            await asyncio.sleep(0.05)
+        except asyncio.CancelledError:
+            continue
+    return ALLOW
+
+
+FAILURES: dict[str, Any] = {
+    "raises": _raise,
+    "cancels itself": _cancelled,
+    "hangs": lambda _: asyncio.sleep(60),
+    "hangs and will not be cancelled": lambda _: _deaf(),
+    "returns None": lambda _: None,
+    "returns True": lambda _: True,
+    "refuses without words": lambda _: Refuse("  "),
+    "refuses with what is no text": lambda _: Refuse(7),  # type: ignore[arg-type]
+    "refuses in what is no Unicode": lambda _: Refuse("\ud800"),
+    "holds for ever": lambda _: Hold("why", float("inf")),
+    "holds for no time": lambda _: Hold("why", 0),
+}
+
+
+@pytest.mark.parametrize("on_failure", ["refuse", "allow"])
+@pytest.mark.parametrize("failure", FAILURES)
+def test_no_verdict_is_the_policys(database: str, tmp_path: Path, failure: str, on_failure: OnFailure) -> None:
+    """Fail-closed: 503 that names the hook and may be tried again, and nothing done. Fail-open: the change takes effect."""
+    judge = Judge()
+    prepare = asking(judge, timeout_seconds=0.3, on_failure=on_failure)
+    with served_catalog(database, tmp_path / "warehouse", prepare=prepare) as server:
+        client = Approver(server.url)
+        assert client.create_namespace("a").status == 200
+        assert client.create_table(["a"], "t").status == 200
+        before = head(server)
+        judge.say = FAILURES[failure]
+        answers = [client.create_namespace("n"), client.commit(["a"], "t", set_properties(k="v"))]
+        if on_failure == "allow":
+            assert [200, 200] == [answer.status for answer in answers]
+        else:
+            for answer in answers:
+                assert (503, "ApprovalUnavailableException") == answer.error
+                assert "The approval hook judge0 gave no verdict; nothing was changed" == answer.message
+                assert "1" == answer.headers["retry-after"]
+            assert before == head(server)
+        client.close()
+
+
+def test_what_brings_files_is_never_held(client: Approver, judge: Judge, server: CatalogServer) -> None:
+    """An append, a registration: allowed or refused, since their writers delete what is refused."""
+    metadata = client.load_table(["a"], "t").json["metadata"]
+    judge.always(HOLD)
+    refused = client.commit(["a"], "t", *snapshot(metadata))
+    assert (409, "ChangeRefusedException") == refused.error
+    assert "somebody should look" in refused.message
+    location = client.load_table(["a"], "t").json["metadata-location"]
+    judge.say = None
+    assert client.call("POST", f"{table_path(['a'], 't')}/unregister").status == 200
+    judge.always(HOLD)
+    body = {"name": "t", "metadata-location": location}
+    assert (409, "ChangeRefusedException") == client.call("POST", "/namespaces/a/register", body).error
+    assert [] == client.proposals()
+    # The same kinds of change without files wait.
+    assert (409, "ChangeHeldException") == client.create_table(["a"], "u").error
+
+
+def test_a_refusal_is_remembered_by_its_key(client: Approver, judge: Judge) -> None:
+    """The same answer, also once the hook would say otherwise; a failure is not remembered."""
+    body = {"requirements": [], "updates": [set_properties(k="v")]}
+    key, other = uuid7(), uuid7()
+    judge.always(REFUSAL)
+    first = client.call("POST", table_path(["a"], "t"), body, key=key)
+    judge.always(None)
+    failed = client.call("POST", table_path(["a"], "t"), body, key=other)
+    judge.say = None
+    assert first.replayable == client.call("POST", table_path(["a"], "t"), body, key=key).replayable
+    assert 409 == first.status
+    assert (503, 200) == (failed.status, client.call("POST", table_path(["a"], "t"), body, key=other).status)
+
+
+def test_hooks_are_counted(database: str, tmp_path: Path) -> None:
+    """Verdicts and failures by hook, for the metrics."""
+    judge = Judge()
+    catalogs: list[Any] = []
+
+    def prepare(catalog: Any) -> None:
+        asking(judge, timeout_seconds=0.2)(catalog)
+        catalogs.append(catalog)
+
+    with served_catalog(database, tmp_path / "warehouse", prepare=prepare) as server:
+        client = RestClient(server.url)
+        for verdict in (ALLOW, REFUSAL, None, HOLD):
+            judge.always(verdict)
+            client.create_namespace(f"n{len(judge.shown)}")
+        client.close()
+        figures = catalogs[0].write.approval.figures
+    expected = {("judge0", "allow"): 1, ("judge0", "refuse"): 1, ("judge0", "failure"): 1, ("judge0", "hold"): 1}
+    assert expected == dict(figures.verdicts)
+    assert figures.seconds["judge0"] > 0

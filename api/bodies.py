@@ -136,6 +136,12 @@ class Fields:
     def text_or_none(self, name: str) -> str | None:
         return None if self._values.get(name) is None else self.text(name)
 
+    def integer_or_none(self, name: str) -> int | None:
+        value = self._values.get(name)
+        if value is not None and (isinstance(value, bool) or not isinstance(value, int)):
+            raise self.invalid(name, "must be a whole number")
+        return value
+
     def boolean(self, name: str) -> bool:
         """False where the field is absent."""
         value = self._values.get(name)
@@ -180,6 +186,13 @@ class Fields:
         values = self._list(name, items_max)
         if not all(isinstance(value, str) for value in values):
             raise self.invalid(name, "must be a list of strings")
+        return values
+
+    def text_lists(self, name: str, items_max: int) -> list[list[str]]:
+        """A list of lists of strings; empty where the field is absent."""
+        values = self._list(name, items_max)
+        if not all(isinstance(value, list) and all(isinstance(text, str) for text in value) for value in values):
+            raise self.invalid(name, "must be a list of lists of strings")
         return values
 
     def properties(self, name: str) -> dict[str, str]:

@@ -26,23 +26,24 @@ def page_token(listing: str, after: str) -> str:
     return base64.urlsafe_b64encode(orjson.dumps([listing, after])).rstrip(b"=").decode()
 
 
-def _after(listing: str, token: str) -> str:
+def token_after(listing: str, token: str, what: str = "parameter 'pageToken'") -> str:
+    """What `page_token` was given for `listing`; `what` names the token in the refusal of any other."""
     try:
         decoded = orjson.loads(base64.b64decode(token.encode() + b"=" * (-len(token) % 4), altchars=b"-_", validate=True))
     except (binascii.Error, ValueError):
-        raise BadRequest("Invalid parameter 'pageToken': not a token of this catalog") from None
+        raise BadRequest(f"Invalid {what}: not a token of this catalog") from None
     match decoded:
         case [str(issued_for), str(after)] if after and len(after) <= _NAME_KEY_LENGTH_MAX and "\0" not in after:
             if issued_for == listing:
                 return after
-            raise BadRequest("Invalid parameter 'pageToken': issued for another listing")
-    raise BadRequest("Invalid parameter 'pageToken': not a token of this catalog")
+            raise BadRequest(f"Invalid {what}: issued for another listing")
+    raise BadRequest(f"Invalid {what}: not a token of this catalog")
 
 
-def _size(text: str, limits: ApiLimits) -> int:
+def parse_size(text: str, limits: ApiLimits, name: str = "pageSize") -> int:
     """The size of a page, at most `page_size_max`."""
     if not (text.isascii() and text.isdigit() and len(text) <= _SIZE_DIGITS_MAX) or int(text) == 0:
-        raise BadRequest("Invalid parameter 'pageSize': must be a positive whole number")
+        raise BadRequest(f"Invalid parameter '{name}': must be a positive whole number")
     return min(int(text), limits.page_size_max)
 
 
@@ -56,6 +57,6 @@ def parse_page(query: Mapping[str, str], listing: str, limits: ApiLimits) -> Pag
     if token is None and size is None:
         return PageRequest()
     return PageRequest(
-        after=_after(listing, token) if token else None,
-        size=_size(size, limits) if size else limits.page_size_default,
+        after=token_after(listing, token) if token else None,
+        size=parse_size(size, limits) if size else limits.page_size_default,
     )

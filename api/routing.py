@@ -23,6 +23,7 @@ class Operation:
 
     name -- its operationId. path -- as the spec spells it, placeholders included: so it is advertised by `getConfig`.
     commits -- an unforeseen failure must be told as CommitStateUnknown, because clients delete what they wrote on any other.
+    advertised -- `getConfig` names it; not what is only proposed for the spec, and may change.
     """
 
     name: str
@@ -30,6 +31,7 @@ class Operation:
     path: str
     handler: Handler
     commits: bool = False
+    advertised: bool = True
 
     @property
     def mutates(self) -> bool:
@@ -57,14 +59,14 @@ class Routes:
     """The operations below a `/v1`, with and without `{prefix}`.
 
     Without a prefix the only warehouse is meant. A warehouse whose name is the first word of such a path (`namespaces`, `tables`, `views`,
-    `transactions`) is therefore reached by its id, which is what `getConfig` answers.
+    `transactions`, `events`) is therefore reached by its id, which is what `getConfig` answers.
 
     endpoints -- the operations in the form `getConfig` advertises them.
     """
 
     def __init__(self, operations: Iterable[Operation]) -> None:
         operations = tuple(operations)
-        self.endpoints = [f"{operation.method} {operation.path}" for operation in operations]
+        self.endpoints = [f"{operation.method} {operation.path}" for operation in operations if operation.advertised]
         self._root = _Node()
         for operation in operations:
             segments = operation.path.removeprefix("/v1/").split("/")

@@ -79,6 +79,12 @@ def tabular_sought(namespace: str, name: str, what: str) -> TabularIdentifier:
     return TabularIdentifier(namespace_sought(namespace), _refuse_malformed(decode_segment(name, what), what))
 
 
+def tabular_asked(namespace: str, name: str, what: str) -> TabularIdentifier:
+    """The table or view of a question whose names are parameters, decoded already; as lenient as namespace_sought."""
+    levels = tuple(_refuse_malformed(level, "namespace level") for level in namespace.split(LEVEL_SEPARATOR))
+    return TabularIdentifier(NamespaceIdentifier(levels), _refuse_malformed(name, what))
+
+
 def namespace_named(segment: str) -> NamespaceIdentifier:
     """The namespace of a command, by the full rules of domain/identifiers.py: what passes may be created."""
     return NamespaceIdentifier.parse(decode_segment(segment, "namespace").split(LEVEL_SEPARATOR))

@@ -11,6 +11,7 @@ import structlog
 from aiohttp import web
 
 from api.call import PROJECT_ID_DEFAULT
+from api.history.routes import add_history
 from api.limits import ApiLimits
 from api.management.event_schemas import add_event_schemas
 from api.management.proposals import add_proposals
@@ -30,6 +31,7 @@ from icecore.settings import Settings
 from projections.connections import ConnectionHandOff
 from projections.warehouses import log_head
 from publishers.event_schemas import event_schemas
+from publishers.pull import EventSource
 from queries.read_side import ReadSide
 from storage.object_store import ObjectStores
 
@@ -48,6 +50,7 @@ class Catalog:
     purge: PurgeJob
     parts: PartsJob
     expiry: ExpiryJob
+    events: EventSource
     dsn: str
     namespace_separator: str | None
     _app: web.Application | None = None
@@ -59,6 +62,7 @@ class Catalog:
             self._app = build_app(self, namespace_separator=self.namespace_separator)
             add_event_schemas(self._app, event_schemas())
             add_proposals(self._app)
+            add_history(self._app, self.events)
         return self._app
 
     async def health(self) -> dict[str, Any]:
@@ -92,9 +96,11 @@ async def open_catalog(settings: Settings, *, jobs: bool = False) -> AsyncIterat
         hooks = await opened.enter_async_context(opened_hooks(settings))
         if hooks:
             write.approval = Approval(hooks, reads.connection)
+        events = EventSource(settings.dsn, followers_max=settings.event_followers_max, base_url=settings.public_url or "")
+        opened.push_async_callback(events.close)
         purge, parts = PurgeJob(write, PROJECT_ID_DEFAULT), PartsJob(write)
         expiry = ExpiryJob(write, PROJECT_ID_DEFAULT)
-        catalog = Catalog(reads, write, settings.api_limits(), purge, parts, expiry, settings.dsn, settings.namespace_separator)
+        catalog = Catalog(reads, write, settings.api_limits(), purge, parts, expiry, events, settings.dsn, settings.namespace_separator)
         if jobs:
             catalog.purge.start()
             opened.push_async_callback(catalog.purge.close)

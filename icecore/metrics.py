@@ -36,6 +36,7 @@ class CatalogCollector(Collector):
         yield from _requests(self._catalog.app[REQUEST_FIGURES])
         yield from self._writes()
         yield from self._reads()
+        yield from self._events()
         up = GaugeMetricFamily("icecore_log_up", "1 where the log could be read for this scrape")
         up.add_metric([], float(self.position is not None))
         yield up
@@ -65,6 +66,12 @@ class CatalogCollector(Collector):
         yield _counter("icecore_connection_waits", "Requests that waited for a connection to Postgres", connections.figures.waits)
         yield _counter("icecore_connection_wait_seconds", "Seconds requests waited for a connection", connections.figures.wait_seconds)
         yield _gauge("icecore_connections_in_use", "Connections to Postgres in use for reads", connections.in_use)
+
+    def _events(self) -> Iterator[Metric]:
+        figures = self._catalog.events.figures
+        yield _gauge("icecore_event_followers", "Clients that wait for events", figures.followers)
+        yield _counter("icecore_event_followers_refused", "Clients that found no place to wait for events", figures.followers_refused)
+        yield _counter("icecore_events_told", "Events given to clients that asked for them", figures.events_told)
 
 
 def _approval(figures: ApprovalFigures) -> Iterator[Metric]:

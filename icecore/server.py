@@ -39,6 +39,8 @@ async def run_server(
             await site.start()
             ready()
             await stop.wait()
+            # Streams of events have no end of their own: they end now, and their clients go elsewhere.
+            catalog.events.stop()
             await _finish(site, draining, settings.shutdown_grace_seconds)
         finally:
             # What is left now are idle connections, and requests beyond the grace.

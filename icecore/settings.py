@@ -113,6 +113,7 @@ class Settings(BaseSettings):
 
     # The log told to the world
     sinks: dict[SinkName, SinkSettings] = {}
+    event_followers_max: int = Field(default=200, ge=1)
     public_url: str | None = Field(default=None, pattern=r"^https?://[^/]+.*[^/]$")
 
     # Who is asked before a change takes effect

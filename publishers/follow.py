@@ -28,12 +28,14 @@ _RECONNECT_SECONDS_MAX = 2.0
 _CONNECT_SECONDS_MAX = 5.0
 
 
-async def read_events(connection: AsyncConnection[TupleRow], after: int, limit: int = BATCH_EVENTS_MAX) -> list[RecordedEvent]:
-    """At most `limit` events with a position greater than `after`, in order; fewer where they are large (BATCH_BYTES_MAX).
+async def read_events(
+    connection: AsyncConnection[TupleRow], after: int, limit: int = BATCH_EVENTS_MAX, *, bytes_max: int | None = None
+) -> list[RecordedEvent]:
+    """At most `limit` events with a position greater than `after`, in order; fewer where they are large (`bytes_max` and one more).
 
-    An empty list means the end of the log.
+    bytes_max -- of their states; None: BATCH_BYTES_MAX. An empty list means the end of the log.
     """
-    parameters = {"after": after, "limit": limit, "bytes_max": BATCH_BYTES_MAX}
+    parameters = {"after": after, "limit": limit, "bytes_max": BATCH_BYTES_MAX if bytes_max is None else bytes_max}
     cursor = await connection.execute(_SQL["events_after"], parameters, binary=True)
     return [RecordedEvent(*row) for row in await cursor.fetchall()]
 
@@ -48,7 +50,7 @@ async def follow_events(
     pause_seconds = _RECONNECT_SECONDS_MIN
     while not _set(stop):
         try:
-            async with await _listening(dsn) as connection:
+            async with await listening(dsn) as connection:
                 pause_seconds = _RECONNECT_SECONDS_MIN
                 while not _set(stop):
                     events = await read_events(connection, after, batch_events_max)
@@ -70,7 +72,7 @@ async def listen(connection: AsyncConnection[TupleRow]) -> None:
     await connection.execute(_SQL["listen"])
 
 
-async def _listening(dsn: str) -> AsyncConnection[TupleRow]:
+async def listening(dsn: str) -> AsyncConnection[TupleRow]:
     """A connection that hears NOTIFY from now on: what is committed before it listens, the first read sees."""
     connection = await AsyncConnection.connect(
         dsn, autocommit=True, prepare_threshold=0, application_name="icecore-follower", connect_timeout=int(_CONNECT_SECONDS_MAX)

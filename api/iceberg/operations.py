@@ -1,6 +1,6 @@
-"""The operations served, in the order of the spec; `getConfig` advertises exactly these."""
+"""The operations served, in the order of the spec; `getConfig` advertises exactly these, but for what is only proposed."""
 
-from api.iceberg import config, metrics, namespaces, tables, transactions, views
+from api.iceberg import config, events, metrics, namespaces, tables, transactions, views
 from api.routing import Operation
 
 _NAMESPACES = "/v1/{prefix}/namespaces"
@@ -36,4 +36,5 @@ OPERATIONS = (
     Operation("viewExists", "HEAD", _VIEW, views.view_exists),
     Operation("renameView", "POST", "/v1/{prefix}/views/rename", views.rename_view),
     Operation("registerView", "POST", f"{_NAMESPACE}/register-view", views.register_view),
+    Operation("queryEvents", "POST", "/v1/{prefix}/events", events.query_events, advertised=False),
 )

@@ -1,0 +1,130 @@
+"""Events over HTTP: a page of them, held back until there are some if the client wants that, and one by its id."""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from uuid import UUID
+
+import orjson
+from aiohttp import web
+
+from api.call import POSITION_HEADER, Call
+from api.history.event_source import EVENTS, EventReader, EventSource, TellableEvents
+from api.history.event_stream import EVENT_STREAM, stream_events
+from api.history.parameters import parse_dialect, parse_names, parse_position, parse_wait, parse_warehouses
+from api.pages import listing_digest, page_token, parse_size, token_after
+from domain.errors import BadRequest, NotFound
+
+CLOUDEVENT = "application/cloudevents+json"
+CLOUDEVENTS_BATCH = "application/cloudevents-batch+json"
+_NEVER_CACHED = {"Cache-Control": "no-store"}
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a client asks for: the events after one position, and not after `to`.
+
+    digest -- of the filter, which binds page tokens to it.
+    """
+
+    reader: EventReader
+    after: int
+    to: int | None
+    digest: str
+
+
+async def list_events(call: Call) -> web.StreamResponse:
+    """A page of events, or, to whom accepts an event stream, all of them and those to come."""
+    source = call.request.app[EVENTS]
+    if _accepts(call.request, EVENT_STREAM):
+        asked = await _asked(call, source, call.request.headers.get("Last-Event-ID"))
+        await _refuse_beyond_end(source, asked.after)
+        return await stream_events(call.request, source, asked.reader, asked.after, asked.to)
+    asked = await _asked(call, source, None)
+    size = call.query.get("page-size")
+    limits = call.catalog.limits
+    events_max = limits.page_size_default if not size else parse_size(size, limits, "page-size")
+    wait_seconds = parse_wait(call.query, 0.0)
+    page = await asked.reader.page(asked.after, to=asked.to, events_max=events_max)
+    if page.at_end and not page.events:
+        # Nobody was ever told a position that the log has not reached: it is another log's, and what came since would be missed.
+        await _refuse_beyond_end(source, page.position)
+        if wait_seconds > 0 and page.position != asked.to:
+            with source.following():
+                page = await _wait(source, asked, page, events_max, wait_seconds)
+    return await _answer(call, asked, page)
+
+
+async def load_event(call: Call) -> web.StreamResponse:
+    """One event with all its data."""
+    text = call.segments["event_id"]
+    try:
+        event_id = UUID(text)
+    except ValueError:
+        raise BadRequest("Invalid event id: must be a UUID") from None
+    body = await call.request.app[EVENTS].whole(event_id, parse_dialect(call.query))
+    if body is None:
+        raise NotFound(f"No event has the id {event_id}")
+    response = await call.json_bytes(body)
+    response.headers["Content-Type"] = CLOUDEVENT
+    return response
+
+
+async def _asked(call: Call, source: EventSource, last_event_id: str | None) -> Asked:
+    query = call.query
+    types, namespaces, dialect = parse_names(query, "types"), parse_names(query, "namespaces"), parse_dialect(query)
+    warehouse_ids = await parse_warehouses(call)
+    reader = source.reader(types=types, warehouse_ids=warehouse_ids, namespaces=namespaces, dialect=dialect)
+    digest = listing_digest("events", dialect, *types, "", *namespaces, "", *sorted(map(str, warehouse_ids)), query.get("to", ""))
+    to = parse_position(query["to"], "parameter 'to'") if query.get("to") else None
+    return Asked(reader, await _after(source, query, digest, last_event_id), to, digest)
+
+
+async def _after(source: EventSource, query: Mapping[str, str], digest: str, last_event_id: str | None) -> int:
+    """Where to go on: what a client remembers goes before what its address says."""
+    if last_event_id:
+        return parse_position(last_event_id, "header 'Last-Event-ID'")
+    token, after = query.get("page-token"), query.get("after")
+    if token:
+        if after:
+            raise BadRequest("Invalid parameter 'after': the page token says where to go on; give one of them")
+        return parse_position(token_after(digest, token, "parameter 'page-token'"), "parameter 'page-token'")
+    if after == "now":
+        return await source.head()
+    return parse_position(after, "parameter 'after'") if after else 0
+
+
+async def _refuse_beyond_end(source: EventSource, position: int) -> None:
+    head = await source.head()
+    if position > head:
+        raise BadRequest(f"Position {position} lies beyond the end of the log, which is at {head}: is it a position of another log?")
+
+
+async def _wait(source: EventSource, asked: Asked, page: TellableEvents, events_max: int, wait_seconds: float) -> TellableEvents:
+    """The first page with an event in it, or an empty one when the time is over or the server stops."""
+    loop = asyncio.get_running_loop()
+    end = loop.time() + wait_seconds
+    while not page.events and page.position != asked.to and not source.is_stopping:
+        left = end - loop.time()
+        if left <= 0 or not await source.arrived(page.position, left):
+            break
+        page = await asked.reader.page(page.position, to=asked.to, events_max=events_max)
+    return page
+
+
+async def _answer(call: Call, asked: Asked, page: TellableEvents) -> web.StreamResponse:
+    events = b",".join(event.body for event in page.events)
+    headers = {POSITION_HEADER: str(page.position), **_NEVER_CACHED}
+    if _accepts(call.request, CLOUDEVENTS_BATCH):
+        response = await call.json_bytes(b"[" + events + b"]", headers=headers)
+        response.headers["Content-Type"] = CLOUDEVENTS_BATCH
+        return response
+    token = None if page.at_end else page_token(asked.digest, str(page.position))
+    rest = orjson.dumps({"position": page.position, "next-page-token": token})
+    return await call.json_bytes(b'{"events":[' + events + b"]," + rest[1:], headers=headers)
+
+
+def _accepts(request: web.Request, media_type: str) -> bool:
+    """Whether the client names this type; one that takes anything gets the answer everybody gets."""
+    ranges = (each.partition(";") for each in ",".join(request.headers.getall("Accept", ())).lower().split(","))
+    return any(kind.strip() == media_type and weight.replace(" ", "") not in ("q=0", "q=0.0") for kind, _, weight in ranges)

@@ -1,0 +1,64 @@
+"""The query parameters of history: positions, filters, how long to wait."""
+
+from collections.abc import Mapping
+from typing import cast
+from uuid import UUID
+
+from api.call import PROJECT_ID_DEFAULT, Call
+from api.history.event_source import Dialect
+from api.targets import warehouse_reference
+from domain.errors import BadRequest
+from queries.resolve_warehouse import resolve_warehouse
+from queries.warehouse import Warehouse
+
+WAIT_SECONDS_MAX = 60.0
+"""Nobody's answer is held back longer, whatever `wait-seconds` says."""
+FILTER_VALUES_MAX = 100
+_POSITION_DIGITS_MAX = 18
+_DIALECTS = ("icecore", "lakekeeper")
+
+
+def parse_position(text: str, what: str) -> int:
+    """A position of the log, or 0: before the first; `what` opens the refusal."""
+    if not (text.isascii() and text.isdigit() and len(text) <= _POSITION_DIGITS_MAX):
+        raise BadRequest(f"Invalid {what}: must be a position of the log, a whole number of at most {_POSITION_DIGITS_MAX} digits")
+    return int(text)
+
+
+def parse_wait(query: Mapping[str, str], default_seconds: float) -> float:
+    """`wait-seconds`, at most WAIT_SECONDS_MAX."""
+    text = query.get("wait-seconds")
+    if text is None:
+        return default_seconds
+    whole, _, fraction = text.partition(".")
+    if not (text.isascii() and whole.isdigit() and (fraction.isdigit() or not fraction) and len(text) <= _POSITION_DIGITS_MAX):
+        raise BadRequest("Invalid parameter 'wait-seconds': must be a number of seconds, 0 or more")
+    return min(float(text), WAIT_SECONDS_MAX)
+
+
+def parse_dialect(query: Mapping[str, str]) -> Dialect:
+    dialect = query.get("dialect") or "icecore"
+    if dialect not in _DIALECTS:
+        raise BadRequest("Invalid parameter 'dialect': must be icecore or lakekeeper")
+    return cast(Dialect, dialect)
+
+
+def parse_names(query: Mapping[str, str], name: str) -> tuple[str, ...]:
+    """A parameter that holds names with commas between."""
+    values = tuple(part for part in query.get(name, "").split(",") if part)
+    if len(values) > FILTER_VALUES_MAX:
+        raise BadRequest(f"Invalid parameter '{name}': has more than {FILTER_VALUES_MAX} values")
+    return values
+
+
+async def parse_warehouses(call: Call) -> set[UUID]:
+    """The warehouses `warehouses` names, by their ids; NoSuchWarehouse."""
+    return {(await warehouse_now(call, each, "warehouses")).id for each in parse_names(call.query, "warehouses")}
+
+
+async def warehouse_now(call: Call, reference: str, parameter: str) -> Warehouse:
+    """The warehouse of a name or id. NoSuchWarehouse; BadRequest for one in the past."""
+    warehouse = await resolve_warehouse(call.catalog.reads, PROJECT_ID_DEFAULT, warehouse_reference(reference))
+    if warehouse.as_of is not None:
+        raise BadRequest(f"Invalid parameter '{parameter}': a past does not go on; name the warehouse without a position or time")
+    return warehouse

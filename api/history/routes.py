@@ -1,0 +1,36 @@
+"""The addresses of history, added to the application."""
+
+from aiohttp import web
+
+from api.call import Call
+from api.catalog import CATALOG
+from api.history import events, wait
+from api.history.event_source import EVENTS, EventSource
+from api.middlewares import OPERATION
+from api.routing import Operation
+
+OPERATIONS = (
+    Operation("listEvents", "GET", "/history/v1/events", events.list_events),
+    Operation("loadEvent", "GET", "/history/v1/events/{event_id}", events.load_event),
+    Operation("wait", "GET", "/history/v1/wait", wait.wait),
+)
+
+
+def add_history(app: web.Application, source: EventSource) -> None:
+    """Adds them to an application that has not started; who waits comes to an end when it shuts down."""
+    app[EVENTS] = source
+    for operation in OPERATIONS:
+        _add(app, operation)
+    app.on_shutdown.append(_stop)
+
+
+def _add(app: web.Application, operation: Operation) -> None:
+    async def serve(request: web.Request) -> web.StreamResponse:
+        request[OPERATION] = operation
+        return await operation.handler(Call(request, request.app[CATALOG], operation, request.match_info))
+
+    app.router.add_route(operation.method, operation.path, serve)
+
+
+async def _stop(app: web.Application) -> None:
+    app[EVENTS].stop()

@@ -1,0 +1,73 @@
+"""Waiting until the log has reached a position, or a table a snapshot."""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+from aiohttp import web
+
+from api.call import SEPARATOR, Call
+from api.history.event_source import EVENTS, EventSource
+from api.history.parameters import parse_position, parse_wait, warehouse_now
+from api.targets import respell_levels, tabular_asked
+from domain.errors import BadRequest
+from queries.reached_snapshot import SnapshotStanding, reached_snapshot
+
+WAIT_SECONDS_DEFAULT = 30.0
+_SNAPSHOT_ID_MAX = 2**63 - 1
+_SNAPSHOT_ID_DIGITS_MAX = 19
+_TABLE_PARAMETERS = ("warehouse", "namespace", "table", "snapshot-id")
+
+
+async def wait(call: Call) -> web.StreamResponse:
+    """Answers `reached`: true as soon as it is, false when the time is over or the server stops."""
+    query, source = call.query, call.request.app[EVENTS]
+    seconds = parse_wait(query, WAIT_SECONDS_DEFAULT)
+    named = [name for name in _TABLE_PARAMETERS if query.get(name)]
+    if bool(query.get("position")) == bool(named):
+        raise BadRequest("Invalid query: name either a position, or a table by warehouse, namespace and table with a snapshot-id")
+    if not named:
+        return await call.json(await _until_position(source, parse_position(query["position"], "parameter 'position'"), seconds))
+    missing = [name for name in _TABLE_PARAMETERS[1:] if name not in named]
+    if missing:
+        raise BadRequest(f"Invalid parameter '{missing[0]}': is required to wait for a snapshot")
+    return await call.json(await _until_snapshot(call, source, query, seconds))
+
+
+async def _until_position(source: EventSource, position: int, seconds: float) -> dict[str, Any]:
+    head = await source.head()
+    if head < position and seconds > 0:
+        with source.following():
+            await source.arrived(position - 1, seconds)
+        head = await source.head()
+    return {"reached": head >= position, "position": head}
+
+
+async def _until_snapshot(call: Call, source: EventSource, query: Mapping[str, str], seconds: float) -> dict[str, Any]:
+    warehouse = await warehouse_now(call, query["warehouse"], "warehouse") if query.get("warehouse") else await call.warehouse()
+    separator = call.request.app[SEPARATOR]
+    namespace = query["namespace"] if separator is None else respell_levels(query["namespace"], separator)
+    table = tabular_asked(namespace, query["table"], "table name")
+    snapshot_id = _snapshot_id(query["snapshot-id"])
+    reads = call.catalog.reads
+    standing = await reached_snapshot(reads, warehouse, table, snapshot_id)
+    if not standing.reached and seconds > 0:
+        with source.following():
+            loop = asyncio.get_running_loop()
+            end = loop.time() + seconds
+            while not standing.reached and not source.is_stopping:
+                left = end - loop.time()
+                if left <= 0 or not await source.arrived(standing.position, left):
+                    break
+                standing = await reached_snapshot(reads, warehouse, table, snapshot_id, standing)
+    return _answer(standing)
+
+
+def _answer(standing: SnapshotStanding) -> dict[str, Any]:
+    return {"reached": standing.reached, "position": standing.position, "current-snapshot-id": standing.current_snapshot_id}
+
+
+def _snapshot_id(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) <= _SNAPSHOT_ID_DIGITS_MAX and int(text) <= _SNAPSHOT_ID_MAX):
+        raise BadRequest("Invalid parameter 'snapshot-id': must be a whole number of 63 bits")
+    return int(text)

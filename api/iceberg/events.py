@@ -1,0 +1,81 @@
+"""Events as the open proposal for the Iceberg REST specification has them (apache/iceberg#12584): experimental, it may change."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+
+import orjson
+from aiohttp import web
+
+from api.bodies import Fields
+from api.call import Call
+from api.history.event_source import EVENTS, EventReader, EventSource
+from api.pages import listing_digest, page_token, token_after
+from domain.errors import BadRequest
+from queries.warehouse import Warehouse
+
+FILTER_VALUES_MAX = 100
+_TIMESTAMP_MS_MAX = 253_402_300_799_999
+"""The end of the year 9999."""
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+async def query_events(call: Call) -> web.Response:
+    """A page of a warehouse's events, oldest first, and the token that goes on behind them, also at the end of the log."""
+    _, fields = await call.fields()
+    warehouse, source = await call.warehouse(), call.request.app[EVENTS]
+    reader = _reader(source, warehouse, fields)
+    listing = listing_digest("queryEvents", warehouse.prefix)
+    after = await _after(source, fields, listing)
+    page = await reader.page(after, to=warehouse.as_of, events_max=_page_size(call, fields))
+    # Where nothing was read, everything up to `after` was.
+    processed_at = page.recorded_at or await source.recorded_at(page.position) or _EPOCH
+    rest = {
+        "continuation-token": page_token(listing, str(page.position)),
+        "highest-processed-timestamp-ms": (processed_at - _EPOCH) // timedelta(milliseconds=1),
+    }
+    events = b",".join(event.body for event in page.events)
+    return await call.json_bytes(b'{"events":[' + events + b"]," + orjson.dumps(rest)[1:])
+
+
+def _reader(source: EventSource, warehouse: Warehouse, fields: Fields) -> EventReader:
+    if fields.object_or_none("custom-filters"):
+        raise fields.invalid("custom-filters", "this catalog has none")
+    return source.iceberg_reader(
+        warehouse.id,
+        operation_types=fields.texts("operation-types", FILTER_VALUES_MAX),
+        object_names=_names(fields),
+        object_uuids=fields.texts("catalog-objects-by-uuid", FILTER_VALUES_MAX),
+        object_types=fields.texts("object-types", FILTER_VALUES_MAX),
+        exact_names=warehouse.exact_names,
+    )
+
+
+def _names(fields: Fields) -> Sequence[Sequence[str]]:
+    """Each a path of names, outermost first."""
+    paths = fields.text_lists("catalog-objects-by-name", FILTER_VALUES_MAX)
+    if not all(paths):
+        raise fields.invalid("catalog-objects-by-name", "must be a list of lists of names, none of them empty")
+    return paths
+
+
+def _page_size(call: Call, fields: Fields) -> int:
+    size = fields.integer_or_none("page-size")
+    if size is None:
+        return call.catalog.limits.page_size_default
+    if size < 1:
+        raise fields.invalid("page-size", "must be at least 1")
+    return min(size, call.catalog.limits.page_size_max)
+
+
+async def _after(source: EventSource, fields: Fields, listing: str) -> int:
+    """The position to go on from; `since-timestamp-ms` counts only where there is no token."""
+    token = fields.text_or_none("continuation-token")
+    since_ms = fields.integer_or_none("since-timestamp-ms")
+    if since_ms is not None and not 0 <= since_ms <= _TIMESTAMP_MS_MAX:
+        raise fields.invalid("since-timestamp-ms", f"must be from 0 to {_TIMESTAMP_MS_MAX}")
+    if token:
+        after = token_after(listing, token, "field 'continuation-token'")
+        if not after.isascii() or not after.isdigit():
+            raise BadRequest("Invalid field 'continuation-token': not a token of this catalog")
+        return int(after)
+    return 0 if since_ms is None else await source.position_before(_EPOCH + timedelta(milliseconds=since_ms))

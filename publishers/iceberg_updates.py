@@ -1,0 +1,126 @@
+"""What a change of a table or view came to, as the updates of the REST spec that would bring it about.
+
+The log keeps what changed, not what was asked for: two updates that cancel each other are not here, nor is what follows by itself
+(logs, counters, the snapshot `main` points at).
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from domain.documents import TABLE_KINDS, VIEW_KINDS, Delta, Json, KindDelta, Part, split
+
+Removed = Mapping[tuple[str, int], Json]
+"""What was removed, by kind and ordinal; refs as `{"ref-name": …}`, snapshots by their id alone."""
+
+
+def updates_of_new_table(metadata: Json) -> list[Json]:
+    """From nothing to a first document."""
+    return [{"action": "assign-uuid", "uuid": metadata["table-uuid"]}, *updates_of_table(_everything(metadata, TABLE_KINDS), {})]
+
+
+def updates_of_new_view(metadata: Json) -> list[Json]:
+    """From nothing to a first document."""
+    return [{"action": "assign-uuid", "uuid": metadata["view-uuid"]}, *updates_of_view(_everything(metadata, VIEW_KINDS))]
+
+
+def updates_of_table(delta: Delta, removed: Removed) -> list[Json]:
+    """What a commit changed; `removed` has every part that `delta` removes and an update can name."""
+    head = delta.head_set
+    changes = {kind: _Changed(delta.parts.get(kind, KindDelta()), removed, kind, key) for kind, key in _IDENTIFIED_BY.items()}
+    return [
+        *_updates_of_head(head, "upgrade-format-version", "set-location"),
+        *({"action": "add-schema", "schema": schema} for schema in changes["schemas"].added),
+        *_updates_of_head(head, "set-current-schema"),
+        *({"action": "add-spec", "spec": spec} for spec in changes["partition-specs"].added),
+        *_updates_of_head(head, "set-default-spec"),
+        *({"action": "add-sort-order", "sort-order": order} for order in changes["sort-orders"].added),
+        *_updates_of_head(head, "set-default-sort-order"),
+        *_updates_of_properties(delta),
+        *({"action": "add-encryption-key", "encryption-key": key} for key in changes["encryption-keys"].added),
+        *({"action": "add-snapshot", "snapshot": snapshot} for snapshot in changes["snapshots"].added),
+        *({"action": "set-snapshot-ref", **ref} for ref in changes["refs"].added),
+        *({"action": "remove-snapshot-ref", "ref-name": name} for name in changes["refs"].removed),
+        *_removal("remove-snapshots", "snapshot-ids", changes["snapshots"].removed),
+        *({"action": "set-statistics", "snapshot-id": each["snapshot-id"], "statistics": each} for each in changes["statistics"].added),
+        *({"action": "remove-statistics", "snapshot-id": each} for each in changes["statistics"].removed),
+        *({"action": "set-partition-statistics", "partition-statistics": each} for each in changes["partition-statistics"].added),
+        *({"action": "remove-partition-statistics", "snapshot-id": each} for each in changes["partition-statistics"].removed),
+        *_removal("remove-partition-specs", "spec-ids", changes["partition-specs"].removed),
+        *_removal("remove-schemas", "schema-ids", changes["schemas"].removed),
+        *({"action": "remove-encryption-key", "key-id": each} for each in changes["encryption-keys"].removed),
+    ]
+
+
+def updates_of_view(delta: Delta) -> list[Json]:
+    """What a commit changed; versions that expired by themselves have no update."""
+    added = {kind: [part.value for part in delta.parts.get(kind, KindDelta()).added] for kind in VIEW_KINDS}
+    return [
+        *_updates_of_head(delta.head_set, "upgrade-format-version", "set-location"),
+        *_updates_of_properties(delta),
+        *({"action": "add-schema", "schema": schema} for schema in added["schemas"]),
+        *({"action": "add-view-version", "view-version": version} for version in added["versions"]),
+        *_updates_of_head(delta.head_set, "set-current-view-version"),
+    ]
+
+
+# The updates that set a member of the head: the member, and what the update calls it.
+_HEAD_UPDATES = {
+    "upgrade-format-version": ("format-version", "format-version"),
+    "set-location": ("location", "location"),
+    "set-current-schema": ("current-schema-id", "schema-id"),
+    "set-default-spec": ("default-spec-id", "spec-id"),
+    "set-default-sort-order": ("default-sort-order-id", "sort-order-id"),
+    "set-current-view-version": ("current-version-id", "view-version-id"),
+}
+_IDENTIFIED_BY = {
+    "schemas": "schema-id",
+    "partition-specs": "spec-id",
+    "sort-orders": "order-id",
+    "snapshots": "snapshot-id",
+    "refs": "ref-name",
+    "statistics": "snapshot-id",
+    "partition-statistics": "snapshot-id",
+    "encryption-keys": "key-id",
+}
+REMOVALS_NAMED = frozenset(_IDENTIFIED_BY) - {"sort-orders"}
+"""The kinds whose removals an update can name."""
+
+
+class _Changed:
+    """What of one kind was added and what is gone; a part that only moved behind another is neither."""
+
+    def __init__(self, change: KindDelta, removed: Removed, kind: str, key: str) -> None:
+        before = {each[key]: each for ordinal in change.removed if (each := removed.get((kind, ordinal))) is not None}
+        after = {each[key]: each for each in map(part_value, change.added)}
+        self.added = [each for name, each in after.items() if before.get(name) != each]
+        self.removed = [name for name in before if name not in after]
+
+
+def part_value(part: Part) -> Json:
+    """A part as an update holds it: a ref with its name."""
+    value: Json = part.value
+    return value if part.key is None else {"ref-name": part.key, **value}
+
+
+def _everything(metadata: Json, kinds: tuple[str, ...]) -> Delta:
+    document = split(metadata, kinds)
+    head = {name: member for name, member in metadata.items() if name not in kinds and name != "properties"}
+    return Delta(head, properties_set=metadata.get("properties", {}), parts={k: KindDelta(p) for k, p in document.parts.items()})
+
+
+def _updates_of_head(head: Json, *actions: str) -> list[Json]:
+    named = ((action, *_HEAD_UPDATES[action]) for action in actions)
+    return [{"action": action, called: head[member]} for action, member, called in named if member in head]
+
+
+def _updates_of_properties(delta: Delta) -> list[Json]:
+    updates: list[Json] = []
+    if delta.properties_set:
+        updates.append({"action": "set-properties", "updates": dict(delta.properties_set)})
+    if delta.properties_removed:
+        updates.append({"action": "remove-properties", "removals": list(delta.properties_removed)})
+    return updates
+
+
+def _removal(action: str, called: str, names: list[Any]) -> list[Json]:
+    return [{"action": action, called: names}] if names else []

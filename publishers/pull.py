@@ -1,0 +1,248 @@
+"""The log for those who ask for it: bounded batches of what it tells, waiting for more, and one event whole."""
+
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+from uuid import UUID
+
+from domain.errors import BadRequest, TooManyRequests
+from domain.recorded import RecordedEvent
+from migrations.named_sql import named_sql
+from projections.connections import Connection, ConnectionHandOff
+from projections.warehouses import log_head
+from publishers.arrivals import Arrivals
+from publishers.cloud_events import encode_json, outgoing
+from publishers.describe import Describer
+from publishers.event_data import Dialect
+from publishers.event_filter import EventFilter, FilterError
+from publishers.follow import read_events
+from publishers.iceberg_events import IcebergEvents, IcebergFilter
+
+_SQL = named_sql("publishers", "pull.sql")
+
+CONNECTIONS_MAX = 4
+"""To Postgres, of all who ask in a process: who reads the log takes none from who reads tables."""
+BATCH_EVENTS_MAX = 200
+BATCH_BYTES_MAX = 1024 * 1024
+"""Of the states of one batch, and one more event: what a follower holds, however slowly it is read."""
+PAGE_BYTES_MAX = 8 * 1024 * 1024
+"""A page that has reached this ends with its batch."""
+PAGE_EVENTS_READ_MAX = 10_000
+"""A page ends after so many events, whatever a filter let through."""
+EVENT_BYTES_MAX = 1_000_000
+"""A larger event goes out with `dataref`, as to sinks."""
+
+
+@dataclass(frozen=True, slots=True)
+class PulledEvent:
+    """One event as it is sent: its type, and its JSON."""
+
+    position: int
+    type: str
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class PulledEvents:
+    """What the log tells between one position and another.
+
+    position -- the last that was read: to go on from. at_end -- nothing stood behind it. recorded_at -- of the last event that was
+    read, None where there was none.
+    """
+
+    events: Sequence[PulledEvent]
+    position: int
+    at_end: bool
+    recorded_at: datetime | None
+
+
+@dataclass(slots=True)
+class PullFigures:
+    """Counts for the metrics."""
+
+    followers: int = 0
+    events_told: int = 0
+    followers_refused: int = 0
+
+
+class Telling(Protocol):
+    """Makes what is sent of events, in batches that follow one another in the order of the log."""
+
+    async def tell(self, connection: Connection, events: Sequence[RecordedEvent]) -> list[PulledEvent]: ...
+
+
+class EventReader:
+    """One run through the log, forwards."""
+
+    def __init__(self, connections: ConnectionHandOff, telling: Telling, figures: PullFigures) -> None:
+        self._connections = connections
+        self._telling = telling
+        self._figures = figures
+
+    async def batch(self, after: int, *, to: int | None = None, events_max: int = BATCH_EVENTS_MAX) -> PulledEvents:
+        """What comes after a position and not after `to`; BATCH_EVENTS_MAX and BATCH_BYTES_MAX at most."""
+        limit = min(events_max, BATCH_EVENTS_MAX) if to is None else min(events_max, BATCH_EVENTS_MAX, max(to - after, 0))
+        if limit == 0:
+            return PulledEvents((), after, True, None)
+        async with self._connections.connection() as connection:
+            events = await read_events(connection, after, limit, bytes_max=BATCH_BYTES_MAX)
+            if not events:
+                return PulledEvents((), after, True, None)
+            told = await self._telling.tell(connection, events)
+        self._figures.events_told += len(told)
+        return PulledEvents(told, events[-1].position, False, events[-1].recorded_at)
+
+    async def page(self, after: int, *, to: int | None, events_max: int) -> PulledEvents:
+        """Batch after batch, until there are `events_max` events or a limit of a page is reached."""
+        told: list[PulledEvent] = []
+        position, bytes_told, recorded_at = after, 0, None
+        while len(told) < events_max and bytes_told < PAGE_BYTES_MAX and position - after < PAGE_EVENTS_READ_MAX:
+            batch = await self.batch(position, to=to, events_max=events_max - len(told))
+            if batch.at_end:
+                return PulledEvents(told, position, True, recorded_at)
+            told += batch.events
+            bytes_told += sum(len(event.body) for event in batch.events)
+            position, recorded_at = batch.position, batch.recorded_at
+        return PulledEvents(told, position, position == to, recorded_at)
+
+
+class EventSource:
+    """The log as a serving process tells it to its clients.
+
+    followers_max -- who may wait for events at one time. base_url -- stands before the address of an event that is too large.
+    """
+
+    def __init__(self, dsn: str, *, followers_max: int, base_url: str) -> None:
+        self._connections = ConnectionHandOff(dsn, CONNECTIONS_MAX, application_name="icecore-events")
+        self._arrivals = Arrivals(dsn)
+        self._followers_max = followers_max
+        self._base_url = base_url
+        self.figures = PullFigures()
+        self.is_stopping = False
+
+    def reader(self, *, types: Sequence[str], warehouse_ids: Collection[UUID], namespaces: Sequence[str], dialect: Dialect) -> EventReader:
+        """Tells CloudEvents. Raises BadRequest for a type no event has; empty filters let everything through."""
+        try:
+            chosen = EventFilter.parse(tuple(types), (), tuple(namespaces))
+        except FilterError as error:
+            raise BadRequest(f"Invalid parameter 'types': {error}") from None
+        return EventReader(self._connections, _CloudEvents(chosen, frozenset(warehouse_ids), dialect, self._base_url), self.figures)
+
+    def iceberg_reader(
+        self,
+        warehouse_id: UUID,
+        *,
+        operation_types: Sequence[str],
+        object_names: Sequence[Sequence[str]],
+        object_uuids: Sequence[str],
+        object_types: Sequence[str],
+        exact_names: bool,
+    ) -> EventReader:
+        """Tells the events of a warehouse as Iceberg's proposal has them."""
+        chosen = IcebergFilter.of(operation_types, object_names, object_uuids, object_types, exact_names=exact_names)
+        return EventReader(self._connections, _IcebergEvents(warehouse_id, chosen), self.figures)
+
+    async def whole(self, event_id: UUID, dialect: Dialect) -> bytes | None:
+        """One event with its data, however large; None where the log has none of that id."""
+        async with self._connections.connection() as connection:
+            cursor = await connection.execute(_SQL["event_by_id"], {"event_id": event_id}, binary=True)
+            row = await cursor.fetchone()
+            if row is None:
+                return None
+            event = RecordedEvent(*row)
+            (description,) = await Describer().describe(connection, [event], [event])
+        self.figures.events_told += 1
+        return encode_json(outgoing(description, dialect))
+
+    async def head(self) -> int:
+        """The position of the last event."""
+        async with self._connections.connection() as connection:
+            return await log_head(connection)
+
+    async def recorded_at(self, position: int) -> datetime | None:
+        """When the event at a position was recorded; None where there is none."""
+        async with self._connections.connection() as connection:
+            cursor = await connection.execute(_SQL["recorded_at"], {"position": position}, binary=True)
+            row = await cursor.fetchone()
+        return None if row is None else row[0]
+
+    async def position_before(self, at: datetime) -> int:
+        """The position of the last event recorded before a time, 0 where there is none."""
+        async with self._connections.connection() as connection:
+            cursor = await connection.execute(_SQL["position_before"], {"at": at}, binary=True)
+            row = await cursor.fetchone()
+        assert row is not None
+        return int(row[0])
+
+    @contextmanager
+    def following(self) -> Iterator[None]:
+        """A place among those who wait. Raises TooManyRequests where all are taken."""
+        if self.figures.followers >= self._followers_max:
+            self.figures.followers_refused += 1
+            raise TooManyRequests(f"{self._followers_max} clients wait for events of this process already")
+        self.figures.followers += 1
+        try:
+            yield
+        finally:
+            self.figures.followers -= 1
+
+    async def arrived(self, after: int, seconds: float) -> bool:
+        """Whether something stands after a position; waits for it `seconds` at most, and not once the server stops."""
+        return await self._arrivals.after(after, seconds)
+
+    def stop(self) -> None:
+        """Who waits is to come to an end: the server stops."""
+        self.is_stopping = True
+        self._arrivals.stop()
+
+    async def close(self) -> None:
+        self.stop()
+        await self._arrivals.close()
+        await self._connections.close()
+
+
+class _CloudEvents:
+    """The same events as sinks are told."""
+
+    def __init__(self, chosen: EventFilter, warehouse_ids: frozenset[UUID], dialect: Dialect, base_url: str) -> None:
+        self._chosen = chosen
+        self._warehouse_ids = warehouse_ids
+        self._dialect: Dialect = dialect
+        self._base_url = base_url
+        self._describer = Describer()
+
+    async def tell(self, connection: Connection, events: Sequence[RecordedEvent]) -> list[PulledEvent]:
+        wanted = [event for event in events if self._chosen.may_match(event) and self._of_warehouse(event)]
+        try:
+            descriptions = await self._describer.describe(connection, events, wanted)
+        except BaseException:
+            # The same batch may be asked for again, by names as of its beginning.
+            self._describer = Describer()
+            raise
+        told = []
+        for description in descriptions:
+            if self._chosen.matches(description):
+                event = outgoing(description, self._dialect)
+                body = encode_json(event)
+                if len(body) > EVENT_BYTES_MAX:
+                    body = encode_json(event.with_reference(self._base_url))
+                told.append(PulledEvent(event.position, event.cloud_event.get_type(), body))
+        return told
+
+    def _of_warehouse(self, event: RecordedEvent) -> bool:
+        return not self._warehouse_ids or event.warehouse_id in self._warehouse_ids
+
+
+class _IcebergEvents:
+    """The events of one warehouse, in the shape of Iceberg's proposal."""
+
+    def __init__(self, warehouse_id: UUID, chosen: IcebergFilter) -> None:
+        self._warehouse_id = warehouse_id
+        self._events = IcebergEvents(chosen)
+
+    async def tell(self, connection: Connection, events: Sequence[RecordedEvent]) -> list[PulledEvent]:
+        wanted = [event for event in events if event.warehouse_id == self._warehouse_id]
+        told = await self._events.describe(connection, events, wanted)
+        return [PulledEvent(each.position, each.operation_type, each.body) for each in told]

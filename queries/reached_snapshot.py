@@ -1,0 +1,47 @@
+"""Whether a table has come to a snapshot."""
+
+from dataclasses import dataclass
+from uuid import UUID
+
+from domain.errors import BadRequest, NoSuchTable
+from domain.identifiers import TabularIdentifier
+from projections import names, reached_snapshots
+from projections.warehouses import log_head
+from queries.read_side import ReadSide
+from queries.warehouse import Warehouse
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotStanding:
+    """Where a table stands, at a position of the log; `reached`: the snapshot is or was the current one, or leads to such a one."""
+
+    table_id: UUID
+    version: int
+    position: int
+    current_snapshot_id: int | None
+    reached: bool
+
+
+async def reached_snapshot(
+    reads: ReadSide, warehouse: Warehouse, table: TabularIdentifier, snapshot_id: int, before: SnapshotStanding | None = None
+) -> SnapshotStanding:
+    """Whether the table has come to the snapshot; NoSuchTable, also where it was dropped since `before`.
+
+    before -- an earlier answer to the same question: the table is the one it was about, whatever it is called by now, and is looked at
+    again only if it changed. A past does not go on: BadRequest.
+    """
+    if warehouse.as_of is not None:
+        raise BadRequest("Invalid parameter 'warehouse': a past does not change; name the warehouse without a position or time")
+    async with reads.connection() as connection:
+        # Read first: the answer holds at this position, or at a later one.
+        position = await log_head(connection)
+        table_id = await names.find_table(connection, warehouse.scope, table) if before is None else before.table_id
+        standing = await reached_snapshots.read_standing(connection, table_id)
+        if not standing.is_live:
+            raise NoSuchTable(f"Table does not exist: {table}")
+        current = standing.current_snapshot_id
+        if before is not None and before.version == standing.version:
+            reached = before.reached
+        else:
+            reached = await reached_snapshots.has_reached(connection, table_id, current, snapshot_id)
+    return SnapshotStanding(table_id, standing.version, position, current, reached)

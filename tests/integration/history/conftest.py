@@ -1,0 +1,30 @@
+"""Fixtures of the tests of history."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from icecore.compose import Catalog
+from tests.fixtures.command_runs import EVERY_KIND, CommandRun
+from tests.integration.history.serving import Served, serving
+
+
+@pytest.fixture
+async def served(catalog: Catalog) -> AsyncIterator[Served]:
+    """A served catalog on a fresh database, its log as it is after the warehouse `demo` was created."""
+    async with serving(catalog) as opened:
+        yield opened
+
+
+@pytest.fixture
+async def run(catalog: Catalog) -> CommandRun:
+    """Gives the catalog commands."""
+    return await CommandRun.on(catalog)
+
+
+@pytest.fixture
+async def history(run: CommandRun) -> CommandRun:
+    """The same, with everything that can happen already in the log."""
+    for step in EVERY_KIND:
+        await run.step(step)
+    return run

@@ -1,0 +1,273 @@
+"""GET /history/v1/events: pages, filters, long polls, one event whole; refusals in the form of every refusal."""
+
+import asyncio
+from pathlib import Path
+from uuid import UUID
+
+import orjson
+import psycopg
+import pytest
+
+from commands.create_namespace import CreateNamespace, create_namespace
+from domain.identifiers import NamespaceIdentifier
+from projections.warehouses import log_head
+from publishers import follow, pull
+from publishers.cloud_events import encode_json, outgoing
+from publishers.describe import Describer
+from publishers.event_data import Dialect
+from publishers.follow import read_events
+from tests.fixtures.catalog import context, opened_catalog
+from tests.fixtures.command_runs import CommandRun
+from tests.integration.history.serving import Served
+
+
+async def as_sinks_have_it(dsn: str, dialect: Dialect = "icecore") -> list[bytes]:
+    """The whole log, each event the bytes a sink in structured mode is told."""
+    async with await psycopg.AsyncConnection.connect(dsn, autocommit=True) as connection:
+        events = await read_events(connection, 0, 10_000)
+        return [encode_json(outgoing(each, dialect)) for each in await Describer().describe(connection, events, events)]
+
+
+async def head(served: Served) -> int:
+    async with served.catalog.reads.connection() as connection:
+        return await log_head(connection)
+
+
+async def create(run: CommandRun, name: str, **properties: str) -> int:
+    """A namespace; the position of its event."""
+    command = CreateNamespace(NamespaceIdentifier((name,)), properties)
+    return (await create_namespace(run.catalog.write, context("createNamespace"), run.warehouse, command)).position
+
+
+@pytest.mark.parametrize("dialect", ["icecore", "lakekeeper"])
+async def test_events_are_those_that_sinks_are_told(served: Served, history: CommandRun, database: str, dialect: Dialect) -> None:
+    """Byte for byte, oldest first, in both dialects."""
+    answered = await served.get("/events", dialect=dialect)
+    told = await as_sinks_have_it(database, dialect)
+    assert [orjson.loads(body) for body in told] == answered.json["events"]
+    assert b'{"events":[' + b",".join(told) + b'],"position":%d,"next-page-token":null}' % len(told) == answered.body
+    assert str(len(told)) == answered.headers["icecore-position"]
+    assert "no-store" == answered.headers["cache-control"]
+
+
+@pytest.mark.parametrize("size", [1, 7, 50])
+async def test_pages_follow_one_another(served: Served, history: CommandRun, size: int) -> None:
+    """By token and by position alike; together they are the whole log."""
+    everything = (await served.get("/events")).positions
+    assert list(range(1, await head(served) + 1)) == everything
+    by_token: list[int] = []
+    page = await served.get("/events", page_size=size)
+    while True:
+        assert len(page.positions) <= size
+        by_token += page.positions
+        if page.json["next-page-token"] is None:
+            break
+        page = await served.get("/events", page_size=size, page_token=page.json["next-page-token"])
+    assert everything == by_token
+    by_position: list[int] = []
+    while (page := await served.get("/events", page_size=size, after=len(by_position))).positions:
+        by_position += page.positions
+        assert page.json["position"] == len(by_position)
+    assert everything == by_position
+
+
+async def test_a_page_ends_where_it_is_told_to(served: Served, history: CommandRun) -> None:
+    """After one position, up to and with another."""
+    page = await served.get("/events", after=3, to=6)
+    assert [4, 5, 6] == page.positions
+    assert None is page.json["next-page-token"]
+    assert [] == (await served.get("/events", after=6, to=6, wait_seconds=20)).positions
+
+
+async def test_a_batch_is_what_cloudevents_call_one(served: Served, history: CommandRun, database: str) -> None:
+    """A JSON array under its own type; the position to go on from is a header."""
+    answered = await served.get("/events", {"Accept": "application/cloudevents-batch+json"}, page_size=5)
+    assert "application/cloudevents-batch+json" == answered.headers["content-type"]
+    assert b"[" + b",".join((await as_sinks_have_it(database))[:5]) + b"]" == answered.body
+    assert "5" == answered.headers["icecore-position"]
+
+
+@pytest.mark.parametrize(
+    ("types", "verbs"),
+    [
+        ("table.renamed", {"table.renamed"}),
+        (
+            "io.icecore.table.renamed.v1,view.*",
+            {"table.renamed", "view.created", "view.committed", "view.renamed", "view.dropped", "view.registered"},
+        ),
+        ("*.dropped", {"table.dropped", "view.dropped", "namespace.dropped"}),
+    ],
+)
+async def test_types_are_chosen_as_sinks_choose_them(served: Served, history: CommandRun, types: str, verbs: set[str]) -> None:
+    """With wildcards; the page says how far the log was read all the same."""
+    page = await served.get("/events", types=types)
+    assert verbs == {event["type"].removeprefix("io.icecore.").removesuffix(".v1") for event in page.json["events"]}
+    assert await head(served) == page.json["position"]
+
+
+async def test_warehouses_and_namespaces_are_chosen_as_sinks_choose_them(served: Served, history: CommandRun) -> None:
+    """A warehouse by name or id; a namespace with everything below it."""
+    everything = (await served.get("/events")).json["events"]
+    for reference in ("demo", "DEMO", history.warehouse.id):
+        assert everything == (await served.get("/events", warehouses=reference)).json["events"]
+    below = (await served.get("/events", namespaces="a.b")).json["events"]
+    expected = [event for event in everything if f"{event['subject']}.".casefold().startswith("a.b.")]
+    assert expected == below
+    assert len(expected) > 2
+    nothing = await served.get("/events", namespaces="nowhere")
+    assert ([], await head(served)) == (nothing.json["events"], nothing.json["position"])
+
+
+async def test_a_page_is_bounded_in_bytes_and_in_what_it_reads(served: Served, run: CommandRun, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And never empty for that; a filter that lets little through reads on from page to page."""
+    monkeypatch.setattr(pull, "BATCH_EVENTS_MAX", 4)
+    monkeypatch.setattr(pull, "PAGE_EVENTS_READ_MAX", 8)
+    for number in range(20):
+        await create(run, f"n{number}", text="x" * 1000)
+    assert list(range(1, 9)) == (await served.get("/events")).positions
+    seen, after = [], 0
+    while after < 21:
+        page = await served.get("/events", after=after, namespaces="n15")
+        seen += page.positions
+        assert after < page.json["position"] <= after + 8
+        after = page.json["position"]
+    assert [17] == seen
+    monkeypatch.setattr(pull, "PAGE_BYTES_MAX", 3000)
+    assert [1, 2, 3, 4] == (await served.get("/events")).positions
+    monkeypatch.setattr(pull, "BATCH_BYTES_MAX", 1)
+    assert [1, 2, 3] == (await served.get("/events")).positions
+
+
+async def test_a_large_event_is_referred_to_and_found_whole(served: Served, run: CommandRun, database: str) -> None:
+    """`dataref` leads to it, with all its data, the bytes a sink without limits would be told."""
+    position = await create(run, "large", **{f"p{n}": "é" * 500_000 for n in range(3)})
+    (event,) = (await served.get("/events", after=position - 1)).json["events"]
+    assert "data" not in event
+    assert f"/history/v1/events/{event['id']}" == event["dataref"]
+    whole = await served.ask("GET", event["dataref"])
+    assert "application/cloudevents+json" == whole.headers["content-type"]
+    assert (await as_sinks_have_it(database))[-1] == whole.body
+    assert len(whole.body) > 3_000_000
+    in_dialect = await served.get(f"/events/{event['id']}", dialect="lakekeeper")
+    assert (await as_sinks_have_it(database, "lakekeeper"))[-1] == in_dialect.body
+
+
+async def test_a_long_poll_answers_when_another_process_commits(
+    served: Served, database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is woken, and does not look by itself: that is set far off here."""
+    monkeypatch.setattr(follow, "POLL_SECONDS_MAX", 60.0)
+    async with opened_catalog(database, tmp_path / "warehouse") as other:
+        elsewhere = await CommandRun.on(other)
+        after = await head(served)
+        for number in range(5):
+            asked = asyncio.create_task(served.get("/events", after=after, wait_seconds=60))
+            await until_followed(served, 1)
+            position = await create(elsewhere, f"n{number}")
+            async with asyncio.timeout(20):
+                page = await asked
+            assert [position] == page.positions
+            after = position
+
+
+async def test_a_long_poll_waits_for_what_its_filter_lets_through(served: Served, run: CommandRun) -> None:
+    """Other events do not end it; when its time is over it says how far the log was read."""
+    after = await head(served)
+    asked = asyncio.create_task(served.get("/events", after=after, namespaces="wanted", wait_seconds=60))
+    await until_followed(served, 1)
+    await create(run, "other")
+    wanted = await create(run, "wanted")
+    page = await asked
+    assert [wanted] == page.positions
+    await create(run, "another")
+    page = await served.get("/events", after=wanted, namespaces="wanted", wait_seconds=0.2)
+    assert ([], wanted + 1, None) == (page.positions, page.json["position"], page.json["next-page-token"])
+
+
+async def test_now_is_the_end_of_the_log(served: Served, history: CommandRun) -> None:
+    """An empty page that says where to begin."""
+    page = await served.get("/events", after="now")
+    assert ([], await head(served)) == (page.positions, page.json["position"])
+
+
+async def until_followed(served: Served, count: int) -> None:
+    """Until so many wait for events."""
+    async with asyncio.timeout(20):
+        while served.catalog.events.figures.followers != count:
+            await asyncio.sleep(0.01)
+
+
+REFUSED: list[tuple[dict[str, str], str]] = [
+    ({"types": "table.comitted"}, "table.committed"),
+    ({"types": "table.committed,nothing"}, "'nothing'"),
+    ({"after": "-1"}, "'after'"),
+    ({"after": "ten"}, "'after'"),
+    ({"after": "9" * 19}, "'after'"),
+    ({"after": "\u0661"}, "'after'"),
+    ({"to": "x"}, "'to'"),
+    ({"page-token": "nonsense"}, "'page-token'"),
+    ({"page-token": "WyJhIiwiYiJd"}, "'page-token'"),
+    ({"dialect": "klingon"}, "'dialect'"),
+    ({"warehouses": "demo@1"}, "'warehouses'"),
+    ({"warehouses": "de\0mo"}, "control character"),
+    ({"namespaces": ",".join(["n"] * 101)}, "'namespaces'"),
+    ({"after": "999999"}, "beyond the end"),
+]
+REFUSED_AS_PAGE: list[tuple[dict[str, str], str]] = [
+    ({"page-size": "0"}, "'page-size'"),
+    ({"page-size": "many"}, "'page-size'"),
+    ({"wait-seconds": "soon"}, "'wait-seconds'"),
+    ({"wait-seconds": "-1"}, "'wait-seconds'"),
+    ({"wait-seconds": "nan"}, "'wait-seconds'"),
+    ({"after": "999999", "wait-seconds": "30"}, "beyond the end"),
+]
+
+
+async def test_what_cannot_be_meant_is_refused(served: Served) -> None:
+    """As a page and as a stream; the log stays as it was."""
+    before = await head(served)
+    asked = [(query, said, accept) for query, said in REFUSED for accept in ("application/json", "text/event-stream")]
+    for query, said, accept in asked + [(query, said, "*/*") for query, said in REFUSED_AS_PAGE]:
+        answered = await served.ask("GET", "/history/v1/events", headers={"Accept": accept}, query=query)
+        assert (400, "BadRequestException") == answered.error, query
+        assert said in answered.json["error"]["message"], query
+    for last_event_id in ("seven", "-1", "1.5", "999999"):
+        answered = await served.get("/events", {"Accept": "text/event-stream", "Last-Event-ID": last_event_id})
+        assert (400, "BadRequestException") == answered.error
+    assert before == await head(served)
+
+
+async def test_a_token_goes_with_its_filter(served: Served, history: CommandRun) -> None:
+    """Under another it would skip what that one lets through."""
+    token = (await served.get("/events", page_size=2, types="table.*")).json["next-page-token"]
+    answered = await served.get("/events", page_size=2, types="view.*", page_token=token)
+    assert (400, "BadRequestException") == answered.error
+    both = await served.get("/events", types="table.*", page_token=token, after=1)
+    assert (400, "BadRequestException") == both.error
+
+
+async def test_what_does_not_exist_is_not_found(served: Served) -> None:
+    """A warehouse, an event, an address; and no method but GET."""
+    assert (404, "NoSuchWarehouseException") == (await served.get("/events", warehouses="demo,nowhere")).error
+    assert (404, "NotFoundException") == (await served.get(f"/events/{UUID(int=7)}")).error
+    assert (400, "BadRequestException") == (await served.get("/events/seven")).error
+    assert (404, "NotFoundException") == (await served.get("/nothing")).error
+    assert (405, "MethodNotAllowedException") == (await served.ask("POST", "/history/v1/events", {})).error
+
+
+async def test_places_to_wait_are_bounded(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who finds none is told at once; who does not wait needs none."""
+    monkeypatch.setattr(served.catalog.events, "_followers_max", 2)
+    asked = [asyncio.create_task(served.get("/events", after="now", wait_seconds=60)) for _ in range(2)]
+    await until_followed(served, 2)
+    for answered in (
+        await served.get("/events", after="now", wait_seconds=60),
+        await served.get("/events", {"Accept": "text/event-stream"}),
+        await served.get("/wait", position=10_000),
+    ):
+        assert (429, "TooManyRequestsException") == answered.error
+    assert 200 == (await served.get("/events")).status
+    assert 3 == served.catalog.events.figures.followers_refused
+    served.catalog.events.stop()
+    assert [[], []] == [(await each).positions for each in asked]
+    await until_followed(served, 0)

@@ -1,0 +1,189 @@
+"""The log as Server-Sent Events: from a position on, then as it comes, as fast as the client reads, to a clean end."""
+
+import asyncio
+import re
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from urllib.parse import urlsplit
+
+import pytest
+
+from api.history import event_stream
+from publishers import follow, pull
+from tests.fixtures.command_runs import CommandRun
+from tests.integration.history.serving import Served
+from tests.integration.history.test_event_pages import as_sinks_have_it, create, head, until_followed
+
+
+async def test_a_stream_is_the_log_as_sinks_are_told_it(served: Served, history: CommandRun, database: str) -> None:
+    """`id` is the position, `event` the type, `data` the event byte for byte; what is there comes first, then what comes."""
+    told = await as_sinks_have_it(database)
+    async with served.stream() as stream:
+        assert "text/event-stream" == stream.response.content_type
+        assert {"no-store", "no"} == {stream.response.headers["Cache-Control"], stream.response.headers["X-Accel-Buffering"]}
+        streamed = await stream.take(len(told))
+        assert told == [event.data for event in streamed]
+        assert [(int(e.json["position"]), e.json["type"]) for e in streamed] == [(e.id, e.type) for e in streamed]
+        for number in range(3):
+            position = await create(history, f"later{number}")
+            (event,) = await stream.take(1)
+            assert (position, f"later{number}") == (event.id, event.json["subject"])
+
+
+async def test_a_stream_goes_on_where_the_client_was(served: Served, history: CommandRun) -> None:
+    """`Last-Event-ID` goes before what the address says, which a browser sends again as it was."""
+    end = await head(served)
+    async with served.stream(after=0, last_event_id=end - 3) as stream:
+        assert [end - 2, end - 1, end] == [event.id for event in await stream.take(3)]
+    async with served.stream(after="now") as stream:
+        position = await create(history, "new")
+        assert [position] == [event.id for event in await stream.take(1)]
+
+
+async def test_a_stream_is_filtered_and_ends_where_it_is_told_to(served: Served, history: CommandRun) -> None:
+    """As pages are; a position that is still to come is waited for."""
+    expected = (await served.get("/events", types="table.*", namespaces="a")).positions
+    end = await head(served)
+    async with served.stream(types="table.*", namespaces="a", dialect="lakekeeper", to=end + 1) as stream:
+        events = await stream.take(len(expected))
+        assert expected == [event.id for event in events]
+        assert {"createTable", "updateTable"} < {event.type for event in events}
+        await create(history, "one_more")
+        assert [] == await stream.rest()
+
+
+async def test_all_who_follow_share_one_listener(served: Served, run: CommandRun, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many there are, and each is woken by it; so few connections besides."""
+    monkeypatch.setattr(follow, "POLL_SECONDS_MAX", 60.0)
+    opened = [served.stream(after="now") for _ in range(20)]
+    streams = [await each.__aenter__() for each in opened]
+    await until_followed(served, 20)
+    for number in range(3):
+        position = await create(run, f"n{number}")
+        assert [[position]] * 20 == [[event.id for event in await stream.take(1)] for stream in streams]
+    async with served.catalog.reads.connection() as connection:
+        cursor = await connection.execute(
+            "select application_name, count(*) from pg_stat_activity where datname = current_database() group by 1"
+        )
+        connections: dict[str, int] = dict(await cursor.fetchall())
+    assert 1 == connections["icecore-follower"]
+    assert connections["icecore-events"] <= pull.CONNECTIONS_MAX
+    for each in opened:
+        await each.__aexit__(None, None, None)
+    # Nobody wrote to them meanwhile: that they have gone is seen all the same.
+    await until_followed(served, 0)
+
+
+async def test_a_quiet_stream_says_that_it_lives(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By comments, which clients pass over."""
+    monkeypatch.setattr(event_stream, "HEARTBEAT_SECONDS", 0.0)
+    monkeypatch.setattr(event_stream, "_LOOK_SECONDS", 0.05)
+    end = await head(served)
+    async with served.stream(after=end) as stream:
+        async with asyncio.timeout(20):
+            with suppress(TimeoutError):
+                async with asyncio.timeout(1):
+                    await stream.next()
+        assert [f"position {end}"] * 2 == stream.comments[1:3]
+
+
+@asynccontextmanager
+async def slow_client(served: Served) -> AsyncIterator[tuple[asyncio.StreamReader, socket.socket]]:
+    """A client that has asked for everything and reads nothing unless the test does; its socket takes little."""
+    parts = urlsplit(served.url)
+    assert parts.hostname is not None
+    line = socket.socket()
+    line.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 16 * 1024)
+    line.setblocking(False)
+    await asyncio.get_running_loop().sock_connect(line, (parts.hostname, parts.port))
+    reader, writer = await asyncio.open_connection(sock=line, limit=1024 * 1024)
+    writer.write(b"GET /history/v1/events HTTP/1.1\r\nHost: icecore\r\nAccept: text/event-stream\r\n\r\n")
+    try:
+        yield reader, line
+    finally:
+        writer.transport.abort()
+
+
+async def test_a_slow_reader_is_told_no_faster_than_it_reads(served: Served, run: CommandRun) -> None:
+    """What the server made of the log for it is bounded by sockets and one batch, while a quick reader gets everything, twice."""
+    count, size = 120, 200_000
+    for number in range(count):
+        await create(run, f"n{number}", text="x" * size)
+    figures = served.catalog.events.figures
+    async with slow_client(served) as (reader, line):
+        await reader.readuntil(b"\n\n")
+        for _ in range(2):
+            async with served.stream() as quick:
+                assert count + 1 == len(await quick.take(count + 1))
+        # 4 MB is what Linux lets a socket hold unsent; a batch is 1 MB.
+        assert figures.events_told - 2 * (count + 1) < 8_000_000 / size
+        line.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 * 1024 * 1024)
+        positions: list[int] = []
+        async with asyncio.timeout(60):
+            while not positions or positions[-1] <= count:
+                found = re.search(rb"id: (\d+)\n", await reader.readuntil(b"\nevent: "))
+                assert found is not None
+                positions.append(int(found[1]))
+        assert list(range(1, count + 2)) == positions
+
+
+async def test_a_client_that_takes_nothing_is_cut_off(served: Served, run: CommandRun, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a time; its place is free again."""
+    monkeypatch.setattr(event_stream, "WRITE_SECONDS_MAX", 0.5)
+    for number in range(60):
+        await create(run, f"n{number}", text="x" * 200_000)
+    async with slow_client(served):
+        await until_followed(served, 1)
+        await until_followed(served, 0)
+
+
+async def test_a_lost_database_is_waited_for(served: Served, run: CommandRun) -> None:
+    """The stream goes on behind its last event when Postgres is back; all its connections are ended here."""
+    async with served.stream(after="now") as stream:
+        for number in range(4):
+            async with served.catalog.reads.connection() as connection:
+                await connection.execute(
+                    "select pg_terminate_backend(pid) from pg_stat_activity "
+                    "where application_name in ('icecore-follower', 'icecore-events') and datname = current_database()"
+                )
+            position = await create(run, f"n{number}")
+            assert [position] == [event.id for event in await stream.take(1)]
+
+
+async def test_streams_end_cleanly_when_the_server_stops(served: Served, run: CommandRun) -> None:
+    """Between two events, with the end of the answer, and no sooner than what is there was told; slow ones are cut off."""
+    for number in range(60):
+        await create(run, f"n{number}", text="x" * 200_000)
+    async with served.stream(after=50) as stream, slow_client(served):
+        await stream.take(11)
+        await until_followed(served, 2)
+        stopping = asyncio.create_task(served.runner.cleanup())
+        assert [] == await stream.rest()
+        async with asyncio.timeout(20):
+            await stopping
+    await until_followed(served, 0)
+
+
+async def test_a_cursor_that_trusts_the_wake_up_loses_events(served: Served, run: CommandRun, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The check of order and gaps can fail: a follower that goes to the position it was woken with, instead of reading up to it."""
+
+    class Naive(pull.EventReader):
+        async def batch(self, after: int, *, to: int | None = None, events_max: int = pull.BATCH_EVENTS_MAX) -> pull.PulledEvents:
+            woken = served.catalog.events._arrivals._head
+            return await super().batch(max(after, woken - 1), to=to, events_max=events_max)
+
+    async def streamed(last: int, after: int) -> list[int]:
+        async with served.stream(after=after) as stream:
+            await stream.take(1)
+            await asyncio.gather(*(create(run, f"{after}-{n}") for n in range(30)))
+            positions: list[int] = []
+            while not positions or positions[-1] < last:
+                positions += [event.id for event in await stream.take(1)]
+            return positions
+
+    first = await create(run, "first")
+    assert list(range(first + 1, first + 31)) == await streamed(first + 30, first - 1)
+    monkeypatch.setattr(pull, "EventReader", Naive)
+    second = await create(run, "second")
+    assert list(range(second + 1, second + 31)) != await streamed(second + 30, second - 1)

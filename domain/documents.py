@@ -46,13 +46,19 @@ _HEAD_MEMBERS: tuple[str, ...] = (
     "next-row-id",
 )
 
+_TABLE_MEMBERS = frozenset(_HEAD_MEMBERS) | frozenset(TABLE_KINDS)
+# Sequence numbers come with v2, row ids with v3.
+_HEAD_MEMBERS_V2: tuple[str, ...] = tuple(member for member in _HEAD_MEMBERS if member != "next-row-id")
+_HEAD_MEMBERS_V1: tuple[str, ...] = tuple(member for member in _HEAD_MEMBERS_V2 if member != "last-sequence-number")
+
 # Members of a JSON object rather than of a list; everything else is a list.
 _KEYED_KINDS = frozenset({"refs"})
 # Written only where there is one (TableMetadataParser.toJson).
 _WRITTEN_IF_ANY = frozenset({"encryption-keys"})
 
 
-@dataclass(frozen=True, slots=True)
+# A log folded makes millions of parts and deltas; frozen ones take twice the time to make. Nobody changes them all the same.
+@dataclass(slots=True)
 class Part:
     """One element of a document.
 
@@ -71,8 +77,7 @@ class Part:
         if self._body is None:
             body = orjson.dumps(self.value)
             # Kept: a document is joined at every commit, and most of its parts never change.
-            object.__setattr__(self, "_body", body if self.key is None else orjson.dumps(self.key) + b":" + body)
-        assert self._body is not None
+            self._body = body if self.key is None else orjson.dumps(self.key) + b":" + body
         return self._body
 
     @property
@@ -89,7 +94,7 @@ def part_from_body(kind: str, ordinal: int, body: bytes) -> Part:
     return Part(ordinal, orjson.loads(body), None, body)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class KindDelta:
     """Parts added and the ordinals of parts removed, of one kind."""
 
@@ -97,7 +102,7 @@ class KindDelta:
     removed: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Delta:
     """What turns one document into the next: head members and properties set or removed, parts added or removed."""
 
@@ -128,7 +133,7 @@ class Delta:
             properties_set=data["properties"]["set"],
             properties_removed=tuple(data["properties"]["removed"]),
             parts={
-                kind: KindDelta(tuple(Part(*added) for added in change["added"]), tuple(change["removed"]))
+                kind: KindDelta(tuple([Part(*added) for added in change["added"]]), tuple(change["removed"]))
                 for kind, change in data["parts"].items()
             },
         )
@@ -208,7 +213,8 @@ def fold(before: Document, delta: Delta) -> Document:
         else:
             parts[kind] += change.added
             value[kind] = _extended(kind, before.value[kind], change.added)
-        next_ordinal = max([next_ordinal, *(p.ordinal + 1 for p in change.added)])
+        for part in change.added:
+            next_ordinal = max(next_ordinal, part.ordinal + 1)
     return Document(value, parts, next_ordinal)
 
 
@@ -220,17 +226,20 @@ def table_head(document: Document) -> bytes:
     """
     value = document.value
     version = value["format-version"]
-    head = {key: member for key, member in value.items() if key not in document.parts}
+    members = _HEAD_MEMBERS
+    if version < 2:
+        schema = _by_id(value["schemas"], "schema-id", value["current-schema-id"])
+        spec = _by_id(value["partition-specs"], "spec-id", value["default-spec-id"])
+        value = {**value, "schema": schema, "partition-spec": spec["fields"]}
+        members = _HEAD_MEMBERS_V1
+    elif version < 3:
+        members = _HEAD_MEMBERS_V2
+    head = {key: value[key] for key in members if key in value}
     if head["current-snapshot-id"] is None and version < 3:
         head["current-snapshot-id"] = -1
-    if version < 2:
-        del head["last-sequence-number"]
-        head["schema"] = _by_id(value["schemas"], "schema-id", value["current-schema-id"])
-        head["partition-spec"] = _by_id(value["partition-specs"], "spec-id", value["default-spec-id"])["fields"]
-    if version < 3:
-        del head["next-row-id"]
-    order = [*(key for key in _HEAD_MEMBERS if key in head), *sorted(head.keys() - _HEAD_MEMBERS)]
-    return orjson.dumps({key: head[key] for key in order})
+    if not _TABLE_MEMBERS.issuperset(value):
+        head |= {key: value[key] for key in sorted(value.keys() - _TABLE_MEMBERS)}
+    return orjson.dumps(head)
 
 
 def table_head_value(head: bytes) -> Json:
@@ -279,7 +288,7 @@ def _collected(kind: str, members: Iterable[Part]) -> Any:
 
 def _extended(kind: str, members: Any, added: Iterable[Part]) -> Any:
     """What `_collected` gives where nothing went, without going through what was there."""
-    return members | _collected(kind, added) if kind in _KEYED_KINDS else members + _collected(kind, added)
+    return members | {part.key: part.value for part in added} if kind in _KEYED_KINDS else members + [part.value for part in added]
 
 
 def _kind_difference(before: tuple[Part, ...], after: list[tuple[str | None, Any]], ordinal: int) -> KindDelta:

@@ -9,7 +9,7 @@ upcaster from the version before is registered here; a golden file per version (
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar, dataclass_transform
+from typing import ClassVar, dataclass_transform
 from uuid import UUID
 
 import orjson
@@ -29,6 +29,8 @@ class Event:
 
 
 _EVENTS: dict[str, type[Event]] = {}
+# By topic: the member of each field, in their order, and whether it is an id. Looked up once, not at every event of a rebuild.
+_MEMBERS: dict[str, tuple[tuple[str, bool], ...]] = {}
 _UPCASTERS: dict[str, tuple[str, Callable[[Json], Json]]] = {}
 
 
@@ -39,6 +41,7 @@ def _event(topic: str) -> Callable[[type[Event]], type[Event]]:
         cls.TOPIC = topic
         declared = dataclass(frozen=True, slots=False)(cls)
         _EVENTS[topic] = declared
+        _MEMBERS[topic] = tuple((_member(f.name), f.type in (UUID, UUID | None)) for f in fields(declared))  # type: ignore[arg-type]
         return declared
 
     return declare
@@ -73,15 +76,15 @@ def decode(topic: str, state: bytes) -> Event:
         cls = _EVENTS[topic]
     except KeyError:
         raise LookupError(f"unknown event topic {topic!r}: written by a newer version?") from None
-    return cls(**{f.name: _value(f.type, data[_member(f.name)]) for f in fields(cls)})  # type: ignore[arg-type]
+    return cls(*[_id(data[member]) if is_id else data[member] for member, is_id in _MEMBERS[topic]])
 
 
 def _member(name: str) -> str:
     return name.replace("_", "-")
 
 
-def _value(annotation: Any, value: Any) -> Any:
-    return UUID(value) if value is not None and annotation in (UUID, UUID | None) else value
+def _id(value: str | None) -> UUID | None:
+    return None if value is None else UUID(value)
 
 
 @_event("warehouse.created.v1")

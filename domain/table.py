@@ -89,16 +89,25 @@ def evolve(state: TableState | None, stream_id: UUID, version: int, event_id: UU
                 (event.location_key,),
                 split(event.metadata, TABLE_KINDS),
             )
+        case TableCommitted():
+            assert state is not None
+            # By hand, and before all that is rarer: nearly every event of a log is one of these.
+            return TableState(
+                stream_id,
+                version,
+                event_id,
+                state.warehouse_id,
+                state.namespace_id,
+                state.name,
+                state.name_key,
+                state.status,
+                event.metadata_location,
+                _with_key(state.location_keys, event.location_key),
+                fold(state.document, Delta.from_json(event.delta)),
+            )
     assert state is not None
     state = replace(state, version=version, event_id=event_id)
     match event:
-        case TableCommitted():
-            return replace(
-                state,
-                metadata_location=event.metadata_location,
-                location_keys=_with_key(state.location_keys, event.location_key),
-                document=fold(state.document, Delta.from_json(event.delta)),
-            )
         case TableOverwritten():
             return replace(
                 state,

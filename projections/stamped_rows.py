@@ -7,6 +7,7 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any
 from uuid import UUID
 
@@ -118,9 +119,9 @@ def _parts(rows: Rows) -> list[Row]:
     # In the order of their key: a list that is compared with rows read in that order is compared at once.
     return [
         (table_id, kind, ordinal, valid_from, ends.get((table_id, kind, ordinal)), snapshot_id, body)
-        for table_id, kind, ordinal, valid_from, snapshot_id, body in sorted(rows.parts, key=_part_key)
+        for table_id, kind, ordinal, valid_from, snapshot_id, body in sorted(rows.parts, key=_PART_KEY)
     ]
 
 
-def _part_key(row: Row) -> tuple[int, int]:
-    return row[1], row[2]
+# Kind and ordinal.
+_PART_KEY = itemgetter(1, 2)

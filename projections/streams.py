@@ -35,7 +35,7 @@ class StreamFold:
         before, after = self.state, self.evolve(version, event_id, topic, event)
         match after:
             case TableState():
-                tables.project(rows, number, cast(TableState | None, before), event, after)
+                tables.project(rows, number, cast("TableState | None", before), event, after)
             case ViewState():
                 views.project(rows, number, event, after)
             case NamespaceState():
@@ -54,16 +54,16 @@ class StreamFold:
     def _evolved(self, version: int, event_id: UUID, topic: str, event: Event) -> State:
         match topic.partition(".")[0]:
             case "table":
-                return table.evolve(cast(TableState | None, self.state), self.stream_id, version, event_id, self.warehouse_id, event)
+                return table.evolve(cast("TableState | None", self.state), self.stream_id, version, event_id, self.warehouse_id, event)
             case "view":
-                return view.evolve(cast(ViewState | None, self.state), self.stream_id, version, event_id, self.warehouse_id, event)
+                return view.evolve(cast("ViewState | None", self.state), self.stream_id, version, event_id, self.warehouse_id, event)
             case "namespace":
-                before = cast(NamespaceState | None, self.state)
+                before = cast("NamespaceState | None", self.state)
                 return namespace.evolve(before, self.stream_id, version, event_id, self.warehouse_id, event)
             case "warehouse":
                 return warehouse.evolve(self.stream_id, version, event_id, self.project_id, event)
             case "proposal":
-                held = cast(ProposalState | None, self.state)
+                held = cast("ProposalState | None", self.state)
                 return proposal.evolve(held, self.stream_id, version, event_id, self.warehouse_id, event)
         raise LookupError(f"no read model for {topic}")
 

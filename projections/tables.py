@@ -63,14 +63,23 @@ def project(rows: Rows, number: int, before: TableState | None, event: Event, af
         case _:
             if before is not None and before.status == "live" and after.status != "live":
                 close_name(rows, number, after.id)
-    for kind, change in _changes(before, after).items():
-        if change.removed:
-            rows.parts_closed.append((after.id, _KIND_NUMBERS[kind], after.version, list(change.removed)))
-        with_snapshot_id = kind in _WITH_SNAPSHOT_ID
-        rows.parts += [
-            (after.id, _KIND_NUMBERS[kind], part.ordinal, after.version, part.snapshot_id if with_snapshot_id else None, part.body)
-            for part in change.added
-        ]
+    if isinstance(event, TableCommitted):
+        # It says itself what became of the parts; those it added are the last ones.
+        for kind, delta in event.delta["parts"].items():
+            parts = after.document.parts[kind]
+            _add_parts(rows, after, kind, parts[len(parts) - len(delta["added"]) :], delta["removed"])
+    else:
+        for kind, change in _changes(before, after).items():
+            _add_parts(rows, after, kind, change.added, change.removed)
+
+
+def _add_parts(rows: Rows, after: TableState, kind: str, added: Sequence[Part], removed: Sequence[int]) -> None:
+    table_id, version, kind_number = after.id, after.version, _KIND_NUMBERS[kind]
+    if removed:
+        rows.parts_closed.append((table_id, kind_number, version, list(removed)))
+    with_snapshot_id = kind in _WITH_SNAPSHOT_ID
+    for part in added:
+        rows.parts.append((table_id, kind_number, part.ordinal, version, part.snapshot_id if with_snapshot_id else None, part.body))
 
 
 def _changes(before: TableState | None, after: TableState) -> dict[str, KindDelta]:

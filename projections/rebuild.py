@@ -5,9 +5,11 @@ one before; the last few under the append's own lock, together with the switch. 
 a command that was decided on it is decided again (`append` answers `generation`).
 """
 
+import asyncio
 import time
-from collections import OrderedDict
-from collections.abc import AsyncIterator, Sequence
+from collections import OrderedDict, defaultdict
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
@@ -20,6 +22,7 @@ from psycopg import AsyncConnection
 from psycopg.rows import TupleRow
 
 from migrations.named_sql import named_sql
+from projections.overlap import OneBehind, fetched_ahead
 from projections.rows import Row, Rows
 from projections.stamped_rows import PART_TOMBSTONES, READ_MODELS, stamped
 from projections.streams import StreamFold
@@ -27,10 +30,11 @@ from projections.streams import StreamFold
 _SQL = named_sql("projections", "rebuild.sql")
 _log = structlog.get_logger("icecore.rebuild")
 
-# Copied at once, so that an attempt's memory is bound by these and by its largest stream.
-_COPY_EVENTS = 2_000
-_COPY_BYTES = 32 * 1024 * 1024
-_FETCH_ROWS = 500
+# Copied at once, so that an attempt's memory is bound by twice these and by its largest stream.
+_COPY_EVENTS = 1_000
+_COPY_BYTES = 16 * 1024 * 1024
+# A fetch fits into a socket's buffer, so that Postgres gets it ready while the one before is folded.
+_FETCH_ROWS = 100
 _BATCH_EVENTS_MAX = 500
 _BATCH_BYTES_MAX = 8 * 1024 * 1024
 # The append lock is taken for no more than these; more rounds come first.
@@ -75,9 +79,12 @@ async def rebuild(dsn: str) -> RebuildReport:
         if await _value(writer, "lock_rebuild") is not True:
             raise RebuildRunningError("Another rebuild is running")
         kept = await _value(writer, "generation")
+        # What is copied is of no use before the switch, and on disk with it.
+        await writer.execute(_SQL["commit_without_waiting"])
         await _delete_others(writer, kept)
         attempt = _Attempt(reader, writer, kept + 1)
         await attempt.fold_all()
+        await writer.execute(_SQL["analyze_coarsely"])
         await writer.execute(_SQL["analyze"])
         await attempt.catch_up()
         locked_seconds = await attempt.switch()
@@ -101,19 +108,9 @@ class _Attempt:
         """Every stream as of one snapshot, folded whole."""
         await self._reader.execute(_SQL["begin_snapshot"])
         self.position = await _value(self._reader, "head")
-        finished: dict[str, list[Row]] = {model.table: [] for model in READ_MODELS}
-        events, size = 0, 0
-        async for stream in _streams(self._reader):
-            rows = Rows()
-            _fold(_new_fold(stream[0]), stream, rows, 1)
-            for table, more in stamped(rows, [event[2] for event in stream]).items():
-                finished[table] += more
-            events += len(stream)
-            size += sum(len(event[5]) for event in stream)
-            if events >= _COPY_EVENTS or size >= _COPY_BYTES:
-                await self._copy(finished)
-                events, size = 0, 0
-        await self._copy(finished)
+        async with aclosing(_streams(self._reader)) as streams, OneBehind() as copies:
+            async for finished in _folded(streams):
+                await copies.start(self._copy(finished))
         await self._reader.execute("rollback")
 
     async def catch_up(self) -> None:
@@ -129,6 +126,7 @@ class _Attempt:
         """The last events and the new generation, in one transaction that keeps appends out; how long it did, in seconds."""
         # What is left is folded once more without the lock, so that its streams are at hand under it.
         await self._fold_upto(await _value(self._reader, "head"))
+        await self._writer.execute(_SQL["commit_as_configured"])
         async with self._writer.transaction():
             await self._writer.execute(_SQL["lock_append"])
             started = time.monotonic()
@@ -182,7 +180,6 @@ class _Attempt:
                     for row in rows:
                         await copy.write_row((self._generation, *row))
                 self.rows += len(rows)
-                finished[model.table] = []
 
 
 def _new_fold(event: Row) -> StreamFold:
@@ -195,12 +192,31 @@ def _fold(fold: StreamFold, events: Sequence[Row], rows: Rows, number: int) -> N
         fold.apply(rows, n, version, event_id, topic, state)
 
 
-async def _streams(reader: Connection) -> AsyncIterator[list[Row]]:
+async def _folded(streams: AsyncIterator[list[Row]]) -> AsyncIterator[dict[str, list[Row]]]:
+    """The rows of some streams by table, and of the next ones: as much as is copied at once."""
+    finished: dict[str, list[Row]] = defaultdict(list)
+    events, size = 0, 0
+    async for stream in streams:
+        rows = Rows()
+        _fold(_new_fold(stream[0]), stream, rows, 1)
+        for table, more in stamped(rows, [event[2] for event in stream]).items():
+            finished[table] += more
+        events += len(stream)
+        size += sum([len(event[5]) for event in stream])
+        if events >= _COPY_EVENTS or size >= _COPY_BYTES:
+            yield finished
+            finished, events, size = defaultdict(list), 0, 0
+        # What is copied meanwhile, and fetched for later, gets its turn.
+        await asyncio.sleep(0)
+    yield finished
+
+
+async def _streams(reader: Connection) -> AsyncGenerator[list[Row], None]:
     """The events of each stream in turn."""
     pending: list[Row] = []
-    async with reader.cursor(name="rebuild_streams") as cursor:
+    async with reader.cursor(name="rebuild_streams") as cursor, aclosing(fetched_ahead(cursor, _FETCH_ROWS)) as batches:
         await cursor.execute(_SQL["streams"], binary=True)
-        while batch := await cursor.fetchmany(_FETCH_ROWS):
+        async for batch in batches:
             for stream_id, events in groupby(batch, itemgetter(0)):
                 if pending and pending[-1][0] != stream_id:
                     yield pending
@@ -214,7 +230,11 @@ async def _delete_others(writer: Connection, kept: int) -> None:
     """Deletes the rows of other generations than `kept`, some pages at a time: no row is looked at twice."""
     # The job that closes parts moves rows from page to page: not behind us.
     await writer.execute(_SQL["lock_settling"])
+    cursor = await writer.execute(_SQL["tables_with_others"], {"kept": kept})
+    with_others = {table for (table,) in await cursor.fetchall()}
     for model in (*READ_MODELS, PART_TOMBSTONES):
+        if model.table not in with_others:
+            continue
         pages = await _value(writer, "pages", {"table": f"icecore.{model.table}"})
         for page in range(0, pages, _DELETE_PAGES):
             await writer.execute(_SQL[f"delete_{model.table}"], {"kept": kept, "first": page, "end": page + _DELETE_PAGES})

@@ -19,6 +19,12 @@ select generation from icecore.read_models
 -- name: switch --
 update icecore.read_models set generation = %(generation)s where generation = %(generation)s - 1
 
+-- name: commit_without_waiting --
+set synchronous_commit = off
+
+-- name: commit_as_configured --
+reset synchronous_commit
+
 -- name: begin_snapshot --
 begin isolation level repeatable read read only
 
@@ -26,8 +32,9 @@ begin isolation level repeatable read read only
 select coalesce(max(notification_id), 0) from icecore.events
 
 -- name: streams --
--- Every event of the snapshot, stream by stream.
-select originator_id, originator_version, notification_id, event_id, topic, state, project_id, warehouse_id
+-- Every event of the snapshot, stream by stream; where a stream belongs is said with its first.
+select originator_id, originator_version, notification_id, event_id, topic, state,
+       case when originator_version = 1 then project_id end, case when originator_version = 1 then warehouse_id end
 from icecore.events order by originator_id, originator_version
 
 -- name: stream --
@@ -48,9 +55,17 @@ order by notification_id
 -- name: write_rows --
 select icecore.write_rows(%(rows)s::text::jsonb, %(blobs)b::bytea[], %(generation)s, %(before)s)
 
+-- name: analyze_coarsely --
+-- Enough for the first plans on the new generation: autovacuum looks closer when the old one has gone.
+set default_statistics_target = 25
+
 -- name: analyze --
-analyze icecore.names, icecore.warehouses, icecore.namespaces, icecore.tables, icecore.table_parts, icecore.part_tombstones,
-  icecore.views, icecore.proposals
+-- What rows are found by; bodies and heads take most of the time and say nothing.
+analyze icecore.names, icecore.warehouses, icecore.namespaces, icecore.part_tombstones,
+  icecore.tables (generation, table_id, version, position, status),
+  icecore.table_parts (generation, table_id, kind, ordinal, valid_from, valid_to, snapshot_id),
+  icecore.views (generation, view_id, version, position),
+  icecore.proposals (generation, proposal_id, version, position, warehouse_id, status, command_key)
 
 -- name: copy_names --
 copy icecore.names (generation, object_id, from_position, to_position, parent_id, kind, name, name_key)
@@ -83,6 +98,19 @@ from stdin (format binary)
 copy icecore.proposals (generation, proposal_id, version, position, event_id, warehouse_id, status, operation, command_key, hook, reason,
                         expires_at_ms, document)
 from stdin (format binary)
+
+-- name: tables_with_others --
+-- Where there are rows of other generations than `kept`: by the first and the last entry of each primary key.
+select name from (
+  select 'names' as name, min(generation) as lowest, max(generation) as highest from icecore.names
+  union all select 'warehouses', min(generation), max(generation) from icecore.warehouses
+  union all select 'namespaces', min(generation), max(generation) from icecore.namespaces
+  union all select 'tables', min(generation), max(generation) from icecore.tables
+  union all select 'table_parts', min(generation), max(generation) from icecore.table_parts
+  union all select 'part_tombstones', min(generation), max(generation) from icecore.part_tombstones
+  union all select 'views', min(generation), max(generation) from icecore.views
+  union all select 'proposals', min(generation), max(generation) from icecore.proposals
+) t where lowest < %(kept)s or highest > %(kept)s
 
 -- name: pages --
 select pg_relation_size(%(table)s::text::regclass) / current_setting('block_size')::bigint

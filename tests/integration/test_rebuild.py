@@ -168,6 +168,21 @@ async def test_the_switch_waits_for_appends_and_appends_wait_for_it(catalog: Cat
         assert 2 == (await running).generation
 
 
+async def test_rows_that_cannot_be_copied_end_the_rebuild_and_the_old_generation_serves(catalog: Catalog) -> None:
+    """The copy runs beside the fold: what it raises is what the caller gets, and the next attempt begins anew."""
+    run = await CommandRun.on(catalog)
+    for step in EVERY_KIND:
+        await run.step(step)
+    with psycopg.connect(catalog.dsn, autocommit=True) as connection:
+        connection.execute("alter table icecore.table_parts add constraint full_disk check (generation < 2)")
+        with pytest.raises(psycopg.errors.CheckViolation):
+            await rebuild(catalog.dsn)
+        assert {1} == generations(catalog.dsn)
+        connection.execute("alter table icecore.table_parts drop constraint full_disk")
+    assert 2 == (await rebuild(catalog.dsn)).generation
+    assert [] == (await verify(catalog.dsn)).differences
+
+
 async def test_one_rebuild_at_a_time(catalog: Catalog) -> None:
     """The second one says so and changes nothing."""
     async with await AsyncConnection.connect(catalog.dsn) as holder:

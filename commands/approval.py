@@ -15,7 +15,7 @@ from commands.context import CommandContext
 from commands.proposed_change import ChangeReader, Connections, carries_files
 from commands.submission import Change
 from domain.approval import ALLOW, Allow, ApprovalHook, Hold, ObjectChange, ProposedChange, Refuse, Verdict
-from domain.errors import ApprovalUnavailable, CatalogError, ChangeHeld, ChangeRefused
+from domain.errors import ApprovalUnavailable, CatalogError, ChangeHeld, ChangeRefused, ChangeRefusedFinally
 from domain.identifiers import name_key
 from domain.proposal import ProposalState
 from queries.warehouse import Warehouse
@@ -27,6 +27,7 @@ HELD_SECONDS_MAX = 366 * 24 * 3600.0
 _ERROR_LENGTH_MAX = 500
 
 OnFailure = Literal["refuse", "allow"]
+RefusalStatus = Literal[409, 403]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +63,7 @@ class ConfiguredHook:
     """A hook under its name in the settings.
 
     on_failure -- what stands for a verdict that does not come: `refuse` answers 503, `allow` lets the change through.
+    refusal_status -- of the answer to what it refuses or holds: 409, or 403, which no engine tries again or takes for a name in use.
     """
 
     name: str
@@ -69,6 +71,7 @@ class ConfiguredHook:
     timeout_seconds: float
     on_failure: OnFailure
     chosen: HookFilter = HookFilter()
+    refusal_status: RefusalStatus = 409
 
 
 @dataclass(slots=True)
@@ -82,8 +85,9 @@ class ApprovalFigures:
 class HeldBack(ChangeHeld, status=409, type="ChangeHeldException"):
     """A hook holds the change: what its proposal will say. Never sent as it is: the proposal's id is missing."""
 
-    def __init__(self, hook: str, reason: str, expires_in_seconds: float, change: ProposedChange) -> None:
+    def __init__(self, hook: str, reason: str, expires_in_seconds: float, change: ProposedChange, refusal_status: RefusalStatus) -> None:
         super().__init__(reason)
+        self.refusal_status = refusal_status
         self.hook = hook
         self.expires_in_seconds = expires_in_seconds
         self.change = change
@@ -115,23 +119,21 @@ class Approval:
         self._combine(change, [*zip(asked, answers, strict=True)], files=carries_files(changes))
 
     def _combine(self, change: ProposedChange, answers: Sequence[tuple[ConfiguredHook, Verdict | CatalogError]], *, files: bool) -> None:
-        refusals = [(hook.name, answer.reason) for hook, answer in answers if isinstance(answer, Refuse)]
+        refusals = [(hook, answer.reason) for hook, answer in answers if isinstance(answer, Refuse)]
         if refusals:
-            raise ChangeRefused(f"Refused by {_told(refusals)}")
+            raise _refusal(_status([hook for hook, _ in refusals]), f"Refused by {_told(refusals)}")
         for _, answer in answers:
             if isinstance(answer, CatalogError):
                 raise answer
-        holds = [(hook.name, answer) for hook, answer in answers if isinstance(answer, Hold)]
+        holds = [(hook, answer) for hook, answer in answers if isinstance(answer, Hold)]
         if not holds or change.approves is not None:
             return
-        told = [(name, hold.reason) for name, hold in holds]
+        told, status = [(hook, hold.reason) for hook, hold in holds], _status([hook for hook, _ in holds])
         if files:
-            raise ChangeRefused(
-                f"Refused because {_told(told)} and the change brings files its writer deletes where it is not taken at once: it cannot "
-                "wait for approval"
-            )
-        reason = holds[0][1].reason if len(holds) == 1 else _told(told)
-        raise HeldBack(holds[0][0], reason, min(hold.expires_in_seconds for _, hold in holds), change)
+            why = "and the change brings files its writer deletes where it is not taken at once: it cannot wait for approval"
+            raise _refusal(status, f"Refused because {_told(told)} {why}")
+        reason = holds[0][1].reason[:REASON_LENGTH_MAX] if len(holds) == 1 else _told(told)
+        raise HeldBack(holds[0][0].name, reason, min(hold.expires_in_seconds for _, hold in holds), change, status)
 
     async def _ask(self, hook: ConfiguredHook, change: ProposedChange) -> Verdict | CatalogError:
         """The hook's verdict, or what its policy makes of there being none."""
@@ -169,8 +171,16 @@ class Approval:
         self.figures.seconds[hook.name] += time.perf_counter() - started  # type: ignore[assignment]
 
 
-def _told(reasons: Sequence[tuple[str, str]]) -> str:
-    return "; ".join(f"{name}: {reason[:REASON_LENGTH_MAX]}" for name, reason in reasons)
+def _told(reasons: Sequence[tuple[ConfiguredHook, str]]) -> str:
+    return "; ".join(f"{hook.name}: {reason[:REASON_LENGTH_MAX]}" for hook, reason in reasons)
+
+
+def _status(hooks: Sequence[ConfiguredHook]) -> RefusalStatus:
+    return 403 if any(hook.refusal_status == 403 for hook in hooks) else 409
+
+
+def _refusal(status: RefusalStatus, message: str) -> ChangeRefused:
+    return ChangeRefusedFinally(message) if status == 403 else ChangeRefused(message)
 
 
 def _why_no_verdict(verdict: object) -> str:

@@ -14,7 +14,7 @@ from commands.context import Answer, CommandContext, SentRequest
 from commands.decision import Decision
 from commands.submission import AppendResult, IdempotencyRecord, Submission
 from domain.documents import Json
-from domain.errors import CatalogError, ChangeHeld, ChangeRefused, InternalError, NoSuchProposal, ProposalClosed
+from domain.errors import CatalogError, ChangeHeld, ChangeHeldFinally, ChangeRefused, InternalError, NoSuchProposal, ProposalClosed
 from domain.events import ProposalApproved, ProposalExpired, ProposalOpened, ProposalRejected
 from domain.proposal import ProposalState, time_text
 from projections import proposals
@@ -78,9 +78,9 @@ async def hold(
         now_ms = write.now_ms()
         found = await _open_for(write, warehouse.id, key)
         if found is not None and not found.lapsed(now_ms):
-            return _told(found.id, found.hook, found.reason, found.expires_at_ms), None
+            return _told(held, found.id, found.hook, found.reason, found.expires_at_ms), None
         proposal_id, expires_at_ms = uuid7(), now_ms + int(held.expires_in_seconds * 1000)
-        refusal = _told(proposal_id, held.hook, held.message, expires_at_ms)
+        refusal = _told(held, proposal_id, held.hook, held.message, expires_at_ms)
         submission = Submission(context, record=remembered(refusal))
         if found is not None:
             submission.add(found.id, warehouse.id, found, [ProposalExpired()])
@@ -166,8 +166,9 @@ async def _open_for(write: "WriteSide", warehouse_id: UUID, key: str) -> Proposa
     return None if found is None or found[0].status != "open" else found[0]
 
 
-def _told(proposal_id: UUID, hook: str, reason: str, expires_at_ms: int) -> ChangeHeld:
-    refusal = ChangeHeld(f"Held by {hook}: {reason}. It waits as proposal {proposal_id} for approval until {time_text(expires_at_ms)}")
+def _told(held: HeldBack, proposal_id: UUID, hook: str, reason: str, expires_at_ms: int) -> ChangeHeld:
+    make = ChangeHeldFinally if held.refusal_status == 403 else ChangeHeld
+    refusal = make(f"Held by {hook}: {reason}. It waits as proposal {proposal_id} for approval until {time_text(expires_at_ms)}")
     refusal.proposal_id = proposal_id
     return refusal
 

@@ -104,7 +104,11 @@ class CommitFailed(CatalogError, status=409, type="CommitFailedException"):
 
 
 class ChangeRefused(CatalogError, status=409, type="ChangeRefusedException"):
-    """An approval hook refuses the change: final, the same change is refused again."""
+    """An approval hook refuses the change: the same change is refused again. Engines take a 409 for a conflict, and try again."""
+
+
+class ChangeRefusedFinally(ChangeRefused, status=403, type="ChangeRefusedException"):
+    """The same under the status that engines take for final."""
 
 
 class ChangeHeld(CatalogError, status=409, type="ChangeHeldException"):
@@ -114,6 +118,10 @@ class ChangeHeld(CatalogError, status=409, type="ChangeHeldException"):
     """
 
     proposal_id: UUID | None = None
+
+
+class ChangeHeldFinally(ChangeHeld, status=403, type="ChangeHeldException"):
+    """The same under the status that engines take for final."""
 
 
 class ProposalClosed(CatalogError, status=409, type="ProposalClosedException"):

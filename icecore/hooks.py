@@ -33,7 +33,7 @@ async def _configured(opened: AsyncExitStack, name: str, settings: HookSettings)
             raise SettingsError(f"The hook {name} has a secret that cannot be read: {type(error).__name__}") from None
         await webhook.open()
         opened.push_async_callback(webhook.close)
-    return ConfiguredHook(name, hook, settings.timeout_seconds, settings.on_failure, chosen)
+    return ConfiguredHook(name, hook, settings.timeout_seconds, settings.on_failure, chosen, settings.refusal_status)
 
 
 def _plugin(name: str, settings: PluginHook) -> ApprovalHook:

@@ -8,11 +8,17 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, m
 from publishers.sink_settings import Words, parsed_object, revealed
 
 
+def _number(value: Any) -> Any:
+    """The environment writes a number as text."""
+    return int(value) if isinstance(value, str) and value.isascii() and value.isdigit() else value
+
+
 class _Hook(BaseModel):
     """What every hook has.
 
     operations, warehouses, namespaces -- which changes it is asked about; none named: all.
     on_failure -- what stands for a verdict that does not come in time or cannot be read.
+    refusal_status -- of the answer to what it refuses or holds.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
@@ -22,6 +28,7 @@ class _Hook(BaseModel):
     namespaces: Words = ()
     timeout_seconds: float = Field(default=5.0, gt=0, le=60)
     on_failure: Literal["refuse", "allow"] = "refuse"
+    refusal_status: Annotated[Literal[409, 403], BeforeValidator(_number)] = 409
 
     def to_json(self) -> dict[str, Any]:
         """Every value, secrets in the clear: for a pipe to a process of ours, never for a file or a log."""

@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from commands.approval import Approval, ConfiguredHook, OnFailure
+from commands.approval import Approval, ConfiguredHook, OnFailure, RefusalStatus
 from domain.approval import ALLOW, ProposedChange
 from icecore.compose import Catalog
 from tests.fixtures.rest_client import RestAnswer, RestClient
@@ -27,11 +27,16 @@ class Judge:
         self.say = lambda _: verdict
 
 
-def asking(*judges: Judge, timeout_seconds: float = 5.0, on_failure: OnFailure = "refuse") -> Callable[[Catalog], None]:
+def asking(
+    *judges: Judge, timeout_seconds: float = 5.0, on_failure: OnFailure = "refuse", refusal_status: RefusalStatus = 409
+) -> Callable[[Catalog], None]:
     """Makes a catalog ask these judges, named `judge0` and so on."""
 
     def prepare(catalog: Catalog) -> None:
-        hooks = [ConfiguredHook(f"judge{number}", judge, timeout_seconds, on_failure) for number, judge in enumerate(judges)]
+        hooks = [
+            ConfiguredHook(f"judge{number}", judge, timeout_seconds, on_failure, refusal_status=refusal_status)
+            for number, judge in enumerate(judges)
+        ]
         catalog.write.approval = Approval(hooks, catalog.write.connection)
 
     return prepare

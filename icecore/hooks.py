@@ -21,19 +21,31 @@ async def opened_hooks(settings: Settings) -> AsyncIterator[list[ConfiguredHook]
         yield [await _configured(opened, name, hook) for name, hook in settings.hooks.items()]
 
 
+def check_hooks(settings: Settings) -> None:
+    """Raises SettingsError for hooks that cannot be meant, before any process is started that would find out."""
+    for name, hook in settings.hooks.items():
+        _made(name, hook)
+
+
 async def _configured(opened: AsyncExitStack, name: str, settings: HookSettings) -> ConfiguredHook:
     chosen = HookFilter.parse(settings.operations, settings.warehouses, settings.namespaces)
-    hook: ApprovalHook
-    if isinstance(settings, PluginHook):
-        hook = _plugin(name, settings)
-    else:
+    hook = _made(name, settings)
+    if isinstance(hook, ApprovalWebhook):
         try:
-            hook = webhook = ApprovalWebhook(settings)
-        except (OSError, ValueError) as error:
-            raise SettingsError(f"The hook {name} has a secret that cannot be read: {type(error).__name__}") from None
-        await webhook.open()
-        opened.push_async_callback(webhook.close)
+            await hook.open()
+        except OSError as error:
+            raise SettingsError(f"The hook {name} names certificates that cannot be read: {type(error).__name__}") from None
+        opened.push_async_callback(hook.close)
     return ConfiguredHook(name, hook, settings.timeout_seconds, settings.on_failure, chosen, settings.refusal_status)
+
+
+def _made(name: str, settings: HookSettings) -> ApprovalHook:
+    if isinstance(settings, PluginHook):
+        return _plugin(name, settings)
+    try:
+        return ApprovalWebhook(settings)
+    except (OSError, ValueError) as error:
+        raise SettingsError(f"The hook {name} has a secret that cannot be read: {type(error).__name__}") from None
 
 
 def _plugin(name: str, settings: PluginHook) -> ApprovalHook:

@@ -13,6 +13,7 @@ import uvloop
 from icecore.data_folder import Claim, DataFolder
 from icecore.demo_warehouse import ensure_demo_warehouse
 from icecore.exit_codes import CommandFailed, ExitCode
+from icecore.hooks import check_hooks
 from icecore.listening import listen, url_of
 from icecore.log_database import opened_database, prepare_database
 from icecore.publishing import publishing
@@ -27,6 +28,7 @@ _log: structlog.stdlib.BoundLogger = structlog.get_logger("icecore.serve")
 def serve(settings: Settings) -> None:
     """Runs until SIGTERM or SIGINT. Raises CommandFailed or SettingsError where it cannot begin."""
     check_address(settings)
+    check_hooks(settings)
     signal.signal(signal.SIGTERM, _stopped_early)
     embedded = settings.database_url is None
     with contextlib.ExitStack() as opened:

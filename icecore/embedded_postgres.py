@@ -39,6 +39,8 @@ LOCK_SECONDS_MAX = START_SECONDS_MAX + STOP_SECONDS_MAX
 _log: structlog.stdlib.BoundLogger = structlog.get_logger("icecore.embedded_postgres")
 
 DATABASE = "icecore"
+SERVING_ROLE = "icecore"
+"""Serves without owning: it cannot change the log."""
 _PORT = 5432  # No port is opened: it names the socket, .s.PGSQL.5432.
 
 # A few MB of log is all that matters: errors, without the values of rows (a key may be tenant data) and without statements.
@@ -83,7 +85,8 @@ class _Postmaster:
 
 @contextmanager
 def embedded_postgres(data_directory: Path, *, binaries: Path | None = None, state_directory: Path = STATE_DIRECTORY) -> Iterator[str]:
-    """Runs the embedded Postgres of `data_directory` while the block runs; gives the DSN of its database.
+    """Runs the embedded Postgres of `data_directory` while the block runs; gives the DSN of its database
+    for the owner (`serving_dsn`: for the role that serves).
 
     Every process that uses the folder enters this block: the first one in starts the server, the last one out stops it. A user is a
     lock the kernel drops when its process dies, so nobody counts wrongly after kill -9; a server left running that way, or a pid
@@ -236,6 +239,11 @@ class _Cluster:
         return self.account.run([str(self.binaries / program), *arguments], seconds_max=START_SECONDS_MAX + 10)
 
 
+def serving_dsn(owner_dsn: str) -> str:
+    """The same database for the role that serves."""
+    return make_conninfo(owner_dsn, user=SERVING_ROLE)
+
+
 def _dsn(socket_directory: str, database: str) -> str:
     return make_conninfo("", host=socket_directory, port=_PORT, user="postgres", dbname=database)
 
@@ -253,6 +261,8 @@ def _create_database(dsn: str) -> None:
         blocks = named_sql("icecore", "postgres.sql")
         if connection.execute(blocks["database_exists"], (DATABASE,)).fetchone() == (False,):
             connection.execute(blocks["create_database"])
+        if connection.execute(blocks["role_exists"], (SERVING_ROLE,)).fetchone() == (False,):
+            connection.execute(blocks["create_role"])
 
 
 def _read_lock_file(file: Path) -> _Postmaster | None:

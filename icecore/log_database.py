@@ -7,12 +7,13 @@ import psycopg
 from pydantic import SecretStr
 
 from icecore.data_folder import DataFolder
-from icecore.embedded_postgres import embedded_postgres
+from icecore.embedded_postgres import embedded_postgres, serving_dsn
 from icecore.exit_codes import CommandFailed, ExitCode
 from icecore.postgres_account import EmbeddedPostgresError
 from icecore.server_check import UnfitServerError, check_server
 from icecore.settings import Settings
 from migrations.apply import MigrationError, apply_migrations, pending_migrations
+from migrations.serving_role import grant_serving
 
 
 @contextmanager
@@ -26,25 +27,32 @@ def opened_database(settings: Settings, *, make: bool = False) -> Iterator[Setti
         return
     folder = DataFolder.make(settings.data_dir) if make else DataFolder.existing(settings.data_dir)
     try:
-        with embedded_postgres(folder.path, state_directory=settings.embedded_state_dir) as dsn:
-            yield embedded_settings(settings, folder, dsn)
+        with embedded_postgres(folder.path, state_directory=settings.embedded_state_dir) as owner_dsn:
+            yield embedded_settings(settings, folder, owner_dsn)
     except EmbeddedPostgresError as error:
         raise CommandFailed(ExitCode.DATABASE, str(error)) from None
 
 
-def embedded_settings(settings: Settings, folder: DataFolder, dsn: str) -> Settings:
+def embedded_settings(settings: Settings, folder: DataFolder, owner_dsn: str) -> Settings:
     """`settings` on the embedded database, with the folder's own key unless another was given."""
-    found: dict[str, object] = {"database_url": SecretStr(dsn), "data_dir": folder.path}
+    found: dict[str, object] = {
+        "database_url": SecretStr(serving_dsn(owner_dsn)),
+        "database_owner_url": SecretStr(owner_dsn),
+        "data_dir": folder.path,
+    }
     if settings.secret_key is None and settings.secret_key_file is None:
         found["secret_key_file"] = folder.secret_key_file()
     return settings.model_copy(update=found)
 
 
 async def prepare_database(settings: Settings) -> list[str]:
-    """Checks the server and brings its schema up to this code; the names of the migrations that were applied."""
+    """Checks the server and brings its schema and the serving role's rights up to this code; the migrations that were applied."""
     try:
         await check_server(settings.dsn, unsafe_durability=settings.unsafe_durability)
-        return await apply_migrations(settings.dsn)
+        applied = await apply_migrations(settings.owner_dsn)
+        if settings.database_owner_url is not None:
+            await grant_serving(settings.owner_dsn, settings.dsn)
+        return applied
     except (UnfitServerError, MigrationError, psycopg.Error) as error:
         raise _unusable(error) from None
 

@@ -85,6 +85,7 @@ class Settings(BaseSettings):
 
     # The log
     database_url: SecretStr | None = None
+    database_owner_url: SecretStr | None = None
     data_dir: Path = DATA_DIRECTORY_DEFAULT
     embedded_state_dir: Path = STATE_DIRECTORY
     unsafe_durability: bool = False
@@ -158,6 +159,11 @@ class Settings(BaseSettings):
         if self.database_url is None:
             raise SettingsError("database_url is not set")
         return self.database_url.get_secret_value()
+
+    @property
+    def owner_dsn(self) -> str:
+        """Where the schema's owner connects; the role of `dsn` itself where no other was named."""
+        return self.dsn if self.database_owner_url is None else self.database_owner_url.get_secret_value()
 
     def api_limits(self) -> ApiLimits:
         """The bounds of the HTTP edge."""

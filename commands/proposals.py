@@ -14,7 +14,16 @@ from commands.context import Answer, CommandContext, SentRequest
 from commands.decision import Decision
 from commands.submission import AppendResult, IdempotencyRecord, Submission
 from domain.documents import Json
-from domain.errors import CatalogError, ChangeHeld, ChangeHeldFinally, ChangeRefused, InternalError, NoSuchProposal, ProposalClosed
+from domain.errors import (
+    CatalogError,
+    ChangeHeld,
+    ChangeHeldFinally,
+    ChangeRefused,
+    CommitFailed,
+    InternalError,
+    NoSuchProposal,
+    ProposalClosed,
+)
 from domain.events import ProposalApproved, ProposalExpired, ProposalOpened, ProposalRejected
 from domain.proposal import ProposalState, time_text
 from projections import proposals
@@ -40,6 +49,8 @@ _MEMBERS: dict[str, frozenset[str]] = {
     "dropView": frozenset(),
 }
 
+# Each time another request for the same change came first.
+_ATTEMPTS_MAX = 100
 _PARAMETERS = frozenset({"purgeRequested"})
 
 
@@ -74,7 +85,7 @@ async def hold(
         return ChangeRefused(f"Refused because {held.hook}: {held.message}, and {context.operation} cannot wait for approval"), None
     request = _kept(sent, context.operation)
     key = _command_key(context.operation, request)
-    while True:
+    for _ in range(_ATTEMPTS_MAX):
         now_ms = write.now_ms()
         found = await _open_for(write, warehouse.id, key)
         if found is not None and not found.lapsed(now_ms):
@@ -92,9 +103,10 @@ async def hold(
         match result.outcome:
             case "appended" | "replayed" | "key_reused":
                 return refusal, result
-            case "claim" | "head" | "generation":
-                continue  # Somebody else opened it, or closed the one that was there.
-        raise InternalError("The log refused the proposal")
+            case "error":
+                raise InternalError("The log refused the proposal")
+        # Somebody else opened it, or closed the one that was there: look again.
+    raise CommitFailed("Others kept opening and closing proposals for the same change: try again")
 
 
 def remembered(refusal: CatalogError) -> IdempotencyRecord:

@@ -9,6 +9,7 @@ import psycopg
 import pytest
 from uuid_utils.compat import uuid7
 
+from api.iceberg.operations import OPERATIONS
 from commands.approval import OnFailure
 from domain.approval import ALLOW, Hold, Refuse
 from tests.fixtures.catalog import CatalogServer, served_catalog
@@ -55,8 +56,13 @@ def test_every_kind_of_change_is_shown(client: Approver, judge: Judge) -> None:
     client.create_view(["a"], "v")
     client.call("POST", "/namespaces/a/views/v", {"requirements": [], "updates": [set_properties(k="v")]})
     client.rename_view((["a"], "v"), (["a"], "w"))
+    location = client.load_view(["a"], "w").json["metadata-location"]
     client.call("DELETE", "/namespaces/a/views/w")
-    client.call("POST", f"{table_path(['a', 'b'], 's')}/unregister")
+    client.call("POST", "/namespaces/a/register-view", {"name": "x", "metadata-location": location})
+    unregistered = client.call("POST", f"{table_path(['a', 'b'], 's')}/unregister").json
+    client.call("POST", "/namespaces/a/register", {"name": "r", "metadata-location": unregistered["metadata-location"]})
+    change = {"identifier": {"namespace": ["a"], "name": "r"}, "requirements": [], "updates": [set_properties(k="v")]}
+    client.call("POST", "/transactions/commit", {"table-changes": [change]})
     client.drop_table(["a", "b"], "u")
     client.call("DELETE", "/namespaces/a%1Fb")
     shown = [
@@ -72,10 +78,15 @@ def test_every_kind_of_change_is_shown(client: Approver, judge: Judge) -> None:
         ("replaceView", "view", ("a", "v"), ("a", "v"), ("view.committed.v1",)),
         ("renameView", "view", ("a", "v"), ("a", "w"), ("view.renamed.v1",)),
         ("dropView", "view", ("a", "w"), None, ("view.dropped.v1",)),
+        ("registerView", "view", None, ("a", "x"), ("view.registered.v1",)),
         ("unregisterTable", "table", ("a", "b", "s"), None, ("table.unregistered.v1",)),
+        ("registerTable", "table", None, ("a", "r"), ("table.registered.v1",)),
+        ("commitTransaction", "table", ("a", "r"), ("a", "r"), ("table.committed.v1",)),
         ("dropTable", "table", ("a", "b", "u"), None, ("table.dropped.v1",)),
         ("dropNamespace", "namespace", ("a", "b"), None, ("namespace.dropped.v1",)),
     ]
+    changing = {operation.name for operation in OPERATIONS if operation.mutates} - {"reportMetrics", "queryEvents"}
+    assert changing == {operation for operation, *_ in shown}, "an operation that nobody is asked about"
 
 
 def test_documents_before_and_after_are_shown(client: Approver, judge: Judge) -> None:

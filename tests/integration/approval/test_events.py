@@ -1,0 +1,71 @@
+"""Proposals as events and figures: what an approver's service is told, and what an operator sees."""
+
+import asyncio
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+import jsonschema_rs
+import orjson
+import psycopg
+
+from domain.approval import Hold
+from icecore.metrics import served_metrics
+from publishers.cloud_events import encode_json, outgoing
+from publishers.describe import Describer
+from publishers.event_filter import EventFilter
+from publishers.event_schemas import event_schemas
+from publishers.follow import read_events
+from tests.fixtures.catalog import CatalogServer, opened_catalog
+from tests.fixtures.rest_client import set_properties
+from tests.integration.approval.judging import Approver, Judge, asking, held
+from tests.servers.processes import free_port
+
+HOLD = Hold("somebody should look", 60.0)
+
+
+async def told(dsn: str, chosen: EventFilter) -> list[dict[str, Any]]:
+    """What a sink with that filter is told."""
+    async with await psycopg.AsyncConnection.connect(dsn, autocommit=True) as connection:
+        events = await read_events(connection, 0, 1_000)
+        described = await Describer().describe(connection, events, [event for event in events if chosen.may_match(event)])
+        return [orjson.loads(encode_json(outgoing(each, "icecore"))) for each in described if chosen.matches(each)]
+
+
+def test_an_approvers_service_is_told_of_every_step(client: Approver, judge: Judge, server: CatalogServer) -> None:
+    """By a filter on proposals and the warehouse; each event says all that is needed to ask somebody and to answer."""
+    judge.always(HOLD)
+    approved, rejected = (held(client.commit(["a"], "t", set_properties(k=value))) for value in "vw")
+    client.approve(approved)
+    client.reject(rejected, "not now")
+    events = asyncio.run(told(server.dsn, EventFilter.parse(types=("proposal.*",), warehouses=("demo",))))
+    steps = [(event["type"].removeprefix("io.icecore."), event["subject"]) for event in events]
+    assert steps == [
+        ("proposal.opened.v1", approved),
+        ("proposal.opened.v1", rejected),
+        ("proposal.approved.v1", approved),
+        ("proposal.rejected.v1", rejected),
+    ]
+    for event in events:
+        jsonschema_rs.validator_for(event_schemas()[event["type"]]).validate(event["data"])
+        data = event["data"]
+        assert ("demo", "updateTable", "judge0", "somebody should look") == (
+            data["warehouse"]["name"],
+            data["operation"],
+            data["hook"],
+            data["reason"],
+        )
+        assert [("table", ["a", "t"])] == [(each["kind"], each["name"]) for each in data["objects"]]
+    assert ["open", "open", "approved", "rejected"] == [event["data"]["status"] for event in events]
+    assert "not now" == events[-1]["data"]["decision-reason"]
+
+
+async def test_hooks_are_among_the_metrics(database: str, tmp_path: Path) -> None:
+    """By hook and verdict."""
+    async with opened_catalog(database, tmp_path / "warehouse") as catalog:
+        asking(Judge())(catalog)
+        assert catalog.write.approval is not None
+        catalog.write.approval.figures.verdicts["judge0", "failure"] += 2
+        async with served_metrics(catalog, "127.0.0.1", free_port()) as url:
+            text = await asyncio.to_thread(lambda: urllib.request.urlopen(url, timeout=30).read().decode())
+    assert 'icecore_approval_verdicts_total{hook="judge0",verdict="failure"} 2.0' in text

@@ -14,6 +14,7 @@ import uvloop
 from rich.console import Console
 from rich.text import Text
 
+from domain.events import state_json
 from domain.recorded import RecordedEvent
 from icecore.exit_codes import CommandFailed, ExitCode
 from icecore.log_database import opened_database, require_schema
@@ -83,7 +84,7 @@ async def event_json(connection: Connection, event: RecordedEvent) -> str:
             "causation-id": event.causation_id,
             "traceparent": event.traceparent,
             "hash": event.hash.hex(),
-            "data": orjson.Fragment(event.state),
+            "data": orjson.Fragment(state_json(event.state)),
         }
     ).decode()
 
@@ -98,7 +99,7 @@ async def event_line(connection: Connection, event: RecordedEvent) -> Text:
     line.append(f"{noun + ' ' + verb:<28}  ", _END_STYLES.get(verb, _NOUN_STYLES.get(noun, "")))
     line.append(_joined(await _names(connection, event.stream_id, event.position)), "bold")
     line.append(f" v{event.version}", "dim")
-    detail = _detail(noun, verb, orjson.loads(event.state))
+    detail = _detail(noun, verb, orjson.loads(state_json(event.state)))
     if verb == "renamed":
         detail = f"was {_joined(await _names(connection, event.stream_id, event.position - 1))}"
     if detail:

@@ -9,7 +9,7 @@ import orjson
 
 from domain import events as facts
 from domain.documents import Json
-from domain.events import Event, decode
+from domain.events import Event, decode, state_json
 from domain.proposal import time_text
 from domain.recorded import RecordedEvent
 from projections.connections import Connection
@@ -72,7 +72,7 @@ def _describe(event: RecordedEvent, fact: Event, found: Pointers) -> Description
             return Description(event, (*way.names, str(event.stream_id)), _proposal(event, way, found))
     other = found.paths.get((event.stream_id, event.position))
     names = () if other is None else other.names
-    return Description(event, names, data.OtherEvent(id=event.stream_id, name=list(names), change=orjson.loads(event.state)))
+    return Description(event, names, data.OtherEvent(id=event.stream_id, name=list(names), change=orjson.loads(state_json(event.state))))
 
 
 def _warehouse(event: RecordedEvent, fact: Event, path: Path) -> data.WarehouseEvent:
@@ -151,7 +151,7 @@ def _table(event: RecordedEvent, fact: Event, name: data.TabularName, found: Poi
             return data.TableEnded(table=name, metadata_location=location)
         case facts.TablePurged():
             return data.TableEnded(table=name, metadata_location=location, files_deleted=fact.files_deleted)
-    return data.TableChanged(table=name, metadata_location=location, change=orjson.loads(event.state))
+    return data.TableChanged(table=name, metadata_location=location, change=orjson.loads(state_json(event.state)))
 
 
 def _table_begun(name: data.TabularName, location: str, metadata: Json, **changed: Any) -> data.TableWritten:
@@ -249,7 +249,7 @@ def _view(event: RecordedEvent, fact: Event, name: data.TabularName, found: Poin
             return data.ViewRenamed(view=name, previous=_previous(event, found), metadata_location=location)
         case facts.ViewDropped():
             return data.ViewEnded(view=name, metadata_location=location)
-    return data.ViewChanged(view=name, metadata_location=location, change=orjson.loads(event.state))
+    return data.ViewChanged(view=name, metadata_location=location, change=orjson.loads(state_json(event.state)))
 
 
 def _view_schema_id(document: Json) -> int | None:

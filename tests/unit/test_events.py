@@ -34,6 +34,7 @@ from domain.events import (
     ViewRenamed,
     WarehouseCreated,
     decode,
+    state_json,
     topics,
     upcaster,
 )
@@ -223,3 +224,16 @@ def test_large_integers_survive() -> None:
     assert isinstance(created, TableCreated)
     assert 9_007_199_254_740_993 == created.metadata["current-snapshot-id"]
     assert orjson.loads(created.encode()) == orjson.loads(golden("table.created.v1"))
+
+
+def test_a_large_state_is_stored_deflated_and_read_the_same() -> None:
+    """One byte more than the bound, and at the bound; whoever wants the JSON gets it of either."""
+    plain = NamespacePropertiesChanged({"k": ""}, [])
+    room = events.STATE_BYTES_PLAIN_MAX - len(plain.encode())
+    at_the_bound = NamespacePropertiesChanged({"k": "x" * room}, [])
+    above = NamespacePropertiesChanged({"k": "x" * (room + 1)}, [])
+    assert at_the_bound.encode().startswith(b"{")
+    assert above.encode().startswith(b"\x78")
+    for event in (at_the_bound, above):
+        assert event == decode(event.TOPIC, event.encode())
+        assert {"updates": event.updates, "removals": []} == orjson.loads(state_json(event.encode()))

@@ -18,6 +18,7 @@ from commands.decision import Decision, Relocate
 from commands.submission import AppendResult, Submission
 from commands.turns import Turns
 from domain.errors import ApprovalUnavailable, CatalogError, CommitFailed, ServiceUnavailable, TooManyRequests
+from domain.table import TableState
 from projections.streams import State
 
 _log = structlog.get_logger("icecore.lanes")
@@ -26,6 +27,7 @@ CHAIN_COMMANDS_MAX = 32
 CHAIN_BYTES_MAX = 16 * 1024 * 1024
 LANE_COMMANDS_MAX = 1_024
 LANE_WAIT_SECONDS_MAX = 10.0
+PARTS_DECIDED_INLINE_MAX = 2_000
 # Idle lanes keep their state, so that the next command on the stream need not read it.
 LANES_KEPT_MAX = 1_000
 LANES_KEPT_BYTES_MAX = 64 * 1024 * 1024
@@ -258,7 +260,7 @@ class Lane(Generic[S]):
         except Exception as error:
             self._fail_queue(error)
             return
-        chain, refused = self._decide_chain()
+        chain, refused = await self._decide_chain()
         try:
             await self._settle(chain, refused)
         except Exception as error:
@@ -294,7 +296,7 @@ class Lane(Generic[S]):
         self._state, self._generation = found
         self._proved_at = began
 
-    def _decide_chain(self) -> "tuple[list[tuple[_Job[S], Decision]], list[_Refused[S]]]":
+    async def _decide_chain(self) -> "tuple[list[tuple[_Job[S], Decision]], list[_Refused[S]]]":
         """Takes jobs from the queue and decides each on the state the one before will leave."""
         chain: list[tuple[_Job[S], Decision]] = []
         refused: list[_Refused[S]] = []
@@ -309,7 +311,7 @@ class Lane(Generic[S]):
                 continue
             job.taken = True
             try:
-                decision = job.decide(state, self._generation)
+                decision = await _decided(job, state, self._generation)
             except Exception as refusal:
                 refused.append(_Refused(job, refusal, len(chain)))
                 continue
@@ -326,7 +328,8 @@ class Lane(Generic[S]):
     ) -> "tuple[list[tuple[_Job[S], Decision]], list[_Refused[S]], list[_Job[S]]]":
         """The part of the chain that nobody has anything against, the refusals, and who is to be decided again.
 
-        A hook's refusal rests on the lane's guess as any other does. What was decided behind it rests on what will not be.
+        A hook's refusal rests on the lane's guess as any other does. What was decided behind it rests on what will not be. Who got no
+        verdict hears that at once, wherever it stood: a hook that hangs would else be waited for once for each of them.
         """
         reviewed = await asyncio.gather(
             *(job.appending.review(decision) for job, decision in chain if job.appending.reviews), return_exceptions=True
@@ -339,7 +342,13 @@ class Lane(Generic[S]):
             if not isinstance(outcome, Exception):
                 raise outcome
             kept = [entry for entry in refused if entry.behind <= index]
-            again = [entry.job for entry in refused if entry.behind > index] + [job for job, _ in chain[index + 1 :]]
+            again = [entry.job for entry in refused if entry.behind > index]
+            for behind, _ in chain[index + 1 :]:
+                failure = next(outcomes) if behind.appending.reviews else None
+                if isinstance(failure, ApprovalUnavailable):
+                    _fail(behind, failure)
+                else:
+                    again.append(behind)
             return chain[:index], [*kept, _Refused(job, outcome, index)], again
         return chain, refused, []
 
@@ -410,6 +419,9 @@ class Lane(Generic[S]):
         self._figures.chained += len(chain)
         self._figures.chain_lengths[len(chain)] += 1
         broken_at, lost = len(chain), []
+        if results[0].outcome in _EFFECTIVE:
+            # Before the winner hears of it: else it is back first, and wins again.
+            self._turns.came_through()
         for index, ((job, decision), result) in enumerate(zip(chain, results, strict=True)):
             if result.outcome not in _EFFECTIVE:
                 broken_at = min(broken_at, index)
@@ -424,8 +436,6 @@ class Lane(Generic[S]):
                 if decision.after is not None:
                     self._state = decision.after  # type: ignore[assignment]
                     self.state_bytes = _STATE_BYTES_PER_DOCUMENT_BYTE * sum(len(file.document) for file in decision.files)
-        if broken_at > 0:
-            self._turns.came_through()
         self._chain_max = CHAIN_COMMANDS_MAX
         if broken_at < len(chain):
             self.forget()
@@ -473,6 +483,13 @@ class _Refused(Generic[S]):
             _fail(self.job, self.outcome)
         elif not self.job.answer.done():
             self.job.answer.set_result(self.outcome)
+
+
+async def _decided(job: "_Job[S]", state: S, generation: int) -> Decision:
+    """On a large document that takes a tenth of a second: in a thread, so that others get their turns meanwhile."""
+    if isinstance(state, TableState) and sum(map(len, state.document.parts.values())) > PARTS_DECIDED_INLINE_MAX:
+        return await asyncio.to_thread(job.decide, state, generation)
+    return job.decide(state, generation)
 
 
 def _away() -> ServiceUnavailable:

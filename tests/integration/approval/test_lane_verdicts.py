@@ -16,7 +16,7 @@ from commands.context import Answer
 from commands.create_namespace import CreateNamespace, create_namespace
 from commands.create_table import CreateTable, create_table
 from domain.approval import ALLOW, ProposedChange, Refuse, Verdict
-from domain.errors import ChangeRefused
+from domain.errors import ApprovalUnavailable, ChangeRefused
 from domain.identifiers import NamespaceIdentifier, TabularIdentifier
 from icecore.compose import Catalog
 from projections.verify import verify
@@ -155,6 +155,18 @@ async def test_two_processes_in_contention_fill_a_quota_exactly(two: tuple[Proce
     refused = [outcome for outcome in outcomes if isinstance(outcome, ChangeRefused)]
     assert (QUOTA, QUOTA) == (len(taken), len(refused)), outcomes
     assert taken == {name for name in await two[1].properties() if name.startswith("q")}
+
+
+async def test_a_crowd_at_a_hook_that_hangs_is_told_at_once(two: tuple[Process, Process]) -> None:
+    """All of them, by one waiting or two: not one after the other, until the last are told something else."""
+    first, _ = two
+    asking(first.judge, timeout_seconds=0.2)(first.catalog)
+    first.judge.say = lambda _: asyncio.Event().wait()
+    outcomes = await asyncio.gather(*(first.set(**{f"p{number}": "1"}) for number in range(24)), return_exceptions=True)
+    assert {ApprovalUnavailable} == {type(outcome) for outcome in outcomes}
+    assert len(first.judge.shown) <= 2 * 24
+    first.judge.say = None
+    await first.set(after="1")
 
 
 async def test_a_slow_hook_holds_up_its_own_table_alone(two: tuple[Process, Process]) -> None:

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import signal
 import socket
+import sys
 from collections.abc import Callable
 
 import structlog
@@ -21,6 +22,10 @@ CLOSE_SECONDS_MAX = 1.0
 _log: structlog.stdlib.BoundLogger = structlog.get_logger("icecore.server")
 
 
+THREAD_SWITCH_SECONDS = 0.0005
+"""Threads decide on large tables; the event loop asks for its turn several times per request, and waits this long for each."""
+
+
 async def run_server(
     settings: Settings, listening: socket.socket, *, ready: Callable[[], None], stop: asyncio.Event, worker: int = 0
 ) -> None:
@@ -29,6 +34,7 @@ async def run_server(
     worker -- its number among the workers, from 0: each has metrics of its own, on the port that many above metrics_port.
     ready -- called once, when requests are answered.
     """
+    sys.setswitchinterval(THREAD_SWITCH_SECONDS)
     async with open_catalog(settings, jobs=True) as catalog, _metrics(catalog, settings, worker):
         draining = Draining()
         catalog.app.middlewares.insert(0, draining.middleware())

@@ -55,3 +55,13 @@ async def _ended(task: asyncio.Task[Any]) -> None:
     """Nothing is left behind that uses a connection; what it raised, its user heard or has no use for."""
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
+
+
+async def together(*works: Coroutine[Any, Any, int]) -> int:
+    """The sum of what all of them return; the first error of any ends the others, and is raised when they have ended."""
+    tasks = [asyncio.create_task(work) for work in works]
+    try:
+        return sum(await asyncio.gather(*tasks))
+    finally:
+        for task in tasks:
+            await _ended(task)

@@ -2,6 +2,16 @@
 -- One rebuild at a time; the number is ours alone (docs/architecture.md, "Processes").
 select pg_try_advisory_lock(4936203176)
 
+-- name: lock_parts --
+-- Free when no process of a rebuild is left that may still write.
+select pg_try_advisory_lock(4936203179)
+
+-- name: unlock_parts --
+select pg_advisory_unlock(4936203179)
+
+-- name: lock_part --
+select pg_advisory_lock_shared(4936203179)
+
 -- name: lock_append --
 -- The lock `icecore.append` takes (migrations/0001_log.sql): nothing is appended until this transaction ends.
 select pg_advisory_xact_lock(4936203174)
@@ -28,14 +38,25 @@ reset synchronous_commit
 -- name: begin_snapshot --
 begin isolation level repeatable read read only
 
+-- name: export_snapshot --
+select pg_export_snapshot()
+
+-- name: take_snapshot --
+set transaction snapshot %(snapshot)s
+
+-- name: boundaries --
+-- The ids of the streams at these shares of the events, by a sample.
+select percentile_disc(%(shares)s::float8[]) within group (order by originator_id)
+from icecore.events tablesample system (%(percent)s::float8)
+
 -- name: head --
 select coalesce(max(notification_id), 0) from icecore.events
 
 -- name: streams --
--- Every event of the snapshot, stream by stream; where a stream belongs is said with its first.
+-- Every event of a part of the snapshot, stream by stream; where a stream belongs is said with its first.
 select originator_id, originator_version, notification_id, event_id, topic, state,
        case when originator_version = 1 then project_id end, case when originator_version = 1 then warehouse_id end
-from icecore.events order by originator_id, originator_version
+from icecore.events where originator_id between %(first)s and %(last)s order by originator_id, originator_version
 
 -- name: stream --
 -- One stream's events up to a position.

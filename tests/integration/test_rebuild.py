@@ -17,6 +17,7 @@ from domain.identifiers import NamespaceIdentifier, TabularIdentifier
 from icecore.compose import Catalog
 from projections import rebuild as rebuilding
 from projections.rebuild import RebuildRunningError, rebuild
+from projections.rebuild_part import Part, PartFailedError, parts_between
 from projections.stamped_rows import PART_TOMBSTONES, READ_MODELS
 from projections.verify import verify
 from tests.fixtures.catalog import context, opened_catalog
@@ -69,6 +70,59 @@ async def test_a_rebuilt_generation_equals_the_one_before_byte_for_byte(catalog:
     assert {2} == generations(catalog.dsn)
     assert (2, sum(map(len, inline.values()))) == (report.generation, report.rows)
     assert report.events == (await verify(catalog.dsn)).head
+
+
+@pytest.fixture
+def three_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every log is worth three processes."""
+    monkeypatch.setattr(rebuilding, "_EVENTS_PER_PROCESS", 1)
+    monkeypatch.setattr("os.cpu_count", lambda: 3)
+
+
+@pytest.mark.usefixtures("three_processes")
+async def test_processes_rebuild_the_same_generation(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each stream is in one of their parts, whatever was appended behind their snapshot comes after it."""
+    run = await CommandRun.on(catalog)
+    for step in EVERY_KIND:
+        await run.step(step)
+    divided, parts = rebuilding._Attempt._divided, list[Part]()
+
+    async def divided_then_more(attempt: rebuilding._Attempt) -> list[Part]:
+        parts.extend(await divided(attempt))
+        await run.step(Step("create_namespace", 1))
+        return parts
+
+    monkeypatch.setattr(rebuilding._Attempt, "_divided", divided_then_more)
+    report = await rebuild(catalog.dsn)
+    assert 3 == len(parts)
+    assert [] == (await verify(catalog.dsn)).differences
+    assert {2} == generations(catalog.dsn)
+    assert sum(map(len, dump(catalog.dsn, 2).values())) == report.rows
+
+
+async def test_a_process_that_fails_fails_the_rebuild(
+    catalog: Catalog, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """It says why itself; the old generation serves, and the next attempt begins anew."""
+    run = await CommandRun.on(catalog)
+    for step in EVERY_KIND:
+        await run.step(step)
+    with psycopg.connect(catalog.dsn, autocommit=True) as connection:
+        ((last_table,),) = connection.execute("select table_id from icecore.tables order by 1 desc limit 1").fetchall()
+
+        async def divided(attempt: rebuilding._Attempt) -> list[Part]:
+            return parts_between([last_table])
+
+        monkeypatch.setattr(rebuilding._Attempt, "_divided", divided)
+        full = sql.SQL("alter table icecore.tables add constraint full_disk check (generation < 2 or table_id <> {})")
+        connection.execute(full.format(last_table))
+        with pytest.raises(PartFailedError):
+            await rebuild(catalog.dsn)
+        connection.execute("alter table icecore.tables drop constraint full_disk")
+    assert "full_disk" in capfd.readouterr().err
+    assert [] == (await verify(catalog.dsn)).differences
+    assert 2 == (await rebuild(catalog.dsn)).generation
+    assert [] == (await verify(catalog.dsn)).differences
 
 
 async def test_an_empty_log_can_be_rebuilt(database: str) -> None:
@@ -208,6 +262,15 @@ setattr(rebuilding._Attempt, sys.argv[2], hang)
 asyncio.run(rebuilding.rebuild(sys.argv[1]))
 """
 
+DIVIDED = """
+import asyncio, os, sys
+from projections import rebuild as rebuilding
+
+rebuilding._EVENTS_PER_PROCESS = 1
+os.cpu_count = lambda: 3
+asyncio.run(rebuilding.rebuild(sys.argv[1]))
+"""
+
 
 @pytest.mark.parametrize("point", ["catch_up", "switch"])
 async def test_a_rebuild_that_was_killed_leaves_nothing_the_next_one_minds(catalog: Catalog, point: str) -> None:
@@ -238,6 +301,38 @@ async def test_a_rebuild_that_was_killed_leaves_nothing_the_next_one_minds(catal
     assert inline != inline_after
     assert inline_after == dump(catalog.dsn, 2)
     assert {2} == generations(catalog.dsn)
+
+
+async def test_the_processes_of_a_rebuild_that_was_killed_end_with_it(catalog: Catalog) -> None:
+    """While one may still write, nobody rebuilds; then nothing of theirs is left in the new generation."""
+    run = await CommandRun.on(catalog)
+    for step in EVERY_KIND:
+        await run.step(step)
+    connections = "select count(*) from pg_stat_activity where application_name = 'icecore-rebuild' and datname = current_database()"
+    waiting = connections + " and wait_event_type = 'Lock'"
+    async with await AsyncConnection.connect(catalog.dsn) as holder, await AsyncConnection.connect(catalog.dsn, autocommit=True) as looker:
+
+        async def until(count: int, query: str) -> None:
+            async with asyncio.timeout(60):
+                while (count,) != await (await looker.execute(query)).fetchone():
+                    await asyncio.sleep(0.02)
+
+        # Whoever copies waits for this, in the midst of a transaction.
+        tables = sql.SQL(", ").join(sql.Identifier("icecore", model.table) for model in READ_MODELS)
+        await holder.execute(sql.SQL("lock table {} in share mode").format(tables))
+        process = await asyncio.create_subprocess_exec(sys.executable, "-c", DIVIDED, catalog.dsn, cwd=Path(__file__).parents[2])
+        await until(3, waiting)
+        process.kill()
+        await process.wait()
+        # Its own session ends before theirs do.
+        await looker.execute("select pg_terminate_backend(pid) from pg_locks where (classid::bigint << 32 | objid::bigint) = 4936203176")
+        await until(2, waiting)
+        with pytest.raises(RebuildRunningError, match="died"):
+            await rebuild(catalog.dsn)
+        await holder.rollback()
+        await until(0, connections)
+    assert 2 == (await rebuild(catalog.dsn)).generation
+    assert [] == (await verify(catalog.dsn)).differences
 
 
 def test_whatever_was_commanded_is_rebuilt_and_verified(new_database: Callable[[], str], tmp_path: Path) -> None:

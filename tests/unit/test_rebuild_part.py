@@ -1,0 +1,29 @@
+"""A log divided: every stream is in exactly one part."""
+
+from uuid import UUID
+
+import pytest
+
+from projections.rebuild_part import Part, parts_between
+
+LOWEST, HIGHEST = UUID(int=0), UUID(int=2**128 - 1)
+
+
+def test_without_boundaries_there_is_one_part_of_everything() -> None:
+    """A small log, or one whose sample caught nothing."""
+    assert [Part(LOWEST, HIGHEST)] == parts_between([])
+
+
+@pytest.mark.parametrize("boundaries", [[5], [9, 5], [5, 5, 9], [0, 7], [2**128 - 1]])
+def test_parts_leave_no_id_out_and_share_none(boundaries: list[int]) -> None:
+    """Whatever a sample says: twice the same stream, the lowest id, the highest."""
+    parts = parts_between([UUID(int=n) for n in boundaries])
+    assert LOWEST == parts[0].first
+    assert HIGHEST == parts[-1].last
+    assert [part.first.int for part in parts[1:]] == [part.last.int + 1 for part in parts[:-1]]
+    assert all(part.first <= part.last for part in parts)
+
+
+def test_each_boundary_begins_a_part() -> None:
+    """The sample's ids are streams' own: none is cut in two."""
+    assert [LOWEST, UUID(int=5), UUID(int=9)] == [part.first for part in parts_between([UUID(int=9), UUID(int=5)])]

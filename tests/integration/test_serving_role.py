@@ -11,7 +11,8 @@ from psycopg.conninfo import make_conninfo
 from pydantic import SecretStr
 
 from domain.errors import CatalogError
-from icecore.log_database import prepare_database
+from icecore.exit_codes import CommandFailed
+from icecore.log_database import prepare_database, require_schema
 from icecore.settings import Settings
 from projections.rebuild import rebuild
 from projections.verify import verify
@@ -74,3 +75,12 @@ async def test_rights_it_had_before_are_taken_away(serving: str, database: str) 
     await prepare_database(Settings(database_url=SecretStr(serving), database_owner_url=SecretStr(database)))
     with psycopg.connect(serving, autocommit=True) as connection, pytest.raises(errors.InsufficientPrivilege):
         connection.execute("delete from icecore.events")
+
+
+async def test_a_role_that_nobody_has_granted_anything_is_told_what_to_do(serving: str, database: str) -> None:
+    """As on a database that an older version serves by its owner."""
+    role = psycopg.conninfo.conninfo_to_dict(serving)["user"]
+    with psycopg.connect(database, autocommit=True) as connection:
+        connection.execute(sql.SQL("revoke all on schema icecore from {}").format(sql.Identifier(str(role))))
+    with pytest.raises(CommandFailed, match=r"no rights yet .* run `icecore migrate` first"):
+        await require_schema(Settings(database_url=SecretStr(serving)))

@@ -71,5 +71,6 @@ def _unusable(error: Exception) -> CommandFailed:
     if isinstance(error, psycopg.OperationalError):
         return CommandFailed(ExitCode.DATABASE, f"The database cannot be reached: {str(error).strip()}")
     if isinstance(error, psycopg.errors.InsufficientPrivilege):
-        return CommandFailed(ExitCode.DATABASE, f"The role that serves has no rights yet ({str(error).strip()}): run `icecore migrate` first")
+        reason = str(error).strip()
+        return CommandFailed(ExitCode.DATABASE, f"The role that serves has no rights yet ({reason}): run `icecore migrate` first")
     return CommandFailed(ExitCode.DATABASE, str(error).strip())

@@ -1,1 +1,1 @@
-"""The demo: PyIceberg and Spark at work on a catalog of its own, then the log of what they did. `python -m demo` or `make demo`."""
+"""The demo: PyIceberg and Spark at work on a catalog of its own, its events as they arrive, then its log. `make demo`."""

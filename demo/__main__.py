@@ -12,6 +12,7 @@ from pyiceberg.catalog import load_catalog
 from pyiceberg.types import StringType
 from rich.console import Console
 
+from demo.live_events import LiveEvents
 from demo.servers import PROGRAM, DemoFailedError, icecore, run_spark
 
 HERE = Path(__file__).resolve().parent
@@ -33,14 +34,18 @@ def main() -> int:
 
 
 def show(console: Console, scratch: Path) -> None:
-    """PyIceberg, Spark, and the log they left, on a catalog in that folder."""
+    """PyIceberg and Spark with the events of what they do as they arrive, and the log they left, on a catalog in that folder."""
     data = scratch / "data"
     with icecore(data) as catalog_uri:
-        console.print(f"[bold]Icecore[/] serves at [cyan]{catalog_uri}[/]")
+        history_uri = f"{catalog_uri.removesuffix('/catalog')}/history/v1"
+        console.print(f"[bold]Icecore[/] serves at [cyan]{catalog_uri}[/], its events at [cyan]{history_uri}/events[/]")
+        live = LiveEvents(console, history_uri)
         console.rule("[bold]PyIceberg")
         write_with_pyiceberg(console, catalog_uri)
+        live.catch_up()
         console.rule("[bold]Spark SQL")
         run_spark(HERE / "spark_script.py", catalog_uri, scratch)
+        live.catch_up()
         console.rule("[bold]The log: icecore log")
         say("log", "--data", str(data))
         console.rule("[bold]The log proves what engines read: icecore verify")

@@ -12,6 +12,7 @@ import structlog
 from psycopg import AsyncConnection
 from psycopg.rows import TupleRow
 
+from domain.events import state_json
 from domain.recorded import RecordedEvent
 from migrations.named_sql import named_sql
 
@@ -33,11 +34,19 @@ async def read_events(
 ) -> list[RecordedEvent]:
     """At most `limit` events with a position greater than `after`, in order; fewer where they are large (`bytes_max` and one more).
 
-    bytes_max -- of their states; None: BATCH_BYTES_MAX. An empty list means the end of the log.
+    bytes_max -- of their states, as JSON; None: BATCH_BYTES_MAX. An empty list means the end of the log.
     """
-    parameters = {"after": after, "limit": limit, "bytes_max": BATCH_BYTES_MAX if bytes_max is None else bytes_max}
+    bytes_max = BATCH_BYTES_MAX if bytes_max is None else bytes_max
+    parameters = {"after": after, "limit": limit, "bytes_max": bytes_max}
     cursor = await connection.execute(_SQL["events_after"], parameters, binary=True)
-    return [RecordedEvent(*row) for row in await cursor.fetchall()]
+    events = [RecordedEvent(*row) for row in await cursor.fetchall()]
+    # Stored states may be deflated: the database sees the lesser size.
+    inflated = 0
+    for number, event in enumerate(events):
+        inflated += len(state_json(event.state))
+        if number and inflated > bytes_max:
+            return events[:number]
+    return events
 
 
 async def follow_events(

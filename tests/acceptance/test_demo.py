@@ -1,5 +1,6 @@
-"""The demo shows PyIceberg and Spark at work and the log they left."""
+"""The demo shows PyIceberg and Spark at work, the events of it as they arrive, and the log they left."""
 
+import re
 import subprocess
 import sys
 
@@ -27,6 +28,17 @@ def demo() -> str:
 def test_demo_shows_what_engines_read(demo: str, rows: str) -> None:
     """Rows of PyIceberg, of a tag and of a view."""
     assert rows in demo
+
+
+def test_demo_shows_events_while_spark_goes_on(demo: str) -> None:
+    """What a statement committed is told before a later statement, and nothing is left for the end."""
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", demo)
+    _, _, spark = plain.partition("Spark SQL")
+    arrived, _, _ = spark.partition("The log:")
+    created = arrived.index("table created  town.visits")
+    assert arrived.index("CREATE TABLE icecore.town.visits") < created < arrived.index("SELECT name, born, place FROM icecore.town.guests")
+    assert "table renamed  town.outings  was town.visits" in arrived
+    assert "table committed  town.visits  append +2 rows" in arrived
 
 
 @pytest.mark.parametrize("topic", ["namespace created", "table created", "table committed", "table renamed", "view created"])

@@ -1,6 +1,7 @@
 """The README's commands and examples do what it says, run as they stand there."""
 
 import functools
+import json
 import os
 import subprocess
 import sys
@@ -8,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.fixtures.readme import CATALOG_URI, pieces, properties, statements
+from tests.fixtures.readme import CATALOG_URI, EVENTS_URI, pieces, properties, statements
 from tests.servers.icecore import START_SECONDS_MAX, Icecore, clean_environment
 from tests.servers.places import ROOT
 from tests.servers.processes import answers, free_port, running
@@ -36,6 +37,20 @@ def test_pyiceberg_example(server: Icecore) -> None:
     )
     assert "" == done.stderr
     assert "[{'name': 'Grace', 'born': 1906, 'field': None}]\n" == done.stdout
+
+
+def test_events_example(server: Icecore) -> None:
+    """The command for events shows the log from its beginning, and goes on: it is the test that ends it."""
+    command = pieces()["events"].replace(EVENTS_URI, f"{server.uri}/history/v1/events")
+    shell = subprocess.Popen(["bash", "-c", f"exec {command}"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    assert shell.stdout is not None
+    # A stream that stays silent is cut by the test's time limit.
+    lines = [shell.stdout.readline().rstrip("\n") for _ in range(5)]
+    assert ["id: 1", "event: io.icecore.warehouse.created.v1"] == lines[2:4]
+    assert "demo" == json.loads(lines[4].removeprefix("data: "))["subject"]
+    assert None is shell.poll()
+    shell.terminate()
+    shell.communicate()
 
 
 @pytest.mark.timeout(900)

@@ -12,7 +12,7 @@ from commands.committer import Committer
 from domain.recorded import RecordedEvent
 from publishers import follow
 from publishers.follow import follow_events, read_events
-from tests.integration.test_append import namespace
+from tests.integration.test_append import changed, namespace
 
 
 @pytest.fixture
@@ -147,3 +147,17 @@ async def test_a_follower_stops_when_it_is_told_to(database: str, committer: Com
     with psycopg.connect(database) as connection:
         left = connection.execute("select count(*) from pg_stat_activity where application_name = 'icecore-follower'").fetchone()
     assert (0,) == left
+
+
+async def test_a_page_is_bounded_by_what_its_states_are_inflated_to(
+    database: str, committer: Committer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However small they are stored: it is the JSON that a follower holds."""
+    monkeypatch.setattr(follow, "BATCH_BYTES_MAX", 250_000)
+    submission, state = namespace("n")
+    for n in range(5):
+        await committer.submit(submission)
+        submission, state = changed(state, text=f"{n}" * 100_000)
+    async with await AsyncConnection.connect(database, autocommit=True) as connection:
+        assert [1, 2, 3] == [event.position for event in await read_events(connection, 0)]
+    assert [1, 2, 3, 4, 5] == await positions(database, 0, 5)

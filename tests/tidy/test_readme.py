@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from tests.fixtures.readme import CATALOG_URI, README, pieces, properties, statements
+from tests.fixtures.readme import CATALOG_URI, EVENTS_URI, README, pieces, properties, statements
 from tests.servers.places import ROOT
 
 LINES_MAX = 10
@@ -31,8 +31,8 @@ def test_example_is_short(name: str) -> None:
 
 @pytest.mark.parametrize("name", sorted(pieces()))
 def test_piece_names_this_catalog(name: str) -> None:
-    """A piece that names an address names the one that `make run` serves."""
-    assert {CATALOG_URI} >= set(re.findall(r"http://[^\s'\"]+", pieces()[name]))
+    """A piece that names an address names one that `make run` serves."""
+    assert {CATALOG_URI, EVENTS_URI} >= set(re.findall(r"http://[^\s'\"]+", pieces()[name]))
 
 
 def test_trino_piece_has_the_connector_s_keys() -> None:

@@ -81,8 +81,8 @@ select icecore.write_rows(%(rows)s::text::jsonb, %(blobs)b::bytea[], %(generatio
 set default_statistics_target = 25
 
 -- name: analyze --
--- What rows are found by; bodies and heads take most of the time and say nothing.
-analyze icecore.names, icecore.warehouses, icecore.namespaces, icecore.part_tombstones,
+-- What rows are found by; bodies and heads take most of the time and say nothing. Where autovacuum is at work just now, it looks itself.
+analyze (skip_locked) icecore.names, icecore.warehouses, icecore.namespaces, icecore.part_tombstones,
   icecore.tables (generation, table_id, version, position, status),
   icecore.table_parts (generation, table_id, kind, ordinal, valid_from, valid_to, snapshot_id),
   icecore.views (generation, view_id, version, position),

@@ -1,16 +1,22 @@
 """CreateWarehouse: a name, a storage profile, and a credential that goes to the secret store."""
 
 from dataclasses import dataclass
+from uuid import UUID
 
 import orjson
 from uuid_utils.compat import uuid7
 
+from commands.approval import HeldBack
 from commands.context import Answer, CommandContext
+from commands.proposals import hold
 from commands.submission import Submission
 from commands.write_side import WriteSide
 from domain import warehouse as warehouse_rules
 from domain.documents import Json
-from domain.errors import AlreadyExists, InternalError
+from domain.errors import AlreadyExists, CatalogError, InternalError
+from domain.warehouse import WarehouseState
+from queries.resolve_warehouse import as_warehouse
+from queries.warehouse import Warehouse
 from storage.credentials import parse_storage_credential
 from storage.object_store import open_store
 from storage.profiles import parse_storage_profile
@@ -26,8 +32,11 @@ class CreateWarehouse:
     exact_names: bool = False
 
 
-async def create_warehouse(write: WriteSide, context: CommandContext, command: CreateWarehouse) -> Answer:
-    """201 with the warehouse's id; AlreadyExists where the project has one of that name."""
+async def create_warehouse(write: WriteSide, context: CommandContext, command: CreateWarehouse, *, reviewed: bool = True) -> Answer:
+    """201 with the warehouse's id; AlreadyExists where the project has one of that name.
+
+    reviewed -- False: no approval hook is asked.
+    """
     profile = parse_storage_profile(command.storage_profile)
     credential = None if command.storage_credential is None else parse_storage_credential(command.storage_credential)
     open_store(profile, credential)  # refuses a credential that does not belong to the profile
@@ -39,13 +48,36 @@ async def create_warehouse(write: WriteSide, context: CommandContext, command: C
     created = warehouse_rules.create(command.name, profile.to_json(), secret_ref, exact_names=command.exact_names)
     warehouse_id = uuid7()
     submission = Submission(context)
-    submission.add(warehouse_id, warehouse_id, None, [created])
+    state = submission.add(warehouse_id, warehouse_id, None, [created])
+    assert isinstance(state, WarehouseState)
+    if reviewed:
+        try:
+            await _review(write, context, as_warehouse(state, None), submission)
+        except CatalogError:
+            await _forget(write, context, secret_ref)
+            raise
     result = await write.submit(submission)
     if result.outcome == "appended":
         return Answer(201, orjson.dumps({"warehouse-id": warehouse_id}), result.position)
-    if secret_ref is not None:
-        async with write.connection() as connection:
-            await write.secrets.destroy(connection, context.project_id, secret_ref)
+    await _forget(write, context, secret_ref)
     if result.outcome == "claim":
         raise AlreadyExists(f"Warehouse already exists: {command.name}")
     raise InternalError("The log refused the warehouse")
+
+
+async def _review(write: WriteSide, context: CommandContext, warehouse: Warehouse, submission: Submission) -> None:
+    """Raises what refuses it. There is no request that could be run again, so that what is held is refused too."""
+    if write.approval is None:
+        return
+    try:
+        await write.approval.review(context, warehouse, submission.changes)
+    except HeldBack as held:
+        refusal, _ = await hold(write, context, warehouse, held)
+        raise refusal from None
+
+
+async def _forget(write: WriteSide, context: CommandContext, secret_ref: UUID | None) -> None:
+    """The credential of a warehouse that did not come to be."""
+    if secret_ref is not None:
+        async with write.connection() as connection:
+            await write.secrets.destroy(connection, context.project_id, secret_ref)

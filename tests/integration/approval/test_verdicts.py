@@ -11,8 +11,10 @@ from uuid_utils.compat import uuid7
 
 from api.iceberg.operations import OPERATIONS
 from commands.approval import OnFailure
+from commands.create_warehouse import CreateWarehouse, create_warehouse
 from domain.approval import ALLOW, Hold, Refuse
-from tests.fixtures.catalog import CatalogServer, served_catalog
+from domain.errors import ChangeRefused
+from tests.fixtures.catalog import CatalogServer, context, opened_catalog, served_catalog
 from tests.fixtures.rest_client import RestClient, set_properties, table_path
 from tests.integration.approval.judging import Approver, Judge, asking
 
@@ -269,6 +271,23 @@ def test_a_refusal_is_remembered_by_its_key(client: Approver, judge: Judge) -> N
     assert first.replayable == client.call("POST", table_path(["a"], "t"), body, key=key).replayable
     assert 409 == first.status
     assert (503, 200) == (failed.status, client.call("POST", table_path(["a"], "t"), body, key=other).status)
+
+
+async def test_a_warehouse_is_asked_about_and_never_held(database: str, tmp_path: Path) -> None:
+    """An operator's command, which nobody could run again later."""
+    judge = Judge()
+    async with opened_catalog(database, tmp_path / "warehouse") as catalog:
+        asking(judge)(catalog)
+        profile = {"type": "local", "directory": str(tmp_path / "other")}
+        for verdict in (REFUSAL, HOLD):
+            judge.always(verdict)
+            with pytest.raises(ChangeRefused, match=verdict.reason):
+                await create_warehouse(catalog.write, context("createWarehouse"), CreateWarehouse("other", profile))
+        judge.say = None
+        answer = await create_warehouse(catalog.write, context("createWarehouse"), CreateWarehouse("other", profile))
+        assert 201 == answer.status
+    shown = [(each.kind, each.name_before, each.name_after, each.topics) for change in judge.shown for each in change.objects]
+    assert [("warehouse", None, ("other",), ("warehouse.created.v1",))] * 3 == shown
 
 
 def test_hooks_are_counted(database: str, tmp_path: Path) -> None:

@@ -9,7 +9,8 @@ from publishers.webhook import signature, signing_key
 def test_the_published_example_of_standard_webhooks() -> None:
     """The test vector of the specification's reference libraries."""
     settings = WebhookSink(type="webhook", url="https://x", secret="whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")  # type: ignore[arg-type]
-    headers = signature(signing_key(settings.secret, settings.secret_file), "msg_p5jXN8AQM9LWM0D4loKWxJek", 1614265330, b'{"test": 2432232314}')
+    key = signing_key(settings.secret, settings.secret_file)
+    headers = signature(key, "msg_p5jXN8AQM9LWM0D4loKWxJek", 1614265330, b'{"test": 2432232314}')
     assert {
         "webhook-id": "msg_p5jXN8AQM9LWM0D4loKWxJek",
         "webhook-timestamp": "1614265330",

@@ -1,0 +1,69 @@
+"""Settings of approval hooks: from the file and the environment, secrets kept, and what cannot be meant refused by name."""
+
+from pathlib import Path
+
+import pytest
+
+from icecore.settings import SettingsError, load_settings, settings_from_json
+from publishers.hook_settings import PluginHook, WebhookHook
+
+FILE = """
+[hooks.contract]
+type = "plugin"
+plugin = "schema-contract"
+options = { hold_seconds = 60 }
+
+[hooks.owners]
+type = "webhook"
+url = "https://owners.example/"
+secret = "from the file"
+operations = ["dropTable", "rename*"]
+"""
+
+
+def test_hooks_are_read_from_the_file_and_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The environment goes before the file, lists have commas, objects are JSON, numbers are text; and all of it survives the pipe."""
+    path = tmp_path / "icecore.toml"
+    path.write_text(FILE)
+    monkeypatch.setenv("ICECORE_HOOKS__OWNERS__SECRET", "from the environment")
+    monkeypatch.setenv("ICECORE_HOOKS__OWNERS__NAMESPACES", "sales, hr")
+    monkeypatch.setenv("ICECORE_HOOKS__OWNERS__REFUSAL_STATUS", "403")
+    monkeypatch.setenv("ICECORE_HOOKS__THIRD__TYPE", "plugin")
+    monkeypatch.setenv("ICECORE_HOOKS__THIRD__PLUGIN", "other")
+    monkeypatch.setenv("ICECORE_HOOKS__THIRD__OPTIONS", '{"a": 1}')
+    settings = load_settings(path)
+    contract, owners, third = settings.hooks["contract"], settings.hooks["owners"], settings.hooks["third"]
+    assert isinstance(contract, PluginHook)
+    assert isinstance(owners, WebhookHook)
+    assert isinstance(third, PluginHook)
+    assert ({"hold_seconds": 60}, {"a": 1}) == (contract.options, third.options)
+    assert (("dropTable", "rename*"), ("sales", "hr"), 403) == (owners.operations, owners.namespaces, owners.refusal_status)
+    assert owners.secret is not None
+    assert "from the environment" == owners.secret.get_secret_value()
+    assert "from the environment" not in repr(settings)
+    assert settings == settings_from_json(settings.to_json())
+    assert (5.0, "refuse", 409) == (contract.timeout_seconds, contract.on_failure, contract.refusal_status)
+
+
+@pytest.mark.parametrize(
+    ("hook", "told"),
+    [
+        ({"TYPE": "plugin"}, "ICECORE_HOOKS__X__PLUGIN: Field required"),
+        ({"TYPE": "script"}, "does not match any of the expected tags"),
+        ({"TYPE": "webhook", "URL": "https://x"}, "set one of secret and secret_file"),
+        ({"TYPE": "webhook", "URL": "ftp://x", "SECRET": "hidden"}, "ICECORE_HOOKS__X__URL"),
+        ({"TYPE": "plugin", "PLUGIN": "a", "ON_FAILURE": "ignore"}, "ICECORE_HOOKS__X__ON_FAILURE"),
+        ({"TYPE": "plugin", "PLUGIN": "a", "REFUSAL_STATUS": "500"}, "ICECORE_HOOKS__X__REFUSAL_STATUS"),
+        ({"TYPE": "plugin", "PLUGIN": "a", "TIMEOUT_SECONDS": "0"}, "ICECORE_HOOKS__X__TIMEOUT_SECONDS"),
+        ({"TYPE": "plugin", "PLUGIN": "a", "URL": "https://x"}, "ICECORE_HOOKS__X__URL"),
+        ({"TYPE": "plugin", "PLUGIN": "a", "TIMEOUT": "3"}, "Unknown setting ICECORE_HOOKS__X__TIMEOUT; did you mean timeout_seconds?"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_by_name(hook: dict[str, str], told: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And no value is shown."""
+    for name, value in hook.items():
+        monkeypatch.setenv(f"ICECORE_HOOKS__X__{name}", value)
+    with pytest.raises(SettingsError) as refused:
+        load_settings()
+    assert told in str(refused.value)
+    assert "hidden" not in str(refused.value)

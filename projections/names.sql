@@ -1,36 +1,51 @@
 -- name: find_now --
 -- The namespace at a path of name keys below a warehouse, and what a name in it stands for.
-with recursive g as (select generation from icecore.read_models),
-path(depth, id) as (
+with recursive path(depth, id) as (
   select 0, %(warehouse_id)s::uuid
   union all
   select p.depth + 1, n.object_id
-  from path p, icecore.names n
+  from path p
+  -- Laterally, and one row at most: no plan may read all names of a kind.
+  cross join lateral (
+    select n.object_id from icecore.names n
+    where n.generation = (select generation from icecore.read_models) and n.parent_id = p.id and n.kind = 'namespace'
+      and n.name_key = (%(keys)s::text[])[p.depth + 1] and n.to_position is null
+    limit 1
+  ) n
   where p.depth < cardinality(%(keys)s::text[])
-    and n.generation = (select generation from g) and n.parent_id = p.id and n.kind = 'namespace'
-    and n.name_key = (%(keys)s::text[])[p.depth + 1] and n.to_position is null
 )
 select p.id, n.object_id, n.kind
-from (select id from path where depth = cardinality(%(keys)s::text[])) p
-left join icecore.names n on n.generation = (select generation from g) and n.parent_id = p.id and n.kind in ('table', 'view')
-  and n.name_key = %(name_key)s and n.to_position is null
+from (select id from path where depth = cardinality(%(keys)s::text[]) limit 1) p
+left join lateral (
+  select n.object_id, n.kind from icecore.names n
+  where n.generation = (select generation from icecore.read_models) and n.parent_id = p.id and n.kind in ('table', 'view')
+    and n.name_key = %(name_key)s and n.to_position is null
+  limit 1
+) n on true
 
 -- name: find_then --
-with recursive g as (select generation from icecore.read_models),
-path(depth, id) as (
+with recursive path(depth, id) as (
   select 0, %(warehouse_id)s::uuid
   union all
   select p.depth + 1, n.object_id
-  from path p, icecore.names n
+  from path p
+  -- Laterally, and one row at most: no plan may read all names of a kind.
+  cross join lateral (
+    select n.object_id from icecore.names n
+    where n.generation = (select generation from icecore.read_models) and n.parent_id = p.id and n.kind = 'namespace'
+      and n.name_key = (%(keys)s::text[])[p.depth + 1] and n.from_position <= %(as_of)s and (n.to_position is null or n.to_position > %(as_of)s)
+    limit 1
+  ) n
   where p.depth < cardinality(%(keys)s::text[])
-    and n.generation = (select generation from g) and n.parent_id = p.id and n.kind = 'namespace'
-    and n.name_key = (%(keys)s::text[])[p.depth + 1]
-    and n.from_position <= %(as_of)s and (n.to_position is null or n.to_position > %(as_of)s)
 )
 select p.id, n.object_id, n.kind
-from (select id from path where depth = cardinality(%(keys)s::text[])) p
-left join icecore.names n on n.generation = (select generation from g) and n.parent_id = p.id and n.kind in ('table', 'view')
-  and n.name_key = %(name_key)s and n.from_position <= %(as_of)s and (n.to_position is null or n.to_position > %(as_of)s)
+from (select id from path where depth = cardinality(%(keys)s::text[]) limit 1) p
+left join lateral (
+  select n.object_id, n.kind from icecore.names n
+  where n.generation = (select generation from icecore.read_models) and n.parent_id = p.id and n.kind in ('table', 'view')
+    and n.name_key = %(name_key)s and n.from_position <= %(as_of)s and (n.to_position is null or n.to_position > %(as_of)s)
+  limit 1
+) n on true
 
 -- name: list_now --
 select name, name_key from icecore.names

@@ -1,19 +1,27 @@
 -- name: load_by_name_now --
 -- A table by a path of name keys below a warehouse: its head and its parts, each kind's bodies joined, in one statement.
-with recursive g as (select generation from icecore.read_models),
-path(depth, id) as (
+with recursive path(depth, id) as (
   select 0, %(warehouse_id)s::uuid
   union all
   select p.depth + 1, n.object_id
-  from path p, icecore.names n
+  from path p
+  -- Laterally, and one row at most: no plan may read all names of a kind.
+  cross join lateral (
+    select n.object_id from icecore.names n
+    where n.generation = (select generation from icecore.read_models) and n.parent_id = p.id and n.kind = 'namespace'
+      and n.name_key = (%(keys)s::text[])[p.depth + 1] and n.to_position is null
+    limit 1
+  ) n
   where p.depth < cardinality(%(keys)s::text[])
-    and n.generation = (select generation from g) and n.parent_id = p.id and n.kind = 'namespace'
-    and n.name_key = (%(keys)s::text[])[p.depth + 1] and n.to_position is null
 )
 select t.table_id, t.version, t.metadata_location, t.head, p.kinds, p.bodies, t.status
-from (select id from path where depth = cardinality(%(keys)s::text[])) ns
-join icecore.names n on n.generation = (select generation from g) and n.parent_id = ns.id and n.kind = 'table'
-  and n.name_key = %(name_key)s and n.to_position is null
+from (select id from path where depth = cardinality(%(keys)s::text[]) limit 1) ns
+cross join lateral (
+  select n.generation, n.object_id from icecore.names n
+  where n.generation = (select generation from icecore.read_models) and n.parent_id = ns.id and n.kind = 'table'
+    and n.name_key = %(name_key)s and n.to_position is null
+  limit 1
+) n
 cross join lateral (
   select * from icecore.tables
   where generation = n.generation and table_id = n.object_id
@@ -39,21 +47,28 @@ left join lateral (
 ) p on true
 
 -- name: load_by_name_then --
-with recursive g as (select generation from icecore.read_models),
-path(depth, id) as (
+with recursive path(depth, id) as (
   select 0, %(warehouse_id)s::uuid
   union all
   select p.depth + 1, n.object_id
-  from path p, icecore.names n
+  from path p
+  -- Laterally, and one row at most: no plan may read all names of a kind.
+  cross join lateral (
+    select n.object_id from icecore.names n
+    where n.generation = (select generation from icecore.read_models) and n.parent_id = p.id and n.kind = 'namespace'
+      and n.name_key = (%(keys)s::text[])[p.depth + 1] and n.from_position <= %(as_of)s and (n.to_position is null or n.to_position > %(as_of)s)
+    limit 1
+  ) n
   where p.depth < cardinality(%(keys)s::text[])
-    and n.generation = (select generation from g) and n.parent_id = p.id and n.kind = 'namespace'
-    and n.name_key = (%(keys)s::text[])[p.depth + 1]
-    and n.from_position <= %(as_of)s and (n.to_position is null or n.to_position > %(as_of)s)
 )
 select t.table_id, t.version, t.metadata_location, t.head, p.kinds, p.bodies, t.status
-from (select id from path where depth = cardinality(%(keys)s::text[])) ns
-join icecore.names n on n.generation = (select generation from g) and n.parent_id = ns.id and n.kind = 'table'
-  and n.name_key = %(name_key)s and n.from_position <= %(as_of)s and (n.to_position is null or n.to_position > %(as_of)s)
+from (select id from path where depth = cardinality(%(keys)s::text[]) limit 1) ns
+cross join lateral (
+  select n.generation, n.object_id from icecore.names n
+  where n.generation = (select generation from icecore.read_models) and n.parent_id = ns.id and n.kind = 'table'
+    and n.name_key = %(name_key)s and n.from_position <= %(as_of)s and (n.to_position is null or n.to_position > %(as_of)s)
+  limit 1
+) n
 cross join lateral (
   select * from icecore.tables
   where generation = n.generation and table_id = n.object_id and position <= %(as_of)s

@@ -13,12 +13,13 @@ from migrations.named_sql import named_sql
 from projections.connections import Connection, ConnectionHandOff
 from projections.warehouses import log_head
 from publishers.arrivals import Arrivals
-from publishers.cloud_events import encode_json, outgoing
-from publishers.describe import Describer
+from publishers.cloud_events import Outgoing, encode_json, outgoing
+from publishers.describe import Describer, Description
 from publishers.event_data import Dialect
 from publishers.event_filter import EventFilter, FilterError
 from publishers.follow import read_events
 from publishers.iceberg_events import IcebergEvents, IcebergFilter
+from publishers.shared_batches import SharedBatches
 
 _SQL = named_sql("publishers", "pull.sql")
 
@@ -108,6 +109,37 @@ class EventReader:
         return PulledEvents(told, position, position == to, recorded_at)
 
 
+class CloudEventReader(EventReader):
+    """Tells CloudEvents; once it has come to the end of the log, it reads on together with all others that have."""
+
+    def __init__(self, connections: ConnectionHandOff, telling: "_CloudEvents", figures: PullFigures, shared: SharedBatches) -> None:
+        super().__init__(connections, telling, figures)
+        self._cloud_events = telling
+        self._shared = shared
+        self._caught_up = False
+
+    async def batch(self, after: int, *, to: int | None = None, events_max: int = BATCH_EVENTS_MAX) -> PulledEvents:
+        if not self._caught_up:
+            alone = await super().batch(after, to=to, events_max=events_max)
+            self._caught_up = alone.at_end
+            return alone
+        shared = await self._shared.after(after)
+        events = [each.event for each in shared.descriptions if to is None or each.event.position <= to][:events_max]
+        if not events:
+            return PulledEvents((), after, True, None)
+        told = [
+            self._cloud_events.pulled(*shared.encoded(number, self._cloud_events.dialect))
+            for number in range(len(events))
+            if self._cloud_events.lets_through(shared.descriptions[number])
+        ]
+        self._figures.events_told += len(told)
+        if len(shared.descriptions) >= BATCH_EVENTS_MAX:
+            # It has fallen behind: others have no use for what it reads next.
+            self._caught_up = False
+            self._cloud_events.begin_anew()
+        return PulledEvents(told, events[-1].position, False, events[-1].recorded_at)
+
+
 class EventSource:
     """The log as a serving process tells it to its clients.
 
@@ -117,6 +149,7 @@ class EventSource:
     def __init__(self, dsn: str, *, followers_max: int, base_url: str) -> None:
         self._connections = ConnectionHandOff(dsn, CONNECTIONS_MAX, application_name="icecore-events")
         self._arrivals = Arrivals(dsn)
+        self._shared = SharedBatches(self._connections, events_max=BATCH_EVENTS_MAX, bytes_max=BATCH_BYTES_MAX)
         self._followers_max = followers_max
         self._base_url = base_url
         self.figures = PullFigures()
@@ -128,7 +161,8 @@ class EventSource:
             chosen = EventFilter.parse(tuple(types), (), tuple(namespaces))
         except FilterError as error:
             raise BadRequest(f"Invalid parameter 'types': {error}") from None
-        return EventReader(self._connections, _CloudEvents(chosen, frozenset(warehouse_ids), dialect, self._base_url), self.figures)
+        telling = _CloudEvents(chosen, frozenset(warehouse_ids), dialect, self._base_url)
+        return CloudEventReader(self._connections, telling, self.figures, self._shared)
 
     def iceberg_reader(
         self,
@@ -209,8 +243,12 @@ class _CloudEvents:
     def __init__(self, chosen: EventFilter, warehouse_ids: frozenset[UUID], dialect: Dialect, base_url: str) -> None:
         self._chosen = chosen
         self._warehouse_ids = warehouse_ids
-        self._dialect: Dialect = dialect
+        self.dialect: Dialect = dialect
         self._base_url = base_url
+        self.begin_anew()
+
+    def begin_anew(self) -> None:
+        """What is told next does not follow what was told before."""
         self._describer = Describer()
 
     async def tell(self, connection: Connection, events: Sequence[RecordedEvent]) -> list[PulledEvent]:
@@ -219,17 +257,21 @@ class _CloudEvents:
             descriptions = await self._describer.describe(connection, events, wanted)
         except BaseException:
             # The same batch may be asked for again, by names as of its beginning.
-            self._describer = Describer()
+            self.begin_anew()
             raise
-        told = []
-        for description in descriptions:
-            if self._chosen.matches(description):
-                event = outgoing(description, self._dialect)
-                body = encode_json(event)
-                if len(body) > EVENT_BYTES_MAX:
-                    body = encode_json(event.with_reference(self._base_url))
-                told.append(PulledEvent(event.position, event.cloud_event.get_type(), body))
-        return told
+        chosen = (outgoing(description, self.dialect) for description in descriptions if self._chosen.matches(description))
+        return [self.pulled(event, encode_json(event)) for event in chosen]
+
+    def lets_through(self, description: Description) -> bool:
+        """Whether an event is told."""
+        event = description.event
+        return self._chosen.may_match(event) and self._of_warehouse(event) and self._chosen.matches(description)
+
+    def pulled(self, event: Outgoing, body: bytes) -> PulledEvent:
+        """An event as it is sent; `body` is its JSON."""
+        if len(body) > EVENT_BYTES_MAX:
+            body = encode_json(event.with_reference(self._base_url))
+        return PulledEvent(event.position, event.cloud_event.get_type(), body)
 
     def _of_warehouse(self, event: RecordedEvent) -> bool:
         return not self._warehouse_ids or event.warehouse_id in self._warehouse_ids

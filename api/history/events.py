@@ -45,7 +45,8 @@ async def list_events(call: Call) -> web.StreamResponse:
     limits = call.catalog.limits
     events_max = limits.page_size_default if not size else parse_size(size, limits, "page-size")
     wait_seconds = parse_wait(call.query, 0.0)
-    page = await asked.reader.page(asked.after, to=asked.to, events_max=events_max)
+    async with asyncio.timeout(limits.read_seconds_max):
+        page = await asked.reader.page(asked.after, to=asked.to, events_max=events_max)
     if page.at_end and not page.events:
         # Nobody was ever told a position that the log has not reached: it is another log's, and what came since would be missed.
         await _refuse_beyond_end(source, page.position)

@@ -39,12 +39,16 @@ async def test_what_happened_is_counted(one: Process, catalog: Catalog, tmp_path
     async with served_metrics(catalog, "127.0.0.1", 0) as url, aiohttp.ClientSession() as session:
         for table in ("t", "t", "t", "missing"):
             (await session.get(f"{root}/a/tables/{table}")).release()
+        (await session.get(f"{root.removesuffix('/v1/demo/namespaces')}/history/v1/events?to=4")).release()
         found = await _scrape(url)
     await runner.cleanup()
     assert 3 == found["icecore_chain_commands_count", frozenset()]
     assert 3 <= found["icecore_batch_commands_count", frozenset()]
     assert 0 < found["icecore_append_locked_seconds_total", frozenset()] < found["icecore_append_seconds_total", frozenset()]
     assert 1 == found["icecore_read_cache_hits_total", frozenset()]
+    assert 4 == found["icecore_events_told_total", frozenset()]
+    assert 0 == found["icecore_event_followers", frozenset()]
+    assert 1 == found["icecore_requests_total", frozenset({("operation", "listEvents"), ("status", "200")})]
     assert 1 == found["icecore_refusals_total", frozenset({("type", "NoSuchTableException")})]
     assert 3 == found["icecore_requests_total", frozenset({("operation", "loadTable"), ("status", "200")})]
     assert 4 == found["icecore_request_seconds_count", frozenset({("operation", "loadTable")})]

@@ -11,7 +11,7 @@ import pytest
 
 from api.history import event_stream
 from publishers import follow, pull
-from tests.fixtures.command_runs import CommandRun
+from tests.fixtures.command_runs import CommandRun, Step
 from tests.integration.history.serving import Served
 from tests.integration.history.test_event_pages import as_sinks_have_it, create, head, until_followed
 
@@ -168,7 +168,7 @@ async def test_streams_end_cleanly_when_the_server_stops(served: Served, run: Co
 async def test_a_cursor_that_trusts_the_wake_up_loses_events(served: Served, run: CommandRun, monkeypatch: pytest.MonkeyPatch) -> None:
     """The check of order and gaps can fail: a follower that goes to the position it was woken with, instead of reading up to it."""
 
-    class Naive(pull.EventReader):
+    class Naive(pull.CloudEventReader):
         async def batch(self, after: int, *, to: int | None = None, events_max: int = pull.BATCH_EVENTS_MAX) -> pull.PulledEvents:
             woken = served.catalog.events._arrivals._head
             return await super().batch(max(after, woken - 1), to=to, events_max=events_max)
@@ -184,6 +184,29 @@ async def test_a_cursor_that_trusts_the_wake_up_loses_events(served: Served, run
 
     first = await create(run, "first")
     assert list(range(first + 1, first + 31)) == await streamed(first + 30, first - 1)
-    monkeypatch.setattr(pull, "EventReader", Naive)
+    monkeypatch.setattr(pull, "CloudEventReader", Naive)
     second = await create(run, "second")
     assert list(range(second + 1, second + 31)) != await streamed(second + 30, second - 1)
+
+
+async def test_followers_with_filters_of_their_own_are_told_what_is_theirs(served: Served, history: CommandRun, database: str) -> None:
+    """What comes is read once for all of them; each is told the bytes that a sink with its filter would be."""
+    opened = [
+        served.stream(after="now"),
+        served.stream(after="now", dialect="lakekeeper"),
+        served.stream(after="now", types="namespace.*", namespaces="mine"),
+        served.stream(after="now", warehouses="demo", types="table.*"),
+    ]
+    end = await head(served)
+    everything, in_dialect, mine, tables = [await each.__aenter__() for each in opened]
+    await until_followed(served, 4)
+    await create(history, "other")
+    await create(history, "mine")
+    await history.step(Step("commit", 0, 0))
+    told, dialect = await as_sinks_have_it(database), await as_sinks_have_it(database, "lakekeeper")
+    assert told[end:] == [event.data for event in await everything.take(3)]
+    assert dialect[end:] == [event.data for event in await in_dialect.take(3)]
+    assert [told[end + 1]] == [event.data for event in await mine.take(1)]
+    assert [told[end + 2]] == [event.data for event in await tables.take(1)]
+    for each in opened:
+        await each.__aexit__(None, None, None)

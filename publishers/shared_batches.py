@@ -1,0 +1,62 @@
+"""What just came into the log, read and made ready once for all who follow it in a process."""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from projections.connections import ConnectionHandOff
+from publishers.cloud_events import Outgoing, encode_json, outgoing
+from publishers.describe import Describer, Description
+from publishers.event_data import Dialect
+from publishers.follow import read_events
+
+KEPT_MAX = 4
+"""Batches kept for followers that are a little behind the others."""
+
+
+@dataclass(slots=True)
+class SharedBatch:
+    """All events after one position, as many as were there; each is encoded once per dialect."""
+
+    descriptions: Sequence[Description]
+    _encoded: dict[tuple[Dialect, int], tuple[Outgoing, bytes]] = field(default_factory=dict)
+
+    def encoded(self, number: int, dialect: Dialect) -> tuple[Outgoing, bytes]:
+        """The CloudEvent of one of them, and its JSON."""
+        found = self._encoded.get((dialect, number))
+        if found is None:
+            event = outgoing(self.descriptions[number], dialect)
+            found = self._encoded[dialect, number] = (event, encode_json(event))
+        return found
+
+
+class SharedBatches:
+    """Who asks for what stands after the same position gets the same batch; one that is being read is waited for."""
+
+    def __init__(self, connections: ConnectionHandOff, *, events_max: int, bytes_max: int) -> None:
+        self._connections = connections
+        self._events_max = events_max
+        self._bytes_max = bytes_max
+        self._batches: OrderedDict[int, asyncio.Task[SharedBatch]] = OrderedDict()
+
+    async def after(self, position: int) -> SharedBatch:
+        """Empty at the end of the log. ServiceUnavailable."""
+        reading = self._batches.get(position)
+        if reading is None:
+            reading = self._batches[position] = asyncio.create_task(self._read(position), name="shared-batch")
+            reading.add_done_callback(lambda done: self._settle(position, done))
+        # One follower that goes takes nothing from the others.
+        return await asyncio.shield(reading)
+
+    def _settle(self, position: int, done: "asyncio.Task[SharedBatch]") -> None:
+        """What failed, or found nothing, is asked for anew; of the rest the newest are kept."""
+        if done.cancelled() or done.exception() is not None or not done.result().descriptions:
+            self._batches.pop(position, None)
+        while len(self._batches) > KEPT_MAX:
+            self._batches.popitem(last=False)
+
+    async def _read(self, position: int) -> SharedBatch:
+        async with self._connections.connection() as connection:
+            events = await read_events(connection, position, self._events_max, bytes_max=self._bytes_max)
+            return SharedBatch(await Describer().describe(connection, events, events) if events else ())

@@ -3,65 +3,42 @@
 It may be stopped at any moment, and be late: a proposal whose time is up is refused at its approval whether or not the log says so yet.
 """
 
-import asyncio
 from uuid import UUID
 
 import structlog
 from uuid_utils.compat import uuid7
 
 from commands.context import CommandContext
+from commands.leader_job import LeaderJob
 from commands.submission import Submission
 from commands.write_side import WriteSide
-from domain.errors import CatalogError
 from domain.events import ProposalExpired
-from migrations.named_sql import named_sql
 from projections import proposals
+from projections.connections import Connection
 
-_SQL = named_sql("commands", "expire_proposals.sql")
 _log = structlog.get_logger("icecore.proposals")
 
 _PROPOSALS_PER_ROUND_MAX = 100
-_POLL_SECONDS = 1.0
 _ACTOR = "icecore-expiry"
-# One process at a time does this; the number is ours alone.
-_LEADER_LOCK = 4936203178
 
 
-class ExpiryJob:
-    """Runs beside the server; of several processes one leads."""
+class ExpiryJob(LeaderJob):
+    """Closes proposals whose time is up."""
+
+    NAME = "expire-proposals"
+    LEADER_LOCK = 4936203178
 
     def __init__(self, write: WriteSide, project_id: UUID) -> None:
-        self._write = write
+        super().__init__(write)
         self._project_id = project_id
-        self._task: asyncio.Task[None] | None = None
-
-    def start(self) -> None:
-        self._task = asyncio.create_task(self._run(), name="expire-proposals")
-
-    async def close(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
-
-    async def _run(self) -> None:
-        while True:
-            try:
-                await self.run_once()
-            except CatalogError as error:
-                _log.warning("expiry_waits", error=error.message)
-            await asyncio.sleep(_POLL_SECONDS)
 
     async def run_once(self) -> int:
         """Closes what is due, if no other process does; how many proposals."""
-        async with self._write.connection() as leading:
-            if await (await leading.execute(_SQL["lead"], {"lock": _LEADER_LOCK})).fetchone() != (True,):
-                return 0
-            try:
-                due = await proposals.due(leading, self._write.now_ms(), _PROPOSALS_PER_ROUND_MAX)
-                closed = sum([await self._expire(proposal_id) for proposal_id in due])
-            finally:
-                await leading.execute(_SQL["stop_leading"], {"lock": _LEADER_LOCK})
-        return closed
+        return await self.lead(self._round)
+
+    async def _round(self, connection: Connection) -> int:
+        due = await proposals.due(connection, self._write.now_ms(), _PROPOSALS_PER_ROUND_MAX)
+        return sum([await self._expire(proposal_id) for proposal_id in due])
 
     async def _expire(self, proposal_id: UUID) -> bool:
         """Whether it was this that closed it: an approval that came first may have."""

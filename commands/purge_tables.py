@@ -3,73 +3,56 @@
 It may be stopped at any moment: what is deleted is deleted, what is left is found again, and TablePurged comes last.
 """
 
-import asyncio
 from uuid import UUID
 
 import structlog
 from uuid_utils.compat import uuid7
 
 from commands.context import CommandContext
+from commands.leader_job import LeaderJob
 from commands.submission import Submission
 from commands.write_side import WriteSide
 from domain.errors import CatalogError
 from domain.events import TablePurged
 from domain.table import TableState
-from migrations.named_sql import named_sql
 from projections import tables, warehouses
+from projections.connections import Connection
 from queries.resolve_warehouse import as_warehouse
 from queries.warehouse import Warehouse
 from storage.locations import StorageLocation
 
-_SQL = named_sql("commands", "purge_tables.sql")
 _log = structlog.get_logger("icecore.purge")
 
 _TABLES_PER_ROUND_MAX = 100
-_POLL_SECONDS = 1.0
 _ACTOR = "icecore-purge"
-# One process at a time purges; the number is ours alone (docs/architecture.md, "Processes").
-_LEADER_LOCK = 4936203175
 
 
-class PurgeJob:
-    """Runs beside the server; of several processes one leads."""
+class PurgeJob(LeaderJob):
+    """Deletes files, a table at a time."""
+
+    NAME = "purge"
+    LEADER_LOCK = 4936203175
 
     def __init__(self, write: WriteSide, project_id: UUID) -> None:
-        self._write = write
+        super().__init__(write)
         self._project_id = project_id
-        self._task: asyncio.Task[None] | None = None
-
-    def start(self) -> None:
-        self._task = asyncio.create_task(self._run(), name="purge")
-
-    async def close(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
-
-    async def _run(self) -> None:
-        while True:
-            try:
-                await self.run_once()
-            except CatalogError as error:
-                _log.warning("purge_waits", error=error.message)
-            await asyncio.sleep(_POLL_SECONDS)
 
     async def run_once(self) -> int:
         """Purges what waits, if no other process does; how many tables."""
-        async with self._write.connection() as connection:
-            cursor = await connection.execute(_SQL["lead"], {"lock": _LEADER_LOCK})
-            if await cursor.fetchone() != (True,):
-                return 0
+        return await self.lead(self._round)
+
+    async def _round(self, connection: Connection) -> int:
+        purged = 0
+        for table_id, _, warehouse_id in await tables.purging(connection, _TABLES_PER_ROUND_MAX):
+            state = await warehouses.read_by_id(connection, self._project_id, warehouse_id)
+            assert state is not None, "a table's warehouse is in the log before it"
             try:
-                waiting = await tables.purging(connection, _TABLES_PER_ROUND_MAX)
-                for table_id, _, warehouse_id in waiting:
-                    state = await warehouses.read_by_id(connection, self._project_id, warehouse_id)
-                    assert state is not None, "a table's warehouse is in the log before it"
-                    await self._purge(as_warehouse(state, None), table_id)
-            finally:
-                await connection.execute(_SQL["stop_leading"], {"lock": _LEADER_LOCK})
-        return len(waiting)
+                await self._purge(as_warehouse(state, None), table_id)
+                purged += 1
+            except CatalogError as error:
+                # One store that is away keeps no other waiting.
+                _log.warning("purge_waits", table_id=str(table_id), error=error.message)
+        return purged
 
     async def _purge(self, warehouse: Warehouse, table_id: UUID) -> None:
         async with self._write.connection() as connection:

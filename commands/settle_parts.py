@@ -10,9 +10,8 @@ from typing import Any
 
 import structlog
 
+from commands.leader_job import LeaderJob
 from commands.staged_parts import remove_left_over
-from commands.write_side import WriteSide
-from domain.errors import CatalogError
 from migrations.named_sql import named_sql
 from projections.connections import Connection
 
@@ -27,47 +26,23 @@ _PARTS_PER_STATEMENT = 500
 _PAUSE_SECONDS = 0.01
 # How long one round leads; what is left is the next round's.
 _ROUND_SECONDS_MAX = 5.0
-_POLL_SECONDS = 1.0
-# One process at a time does this, and none while a rebuild removes a generation; the number is ours alone.
-_LEADER_LOCK = 4936203177
 
 
-class PartsJob:
-    """Runs beside the server; of several processes one leads."""
+class PartsJob(LeaderJob):
+    """Closes parts, and leads while it does: no rebuild removes a generation meanwhile."""
 
-    def __init__(self, write: WriteSide) -> None:
-        self._write = write
-        self._task: asyncio.Task[None] | None = None
-
-    def start(self) -> None:
-        self._task = asyncio.create_task(self._run(), name="settle-parts")
-
-    async def close(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
-
-    async def _run(self) -> None:
-        while True:
-            try:
-                await self.run_once()
-            except CatalogError as error:
-                _log.warning("parts_wait", error=error.message)
-            await asyncio.sleep(_POLL_SECONDS)
+    NAME = "settle-parts"
+    LEADER_LOCK = 4936203177
 
     async def run_once(self, *, staged_seconds_max: float = STAGED_SECONDS_MAX) -> int:
         """Does what waits, if no other process does; how many parts were closed."""
-        closed = 0
-        async with self._write.connection() as leading:
-            if await (await leading.execute(_SQL["lead"], {"lock": _LEADER_LOCK})).fetchone() != (True,):
-                return 0
-            try:
-                until = time.monotonic() + _ROUND_SECONDS_MAX
-                for tombstone in await self._tombstones():
-                    closed += await self._close_parts(tombstone, until)
-                removed = await remove_left_over(self._write.connection, staged_seconds_max)
-            finally:
-                await leading.execute(_SQL["stop_leading"], {"lock": _LEADER_LOCK})
+        return await self.lead(lambda _: self._round(staged_seconds_max))
+
+    async def _round(self, staged_seconds_max: float) -> int:
+        closed, until = 0, time.monotonic() + _ROUND_SECONDS_MAX
+        for tombstone in await self._tombstones():
+            closed += await self._close_parts(tombstone, until)
+        removed = await remove_left_over(self._write.connection, staged_seconds_max)
         if closed or removed:
             _log.info("parts_settled", closed=closed, tables_unstaged=removed)
         return closed

@@ -1,9 +1,3 @@
--- name: lead --
-select pg_try_advisory_lock(%(lock)s)
-
--- name: stop_leading --
-select pg_advisory_unlock(%(lock)s)
-
 -- name: tombstones --
 select generation, table_id, kind, valid_to from icecore.part_tombstones
 where generation = (select generation from icecore.read_models) order by table_id, valid_to, kind

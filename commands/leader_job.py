@@ -1,0 +1,61 @@
+"""A job beside the server that one process at a time does, round after round, and that may be stopped at any moment."""
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable
+
+import structlog
+
+from commands.write_side import WriteSide
+from domain.errors import CatalogError
+from migrations.named_sql import named_sql
+from projections.connections import Connection
+
+_SQL = named_sql("commands", "leader_job.sql")
+_log = structlog.get_logger("icecore.jobs")
+
+POLL_SECONDS = 1.0
+
+
+class LeaderJob(ABC):
+    """Runs beside the server; of several processes one leads, by an advisory lock of this number, which is the job's alone."""
+
+    NAME: str
+    LEADER_LOCK: int
+
+    def __init__(self, write: WriteSide) -> None:
+        self._write = write
+        self._task: asyncio.Task[None] | None = None
+
+    @abstractmethod
+    async def run_once(self) -> int:
+        """Does what waits, by `lead`; how much it was."""
+
+    def start(self) -> None:
+        self._task = asyncio.create_task(self._run(), name=self.NAME)
+
+    async def close(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    async def lead(self, work: Callable[[Connection], Awaitable[int]]) -> int:
+        """What `work` comes to on the leading connection; 0 where another process leads."""
+        async with self._write.connection() as leading:
+            if await (await leading.execute(_SQL["lead"], {"lock": self.LEADER_LOCK})).fetchone() != (True,):
+                return 0
+            try:
+                return await work(leading)
+            finally:
+                await leading.execute(_SQL["stop_leading"], {"lock": self.LEADER_LOCK})
+
+    async def _run(self) -> None:
+        while True:
+            try:
+                await self.run_once()
+            except CatalogError as error:
+                _log.warning("job_waits", job=self.NAME, error=error.message)
+            except Exception:
+                # A fault of ours in one round must not end all that follow.
+                _log.exception("job_failed", job=self.NAME)
+            await asyncio.sleep(POLL_SECONDS)

@@ -15,7 +15,7 @@ from commands.context import CommandContext
 from commands.proposed_change import ChangeReader, Connections, carries_files
 from commands.submission import Change
 from domain.approval import ALLOW, Allow, ApprovalHook, Hold, ObjectChange, ProposedChange, Refuse, Verdict
-from domain.errors import ApprovalUnavailable, CatalogError, ChangeHeld, ChangeRefused, ChangeRefusedFinally
+from domain.errors import ApprovalUnavailable, CatalogError, ChangeForbidden, ChangeHeld, ChangeRefused
 from domain.identifiers import name_key
 from domain.proposal import ProposalState
 from queries.warehouse import Warehouse
@@ -180,7 +180,7 @@ def _status(hooks: Sequence[ConfiguredHook]) -> RefusalStatus:
 
 
 def _refusal(status: RefusalStatus, message: str) -> ChangeRefused:
-    return ChangeRefusedFinally(message) if status == 403 else ChangeRefused(message)
+    return ChangeForbidden(message) if status == 403 else ChangeRefused(message)
 
 
 def _why_no_verdict(verdict: object) -> str:

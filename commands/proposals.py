@@ -15,9 +15,9 @@ from commands.decision import Decision
 from commands.submission import AppendResult, IdempotencyRecord, Submission
 from domain.documents import Json
 from domain.errors import (
+    ApprovalRequired,
     CatalogError,
     ChangeHeld,
-    ChangeHeldFinally,
     ChangeRefused,
     CommitFailed,
     InternalError,
@@ -179,7 +179,7 @@ async def _open_for(write: "WriteSide", warehouse_id: UUID, key: str) -> Proposa
 
 
 def _told(held: HeldBack, proposal_id: UUID, hook: str, reason: str, expires_at_ms: int) -> ChangeHeld:
-    make = ChangeHeldFinally if held.refusal_status == 403 else ChangeHeld
+    make = ApprovalRequired if held.refusal_status == 403 else ChangeHeld
     refusal = make(f"Held by {hook}: {reason}. It waits as proposal {proposal_id} for approval until {time_text(expires_at_ms)}")
     refusal.proposal_id = proposal_id
     return refusal

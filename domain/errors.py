@@ -107,7 +107,7 @@ class ChangeRefused(CatalogError, status=409, type="ChangeRefusedException"):
     """An approval hook refuses the change: the same change is refused again. Engines take a 409 for a conflict, and try again."""
 
 
-class ChangeRefusedFinally(ChangeRefused, status=403, type="ChangeRefusedException"):
+class ChangeForbidden(ChangeRefused, status=403, type="ChangeForbiddenException"):
     """The same under the status that engines take for final."""
 
 
@@ -120,7 +120,7 @@ class ChangeHeld(CatalogError, status=409, type="ChangeHeldException"):
     proposal_id: UUID | None = None
 
 
-class ChangeHeldFinally(ChangeHeld, status=403, type="ChangeHeldException"):
+class ApprovalRequired(ChangeHeld, status=403, type="ApprovalRequiredException"):
     """The same under the status that engines take for final."""
 
 

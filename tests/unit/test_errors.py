@@ -5,28 +5,36 @@ import pytest
 from domain import errors
 from domain.errors import CatalogError
 
-# Java: RESTCatalogAdapter.EXCEPTION_ERROR_CODES and the types ErrorHandlers looks for; the rest are the spec's own response examples.
+# Java: RESTCatalogAdapter.EXCEPTION_ERROR_CODES and the types ErrorHandlers looks for; the rest are the spec's own response examples,
+# and what approval says, which no client knows by its type.
 STATUSES = {
     "BadRequestException": 400,
     "IllegalArgumentException": 400,
     "ValidationException": 400,
     "NotAuthorizedException": 401,
     "ForbiddenException": 403,
+    "ChangeForbiddenException": 403,
+    "ApprovalRequiredException": 403,
     "NoSuchWarehouseException": 404,
     "NoSuchNamespaceException": 404,
     "NoSuchTableException": 404,
     "NoSuchViewException": 404,
+    "NoSuchProposalException": 404,
     "NotFoundException": 404,
     "MethodNotAllowedException": 405,
     "UnsupportedOperationException": 406,
     "AlreadyExistsException": 409,
     "NamespaceNotEmptyException": 409,
     "CommitFailedException": 409,
+    "ChangeRefusedException": 409,
+    "ChangeHeldException": 409,
+    "ProposalClosedException": 409,
     "PayloadTooLargeException": 413,
     "UnprocessableEntityException": 422,
     "TooManyRequestsException": 429,
     "InternalServerError": 500,
     "CommitStateUnknownException": 500,
+    "ApprovalUnavailableException": 503,
     "ServiceUnavailableException": 503,
 }
 

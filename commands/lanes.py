@@ -443,6 +443,7 @@ class Lane(Generic[S]):
                 # Another process writes this stream: long chains would only be thrown away.
                 self._figures.lost += 1
                 self._chain_max = 1
+                self._turns.lost()
         return broken_at, lost
 
     def _requeue(self, jobs: Sequence["_Job[S]"]) -> None:

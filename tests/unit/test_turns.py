@@ -74,3 +74,51 @@ async def test_the_queue_is_bounded(long_turns: None, monkeypatch: pytest.Monkey
     crowd = Crowd()
     crowd.refuse(*range(10))
     assert 2 == crowd.turns.held
+
+
+async def test_winners_that_come_back_go_on_for_a_while(long_turns: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once one was seen to: two at a time would work for nothing half the time."""
+    monkeypatch.setattr(turns, "QUANTUM_SECONDS", 0.2)
+    monkeypatch.setattr(turns, "_LOOK_AGAIN_AFTER", 1)
+    crowd = Crowd()
+    crowd.refuse(*range(8))
+    crowd.turns.came_through()
+    called = len(crowd.heard)
+    for _ in range(5):
+        crowd.turns.came_through()
+        assert called == len(crowd.heard)
+    await asyncio.sleep(0.25)
+    crowd.turns.came_through()
+    assert called + 1 == len(crowd.heard), "their time is over"
+
+
+async def test_winners_that_go_home_are_not_waited_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Then each success calls the next, as if there were no such thing."""
+    monkeypatch.setattr(turns, "QUANTUM_SECONDS", 60.0)
+    monkeypatch.setattr(turns, "_LOOK_AGAIN_AFTER", 4)
+    crowd = Crowd()
+    crowd.refuse(*range(20))
+    for _ in range(4):
+        crowd.turns.came_through()
+    before = len(crowd.heard)
+    async with asyncio.timeout(5):
+        while len(crowd.heard) == before:
+            await asyncio.sleep(0.005)
+    for more in range(1, 4):
+        called = len(crowd.heard)
+        crowd.turns.came_through()
+        assert called + 1 == len(crowd.heard), f"success {more} after nobody came back"
+
+
+async def test_nobody_is_called_while_another_process_may_go_on(long_turns: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And then the next one is, although nobody here came through."""
+    monkeypatch.setattr(turns, "QUANTUM_SECONDS", 0.1)
+    crowd = Crowd()
+    crowd.refuse(*range(6))
+    before = len(crowd.heard)
+    crowd.turns.lost()
+    assert before == len(crowd.heard)
+    async with asyncio.timeout(5):
+        while len(crowd.heard) == before:
+            await asyncio.sleep(0.01)
+    assert before + 1 == len(crowd.heard)

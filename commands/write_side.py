@@ -14,7 +14,9 @@ from commands.committer import Committer
 from commands.context import Answer, CommandContext
 from commands.decision import Decision, Relocate
 from commands.idempotency import Remembered
-from commands.lanes import Decide, Lanes, S_co, Settled, Stream
+from commands.lane import S_co, Stream
+from commands.lane_queue import Decide, Settled
+from commands.lanes import Lanes
 from commands.metrics_reports import MetricsReports
 from commands.names_known import NamesKnown
 from commands.staged_parts import remove_staged_parts

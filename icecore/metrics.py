@@ -13,7 +13,7 @@ from prometheus_client.registry import Collector
 from api.request_figures import REQUEST_FIGURES, SECONDS_BOUNDS, RequestFigures
 from commands.approval import ApprovalFigures
 from commands.committer import BATCH_COMMANDS_MAX
-from commands.lanes import CHAIN_COMMANDS_MAX
+from commands.lane import CHAIN_COMMANDS_MAX
 from domain.errors import CatalogError
 from icecore.compose import Catalog
 from projections.warehouses import log_head

@@ -17,6 +17,7 @@ from commands.context import Answer
 from commands.create_namespace import CreateNamespace, create_namespace
 from commands.create_table import CreateTable, create_table
 from commands.drop_table import DropTable, drop_table
+from commands.lane import Lane
 from commands.rename_table import RenameTable, rename_table
 from domain.errors import CommitFailed, NoSuchTable, ServiceUnavailable, TooManyRequests
 from domain.identifiers import NamespaceIdentifier, TabularIdentifier
@@ -128,7 +129,7 @@ async def test_a_refusal_rests_on_a_head_that_was_read_after_the_request(two: tu
 async def test_control_a_refusal_from_memory_alone_would_be_wrong(two: tuple[Process, Process], monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the read behind the refusal, a commit that holds is refused."""
 
-    async def settle_from_memory(_: lanes.Lane[Any], refused: list[Any]) -> None:
+    async def settle_from_memory(_: Lane[Any], refused: list[Any]) -> None:
         for entry in refused:
             entry.settle()
 
@@ -137,7 +138,7 @@ async def test_control_a_refusal_from_memory_alone_would_be_wrong(two: tuple[Pro
     schema = {"type": "struct", "fields": [{"id": 1, "name": "y", "required": False, "type": "long"}]}
     updates = [{"action": "add-schema", "schema": schema}, {"action": "set-current-schema", "schema-id": -1}]
     await commit_table(second.catalog.write, context("updateTable"), second.warehouse, CommitTable(identifier("t"), [], updates))
-    monkeypatch.setattr(lanes.Lane, "_settle_refused", settle_from_memory)
+    monkeypatch.setattr(Lane, "_settle_refused", settle_from_memory)
     with pytest.raises(CommitFailed):
         await first.set("t", {"k": "v"}, {"type": "assert-current-schema-id", "current-schema-id": 1})
 

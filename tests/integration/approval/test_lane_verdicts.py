@@ -9,12 +9,12 @@ from typing import Any
 import orjson
 import pytest
 
-from commands import lanes
 from commands.commit_table import CommitTable, commit_table
 from commands.commit_transaction import CommitTransaction, commit_transaction
 from commands.context import Answer
 from commands.create_namespace import CreateNamespace, create_namespace
 from commands.create_table import CreateTable, create_table
+from commands.lane import Lane
 from domain.approval import ALLOW, ProposedChange, Refuse, Verdict
 from domain.errors import ApprovalUnavailable, ChangeRefused
 from domain.identifiers import NamespaceIdentifier, TabularIdentifier
@@ -106,7 +106,7 @@ async def test_a_refusal_given_without_proof_would_be_false(two: tuple[Process, 
             lane._give(entry)
         return []
 
-    monkeypatch.setattr(lanes.Lane, "_settle_refused", give_at_once)
+    monkeypatch.setattr(Lane, "_settle_refused", give_at_once)
     first, second = two
     for process in two:
         process.judge.say = locked

@@ -57,6 +57,10 @@ _KEYED_KINDS = frozenset({"refs"})
 _WRITTEN_IF_ANY = frozenset({"encryption-keys"})
 
 
+# Joined at every commit; what stands before them is joined once in so many.
+_PARTS_JOINED_EACH_TIME_MAX = 64
+
+
 # A log folded makes millions of parts and deltas; frozen ones take twice the time to make. Nobody changes them all the same.
 @dataclass(slots=True)
 class Part:
@@ -146,6 +150,8 @@ class Document:
     value: Json
     parts: Mapping[str, tuple[Part, ...]]
     next_ordinal: int
+    _joined: dict[str, tuple[int, bytes]] = field(default_factory=dict, compare=False, repr=False)
+    """Of long kinds: how many of the first parts are joined already, and their bytes. Documents that only add share them."""
 
 
 def split(value: Json, kinds: Sequence[str]) -> Document:
@@ -180,7 +186,7 @@ def difference(before: Document, after: Json) -> Delta:
     for kind, members in before.parts.items():
         if after[kind] is before.value[kind]:
             continue
-        change = _kind_difference(members, _elements(kind, after[kind]), ordinal)
+        change = _kind_difference(kind, members, before.value[kind], after[kind], ordinal)
         if change.added or change.removed:
             parts[kind] = change
             ordinal += len(change.added)
@@ -205,8 +211,10 @@ def fold(before: Document, delta: Delta) -> Document:
         value["properties"] = properties
     parts = dict(before.parts)
     next_ordinal = before.next_ordinal
+    joined = dict(before._joined)
     for kind, change in delta.parts.items():
         if change.removed:
+            joined.pop(kind, None)
             removed = set(change.removed)
             parts[kind] = tuple([p for p in parts[kind] if p.ordinal not in removed]) + change.added
             value[kind] = _collected(kind, parts[kind])
@@ -215,7 +223,7 @@ def fold(before: Document, delta: Delta) -> Document:
             value[kind] = _extended(kind, before.value[kind], change.added)
         for part in change.added:
             next_ordinal = max(next_ordinal, part.ordinal + 1)
-    return Document(value, parts, next_ordinal)
+    return Document(value, parts, next_ordinal, joined)
 
 
 def table_head(document: Document) -> bytes:
@@ -255,21 +263,31 @@ def table_head_value(head: bytes) -> Json:
     return value
 
 
-def join(head: bytes, joined_parts: Mapping[str, bytes], kinds: Sequence[str]) -> bytes:
-    """The written document: the head's members, then each kind with its parts' bodies already joined by commas."""
+def join(head: bytes, bodies: Mapping[str, Sequence[bytes]], kinds: Sequence[str]) -> bytes:
+    """The written document: the head's members, then each kind; `bodies` are pieces that make its parts' bodies with commas between."""
     pieces = [head[:-1]]
     for kind in kinds:
-        body = joined_parts.get(kind, b"")
-        if body or kind not in _WRITTEN_IF_ANY:
+        body = bodies.get(kind, ())
+        if any(body) or kind not in _WRITTEN_IF_ANY:
             opening, closing = (b"{", b"}") if kind in _KEYED_KINDS else (b"[", b"]")
-            pieces += [b',"', kind.encode(), b'":', opening, body, closing]
+            pieces += [b',"', kind.encode(), b'":', opening, *body, closing]
     pieces.append(b"}")
     return b"".join(pieces)
 
 
-def joined_bodies(document: Document) -> dict[str, bytes]:
-    """Each kind's bodies joined by commas, as `join` takes them."""
-    return {kind: b",".join([part.body for part in members]) for kind, members in document.parts.items()}
+def joined_bodies(document: Document) -> dict[str, Sequence[bytes]]:
+    """Each kind's bodies with commas between, in pieces as `join` takes them."""
+    return {kind: _joined(document, kind, members) for kind, members in document.parts.items()}
+
+
+def _joined(document: Document, kind: str, members: tuple[Part, ...]) -> Sequence[bytes]:
+    count, first = document._joined.get(kind, (0, b""))
+    if len(members) - count > _PARTS_JOINED_EACH_TIME_MAX:
+        first = b",".join([part.body for part in members])
+        document._joined[kind] = (len(members), first)
+        return (first,)
+    rest = b",".join([part.body for part in members[count:]])
+    return (first, b",", rest) if first and rest else (first or rest,)
 
 
 def _elements(kind: str, members: Any) -> list[tuple[str | None, Any]]:
@@ -291,23 +309,22 @@ def _extended(kind: str, members: Any, added: Iterable[Part]) -> Any:
     return members | {part.key: part.value for part in added} if kind in _KEYED_KINDS else members + [part.value for part in added]
 
 
-def _kind_difference(before: tuple[Part, ...], after: list[tuple[str | None, Any]], ordinal: int) -> KindDelta:
+def _kind_difference(kind: str, before: tuple[Part, ...], value: Any, after: Any, ordinal: int) -> KindDelta:
     # Almost every change appends: then the common prefix is everything that was there.
-    if len(after) >= len(before) and all(map(is_, (p.value for p in before), (value for _, value in after))):
-        fresh = after[len(before) :]
-        return KindDelta(tuple(Part(ordinal + i, value, key) for i, (key, value) in enumerate(fresh)))
+    if kind not in _KEYED_KINDS and len(after) >= len(value) and all(map(is_, value, after)):
+        return KindDelta(tuple([Part(ordinal + i, element) for i, element in enumerate(after[len(value) :])]))
     known = {(id(p.value), p.key): p for p in before}
     kept: set[int] = set()
     added: list[Part] = []
     last = -1
-    for key, value in after:
-        part = known.get((id(value), key))
+    for key, element in _elements(kind, after):
+        part = known.get((id(element), key))
         # In a list an element behind a new one is taken out and added anew: ordinals are the order.
         if part is not None and (key is not None or (part.ordinal > last and not added)):
             kept.add(part.ordinal)
             last = part.ordinal
         else:
-            added.append(Part(ordinal + len(added), value, key))
+            added.append(Part(ordinal + len(added), element, key))
     return KindDelta(tuple(added), tuple(p.ordinal for p in before if p.ordinal not in kept))
 
 

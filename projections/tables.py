@@ -136,8 +136,8 @@ async def _loaded(connection: Connection, block: str, parameters: dict[str, obje
     if row is None:
         return None
     table_id, version, metadata_location, head, kinds, bodies, _ = row
-    joined = {TABLE_KINDS[kind - 1]: body for kind, body in zip(kinds or (), bodies or (), strict=True)}
-    return LoadedTable(table_id, version, metadata_location, join(head, joined, TABLE_KINDS))
+    pieces = {TABLE_KINDS[kind - 1]: (body,) for kind, body in zip(kinds or (), bodies or (), strict=True)}
+    return LoadedTable(table_id, version, metadata_location, join(head, pieces, TABLE_KINDS))
 
 
 async def read_state(connection: Connection, table_id: UUID) -> tuple[TableState, int] | None:

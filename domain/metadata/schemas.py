@@ -155,14 +155,14 @@ class SchemaIndex:
 
     def _visit_struct(self, struct: Json, parent: int | None, path: str, short_path: str) -> None:
         for field in struct["fields"]:
-            self._visit(field, parent, path, short_path, field["name"])
+            self._visit(field, parent, path, short_path, field["name"], field["name"])
 
-    def _visit(self, field: Json, parent: int | None, path: str, short_path: str, short_step: str | None) -> None:
-        """Children come before the field itself, as in Java, so that messages name the same one first."""
+    def _visit(self, field: Json, parent: int | None, path: str, short_path: str, step: str, short_step: str | None) -> None:
+        """Children come before the field itself, as in Java, so that messages name the same one first; they lie below `step`."""
         if parent is not None:
             self.parents[field["id"]] = parent
         inner_short = short_path if short_step is None else f"{short_path}{short_step}."
-        self._visit_type(field["type"], field["id"], f"{path}{field['name']}.", inner_short)
+        self._visit_type(field["type"], field["id"], f"{path}{step}.", inner_short)
         self._add(field, f"{path}{field['name']}", f"{short_path}{field['name']}" if short_path else None)
 
     def _visit_type(self, type_: TypeJson, field_id: int, path: str, short_path: str) -> None:
@@ -171,10 +171,13 @@ class SchemaIndex:
         if type_["type"] == "struct":
             self._visit_struct(type_, field_id, path, short_path)
             return
-        for part in nested_fields(type_):
+        parts = nested_fields(type_)
+        for part in parts:
             # Structs in lists and map values are stepped over in short names: `points.x` for `points.element.x`.
             stepped_over = part["name"] != "key" and type_id(part["type"]) == "struct"
-            self._visit(part, field_id, path, short_path, None if stepped_over else part["name"])
+            # Java looks a map's value up by its id, and finds the key where that has the same.
+            step = next(each["name"] for each in parts if each["id"] == part["id"])
+            self._visit(part, field_id, path, short_path, step, None if stepped_over else step)
 
     def _add(self, field: Json, name: str, short_name: str | None) -> None:
         field_id = field["id"]

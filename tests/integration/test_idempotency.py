@@ -2,14 +2,16 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pytest
 from uuid_utils.compat import uuid7
 
-from tests.fixtures.catalog import CatalogServer, served_catalog
+from tests.fixtures.catalog import served_catalog
 from tests.fixtures.rest_client import SCHEMA, RestAnswer, RestClient, namespace_path, set_properties, table_path, view_path, view_version
-from tests.fixtures.shared_server import SharedCatalog
+from tests.fixtures.shared_server import SharedCatalog, shared
 
 Request = tuple[str, str, Any]
 
@@ -427,31 +429,25 @@ def test_a_replay_leaves_no_file_behind(client: RestClient, shared_catalog: Shar
     assert [location.rpartition("/")[2]] == [path.parent.parent.name for path in folder.rglob("*.metadata.json")]
 
 
-def test_answers_survive_a_restart_of_the_server(catalog_server: CatalogServer) -> None:
-    """Keys live in the database: another process, or the same one started again, gives the same answers."""
-    client = RestClient(catalog_server.url)
-    client.create_namespace("a")
-    asked: list[tuple[Request, object, RestAnswer]] = []
-    for request in (
-        ("POST", TABLES, table_body("t")),
-        ("POST", TABLES, table_body("s", **{"stage-create": True})),
-        ("POST", table_path(["a"], "t"), commit_body(k="v")),
-        ("POST", table_path(["a"], "t"), WRONG),
-        ("POST", VIEWS, view_body("v")),
-        ("POST", "/namespaces/a/properties", {"updates": {"k": "v"}}),
-        ("DELETE", "/namespaces/a", None),
-        ("POST", "/transactions/commit", transaction_body("t", k="w")),
-        ("DELETE", table_path(["a"], "t"), None),
-    ):
-        key = uuid7()
-        asked.append((request, key, client.call(*request, key=key)))
-    client.close()
-    with served_catalog(catalog_server.dsn, catalog_server.warehouse_directory) as again:
-        client = RestClient(again.url)
-        for request, used, answer in asked:
+def test_answers_survive_a_restart_of_the_server(database: str, tmp_path: Path) -> None:
+    """Keys live in the database: of every mutation another process gives the same answers, and the same refusals."""
+    asked: list[tuple[str, Request, UUID, RestAnswer]] = []
+    with shared(database) as first:
+        for mutation in MUTATIONS.values():
+            for prepare, status in ((mutation.prepare, mutation.succeeds), (mutation.refused, mutation.refused_status)):
+                client = first.client(first.new_warehouse())
+                client.create_namespace("a")
+                request, key = prepare(client), uuid7()
+                answer = client.call(*request, key=key)
+                assert status == answer.status, answer.body
+                asked.append((client.warehouse, request, key, answer))
+                client.close()
+    with served_catalog(database, tmp_path / "warehouse") as again:
+        for warehouse, request, used, answer in asked:
+            client = RestClient(again.url, warehouse)
             assert answer.replayable == client.call(*request, key=used).replayable
             assert (422, "UnprocessableEntityException") == client.call("POST", "/namespaces", {"namespace": ["z"]}, key=used).error
-        client.close()
+            client.close()
 
 
 def test_a_refusal_of_the_request_itself_is_remembered_too(client: RestClient) -> None:

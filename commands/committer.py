@@ -249,6 +249,9 @@ class Committer:
 
     async def _barred(self, connection: Connection, submission: Submission, result: AppendResult) -> AppendResult:
         """The result of a command sent again, once no lost copy of it can change that any more."""
+        if result.outcome == "recorded" and submission.has_events:
+            # What it found under its id is its own bar, the answer to which was lost too: it is decided again, under another id.
+            return AppendResult("head", result.position)
         if result.outcome in _FINAL:
             return result
         # The copy that was lost may still be on its way: a row without events under its id bars it for good.

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from psycopg import AsyncConnection
 from uuid_utils.compat import uuid7
 
+from commands import committer as committing
 from commands.committer import BATCH_COMMANDS_MAX, Committer
 from commands.context import CommandContext
 from commands.submission import AppendResult, IdempotencyRecord, Submission
@@ -475,6 +476,33 @@ async def test_a_refusal_after_doubt_stands_though_the_first_copy_comes_late(dat
         await committer.close()
         await other.close()
     assert 3 == len(await log_of(database)), "the name is free by now, and the late copy still finds the bar"
+    await sound(database)
+
+
+async def test_a_command_that_was_barred_has_had_no_effect(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The answer to the bar is lost as well, and the command sent a third time finds its own bar: that is no success."""
+    send = committing._send
+    async with CuttingProxy(database).running() as proxy:
+        committer, other = Committer(proxy.dsn, connections=1), Committer(database)
+        committer.start()
+        other.start()
+        await committer.submit(namespace("warm up")[0])
+        await other.submit(namespace("a")[0])
+
+        async def losing_bar(connection: Any, submissions: list[Submission], figures: Any) -> Any:
+            if not submissions[0].has_events and proxy.cuts == 1:
+                proxy.cut = "answer"
+            return await send(connection, submissions, figures)
+
+        monkeypatch.setattr(committing, "_send", losing_bar)
+        proxy.cut = "late"
+        result = await committer.submit(namespace("a")[0])
+        await proxy.deliver()
+        await committer.close()
+        await other.close()
+    assert 2 == proxy.cuts
+    assert "head" == result.outcome, "decided again, under another id"
+    assert 2 == len(await log_of(database))
     await sound(database)
 
 

@@ -1,18 +1,29 @@
-"""Spark as users run it: the whole story on Spark 4.1 and on Spark 3.5 from PyPI alone, on local files, and on an S3 server."""
+"""Spark as users run it: the whole story on Spark 4.1 and on Spark 3.5 from PyPI alone, on local files, and on an S3 server.
 
+NATS and Kafka are told meanwhile, and whoever listens there knows as much as the catalog in the end.
+"""
+
+import json
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from pyiceberg.catalog.rest import RestCatalog
 
 from tests.acceptance.spark_story import STORY, Result, Step, tell
-from tests.servers.icecore import Icecore
+from tests.integration.publishers.stream_reader import rebuilt
+from tests.servers.icecore import Icecore, icecore, operate
+from tests.servers.kafka import KafkaBroker, kafka_broker
 from tests.servers.moto import moto_s3
+from tests.servers.nats import NatsServer, nats_server
 from tests.servers.spark import Spark, SqlRefusedError, catalog_settings, spark_3_5, spark_4_1, spark_shell
 
 STATEMENTS_MIN = 50
 S3_WAREHOUSE = "lake"
+TOPIC = "icecore.events"
+TOLD_SECONDS_MAX = 60.0
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -25,6 +36,10 @@ class Setting:
     spark: Callable[[], Spark]
     on_s3: bool = False
 
+    @property
+    def warehouse(self) -> str:
+        return S3_WAREHOUSE if self.on_s3 else self.name.replace(" ", "-")
+
 
 SETTINGS = (
     Setting("spark 3.5 from PyPI alone", spark_3_5),
@@ -34,22 +49,37 @@ SETTINGS = (
 
 
 @pytest.fixture(scope="module")
+def brokers(scratch: Path) -> Iterator[tuple[NatsServer, KafkaBroker]]:
+    """One of each."""
+    with nats_server(scratch / "nats") as nats, kafka_broker(scratch / "kafka") as kafka:
+        yield nats, kafka
+
+
+@pytest.fixture(scope="module")
+def server(scratch: Path, brokers: tuple[NatsServer, KafkaBroker]) -> Iterator[Icecore]:
+    """A server that tells both."""
+    nats, kafka = brokers
+    sinks = {"NATS__TYPE": "nats", "NATS__URL": nats.url, "KAFKA__TYPE": "kafka", "KAFKA__URL": kafka.url, "KAFKA__TOPIC": TOPIC}
+    with icecore(scratch / "data", environment={f"ICECORE_SINKS__{name}": value for name, value in sinks.items()}) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
 def story(request: pytest.FixtureRequest, server: Icecore, scratch: Path) -> Iterator[dict[str, Result]]:
     """What became of each statement, on a catalog that holds what earlier settings left in other warehouses."""
     setting: Setting = request.param
     spark = setting.spark()
-    directory = scratch / setting.name.replace(" ", "-")
+    directory = scratch / setting.warehouse
     if setting.on_s3:
         with moto_s3(directory) as s3:
-            server.create_warehouse(S3_WAREHOUSE, s3.storage_profile, s3.storage_credential)
-            with spark_shell(spark, catalog_settings(server.catalog_uri, S3_WAREHOUSE, s3), directory, s3) as shell:
+            server.create_warehouse(setting.warehouse, s3.storage_profile, s3.storage_credential)
+            with spark_shell(spark, catalog_settings(server.catalog_uri, setting.warehouse, s3), directory, s3) as shell:
                 yield tell(STORY, shell.sql, SqlRefusedError)
         return
-    warehouse = directory.name
     files = directory / "warehouse"
     files.mkdir(parents=True)
-    server.create_warehouse(warehouse, {"type": "local", "directory": str(files)})
-    with spark_shell(spark, catalog_settings(server.catalog_uri, warehouse), directory) as shell:
+    server.create_warehouse(setting.warehouse, {"type": "local", "directory": str(files)})
+    with spark_shell(spark, catalog_settings(server.catalog_uri, setting.warehouse), directory) as shell:
         yield tell(STORY, shell.sql, SqlRefusedError)
 
 
@@ -78,3 +108,34 @@ def test_log_rebuilds_what_spark_reads(story: dict[str, Result], server: Icecore
     """`icecore verify` finds no difference after the story, nor after a rebuild."""
     assert STATEMENTS_MIN <= len(story)
     server.check_against_log()
+
+
+@settings()
+def test_consumers_know_what_spark_has_made(
+    story: dict[str, Result], server: Icecore, brokers: tuple[NatsServer, KafkaBroker], request: pytest.FixtureRequest
+) -> None:
+    """Processes that read one stream or the other, and nothing else, know every table and its current metadata."""
+    assert story
+    warehouse = request.node.callspec.params["story"].warehouse
+    nats, kafka = brokers
+    until_told(server)
+    held = tables_held(RestCatalog("spark", uri=server.catalog_uri, warehouse=warehouse), ())
+    assert held
+    assert held == rebuilt(warehouse, "nats", nats.url)
+    assert held == rebuilt(warehouse, "kafka", kafka.url, TOPIC)
+
+
+def until_told(server: Icecore) -> None:
+    """Until both sinks are where the log is."""
+    deadline = time.monotonic() + TOLD_SECONDS_MAX
+    while {0} != {sink["lag-events"] for sink in json.loads(operate("sinks", "--json", "--data", str(server.data)))}:
+        assert time.monotonic() < deadline, "the sinks are not told"
+
+
+def tables_held(catalog: RestCatalog, namespace: tuple[str, ...]) -> dict[str, str]:
+    """Dotted name to metadata location, of all tables below a namespace."""
+    held: dict[str, str] = {}
+    for below in catalog.list_namespaces(namespace):
+        held |= {".".join(table): catalog.load_table(table).metadata_location for table in catalog.list_tables(below)}
+        held |= tables_held(catalog, below)
+    return held

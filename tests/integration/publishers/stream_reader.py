@@ -1,24 +1,30 @@
 """A consumer in a process of its own: rebuilds the table list and current metadata locations from a stream alone.
 
-`python -m tests.integration.publishers.stream_reader nats URL` or `kafka URL TOPIC`; prints one JSON object: dotted name to location.
+`python -m tests.integration.publishers.stream_reader WAREHOUSE nats URL` or `WAREHOUSE kafka URL TOPIC`; prints one JSON object: dotted
+name to location, of that warehouse's tables.
 It knows CloudEvents and the published schemas, nothing else of Icecore.
 """
 
 import asyncio
 import json
+import subprocess
 import sys
 from typing import Any
 
 import nats
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
+from tests.servers.places import ROOT
 
-def fold(tables: dict[str, tuple[str, str]], event: dict[str, Any]) -> None:
+
+def fold(tables: dict[str, tuple[str, str]], event: dict[str, Any], warehouse: str) -> None:
     """By table id: what it is called and where its metadata is."""
     noun, verb = event["type"].split(".")[2:4]
     if noun != "table":
         return
     table = event["data"]["table"]
+    if table["warehouse"]["name"] != warehouse:
+        return
     if verb in ("dropped", "unregistered", "purged"):
         tables.pop(table["id"], None)
     else:
@@ -29,7 +35,7 @@ async def from_nats(url: str) -> list[dict[str, Any]]:
     client = await nats.connect(url)
     stream = client.jetstream()
     count = (await stream.stream_info("ICECORE")).state.messages
-    subscription = await stream.pull_subscribe("icecore.>", durable="rebuild", stream="ICECORE")
+    subscription = await stream.pull_subscribe("icecore.>", stream="ICECORE")
     events: list[dict[str, Any]] = []
     while len(events) < count:
         for message in await subscription.fetch(100, timeout=10):
@@ -58,12 +64,20 @@ def from_kafka(url: str, topic: str) -> list[dict[str, Any]]:
         events.append(json.loads(message.value() or b""))
 
 
+def rebuilt(*arguments: str) -> dict[str, str]:
+    """What a process of its own comes to."""
+    command = [sys.executable, "-m", "tests.integration.publishers.stream_reader", *arguments]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=True)
+    tables: dict[str, str] = json.loads(done.stdout)
+    return tables
+
+
 def main() -> None:
-    kind, url, *rest = sys.argv[1:]
+    warehouse, kind, url, *rest = sys.argv[1:]
     events = asyncio.run(from_nats(url)) if kind == "nats" else from_kafka(url, *rest)
     tables: dict[str, tuple[str, str]] = {}
     for event in events:
-        fold(tables, event)
+        fold(tables, event, warehouse)
     print(json.dumps(dict(sorted(tables.values()))))
 
 

@@ -1,9 +1,6 @@
 """The outcome: a consumer in another process knows every table and its current metadata from the stream alone, as PyIceberg wrote them."""
 
 import asyncio
-import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pyarrow
@@ -12,10 +9,10 @@ from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.types import IntegerType
 
 from tests.fixtures.catalog import CatalogServer
+from tests.integration.publishers.stream_reader import rebuilt
 from tests.integration.publishers.telling import SINK, KafkaUnderTest, NatsUnderTest, Nursery, until_told
 from tests.servers.kafka import KafkaBroker
 from tests.servers.nats import NatsServer
-from tests.servers.places import ROOT
 
 ROWS = pyarrow.table({"name": ["Ada", "Grace"], "born": pyarrow.array([1815, 1906], pyarrow.int32())})
 
@@ -53,14 +50,6 @@ def pyiceberg(catalog_server: CatalogServer) -> Catalog:
     return load_catalog("icecore", type="rest", uri=f"{catalog_server.url}/catalog", warehouse="demo")
 
 
-def rebuilt(*arguments: str) -> dict[str, str]:
-    """What the other process came to."""
-    command = [sys.executable, "-m", "tests.integration.publishers.stream_reader", *arguments]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=True)
-    tables: dict[str, str] = json.loads(done.stdout)
-    return tables
-
-
 def test_from_jetstream(pyiceberg: Catalog, catalog_server: CatalogServer, nats: NatsServer, nursery: Nursery, tmp_path: Path) -> None:
     """By a durable pull consumer."""
     process = nursery.start(catalog_server.dsn, {SINK: NatsUnderTest(nats).sink}, tmp_path)
@@ -68,7 +57,7 @@ def test_from_jetstream(pyiceberg: Catalog, catalog_server: CatalogServer, nats:
     asyncio.run(until_told(catalog_server.dsn))
     process.stop()
     assert {"town.people", "land.settled", "land.staged", "land.empty"} == set(held)
-    assert held == rebuilt("nats", nats.url)
+    assert held == rebuilt("demo", "nats", nats.url)
 
 
 def test_from_kafka(pyiceberg: Catalog, catalog_server: CatalogServer, kafka: KafkaBroker, nursery: Nursery, tmp_path: Path) -> None:
@@ -78,4 +67,4 @@ def test_from_kafka(pyiceberg: Catalog, catalog_server: CatalogServer, kafka: Ka
     held = write_with_pyiceberg(pyiceberg)
     asyncio.run(until_told(catalog_server.dsn))
     process.stop()
-    assert held == rebuilt("kafka", kafka.url, under_test.topic)
+    assert held == rebuilt("demo", "kafka", kafka.url, under_test.topic)

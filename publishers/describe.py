@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 from uuid import UUID
 
@@ -15,6 +16,8 @@ from domain.recorded import RecordedEvent
 from projections.connections import Connection
 from publishers import event_data as data
 from publishers.pointers import Path, PointerReader, Pointers, TabularRow
+
+_NAMES_MAX = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,14 +117,22 @@ def _proposal(event: RecordedEvent, path: Path, found: Pointers) -> data.Proposa
 def _tabular_name(event: RecordedEvent, found: Pointers, noun: str) -> tuple[data.TabularName, tuple[str, ...]]:
     row = found.tabulars[event.stream_id, event.version]
     path = found.paths[row.namespace_id, event.position]
-    name = data.TabularName(
-        id=event.stream_id,
-        uuid=row.document[f"{noun}-uuid"],
-        name=row.name,
-        namespace=_namespace_name(row, path),
-        warehouse=data.WarehouseName(id=event.warehouse_id, name=path.names[0]),
-    )
+    name = _name(event.stream_id, row.document[f"{noun}-uuid"], row.name, row.namespace_id, event.warehouse_id, path.names)
     return name, (*path.names, row.name)
+
+
+@lru_cache(_NAMES_MAX)
+def _name(
+    tabular_id: UUID, tabular_uuid: str, name: str, namespace_id: UUID, warehouse_id: UUID, path: tuple[str, ...]
+) -> data.TabularName:
+    """The same for all events of a table between two renames: making it takes as long as the rest of its event."""
+    return data.TabularName(
+        id=tabular_id,
+        uuid=UUID(tabular_uuid),
+        name=name,
+        namespace=data.NamespaceName(id=namespace_id, name=list(path[1:])),
+        warehouse=data.WarehouseName(id=warehouse_id, name=path[0]),
+    )
 
 
 def _namespace_name(row: TabularRow, path: Path) -> data.NamespaceName:

@@ -16,8 +16,10 @@ from uuid import UUID
 
 import nats.errors
 import nats.js.errors
+import orjson
 import structlog
 from nats.aio.client import Client
+from nats.aio.msg import Msg
 from nats.js import JetStreamContext
 from nats.js.api import DiscardPolicy, Header, PubAck, RawStreamMsg, StorageType, StreamConfig
 
@@ -27,7 +29,8 @@ from publishers.sink_settings import NatsSink
 
 _log = structlog.get_logger("icecore.sinks.nats")
 
-MESSAGES_IN_FLIGHT_MAX = 256
+MESSAGES_IN_FLIGHT_MAX = 500
+"""A whole batch goes out at once; the next is made while it is answered."""
 CONNECT_SECONDS_MAX = 5
 CLOSE_SECONDS_MAX = 1.0
 _HEADERS_ROOM_BYTES = 1024
@@ -35,6 +38,7 @@ _HEADERS_ROOM_BYTES = 1024
 CHECKPOINT_HEADER = "Icecore-Checkpoint"
 CHECKPOINT_EVENT_HEADER = "Icecore-Checkpoint-Event"
 NO_EVENT = "none"
+_NO_RESPONDERS = "503"
 _WRONG_LAST = frozenset({10070, 10071})
 """The last message's id, or its sequence, is not the one that was expected."""
 _REFUSALS = frozenset({10054, 10060, 10077, 10115})
@@ -45,7 +49,7 @@ class JetStream:
     """A stream of its own on a NATS server or cluster."""
 
     REMEMBERS: ClassVar[bool] = True
-    BATCH_EVENTS_MAX: ClassVar[int] = 500
+    BATCH_EVENTS_MAX: ClassVar[int] = MESSAGES_IN_FLIGHT_MAX
 
     def __init__(self, name: str, settings: NatsSink, base_url: str) -> None:
         self._name = name
@@ -54,6 +58,11 @@ class JetStream:
         self._client: Client | None = None
         self._stream: JetStreamContext | None = None
         self._sequence = 0
+        # Of the batch that is on its way, by the number a message asks to be kept as.
+        self._inbox = ""
+        self._answers: dict[int, Msg] = {}
+        self._answers_wanted = 0
+        self._all_answered = asyncio.Event()
         self._event_bytes_max = settings.event_bytes_max
 
     async def open(self) -> Tail:
@@ -63,6 +72,8 @@ class JetStream:
                 self._client = Client()
                 await self._client.connect(**self._connection())
                 self._stream = self._client.jetstream(timeout=self._settings.answer_seconds_max)
+                self._inbox = self._client.new_inbox()
+                await self._client.subscribe(f"{self._inbox}.*", cb=self._answered)
                 self._event_bytes_max = min(self._settings.event_bytes_max, self._client.max_payload - _HEADERS_ROOM_BYTES)
                 return await self._tail()
         except ImportError as error:
@@ -71,8 +82,30 @@ class JetStream:
             raise SinkError(f"NATS cannot be reached or refuses: {error or type(error).__name__}") from error
 
     async def publish(self, events: Sequence[Outgoing], live: Checkpoint | None) -> int:
-        for start in range(0, len(events), MESSAGES_IN_FLIGHT_MAX):
-            await self._publish_chain(events[start : start + MESSAGES_IN_FLIGHT_MAX], live)
+        """A failure in the middle leaves what stands before it; what comes after names a sequence that does not exist, and is refused."""
+        self._answers.clear()
+        self._answers_wanted = len(events)
+        self._all_answered.clear()
+        unsent: Exception | None = None
+        sent = 0
+        # One limit for all of them: a task and a timer for each message took as long as sending it.
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._settings.answer_seconds_max):
+                try:
+                    for event in events:
+                        await self._send(event, self._sequence + sent, events[sent - 1] if sent else None, live)
+                        sent += 1
+                except (nats.errors.Error, OSError) as error:
+                    # What stands before it is still answered.
+                    unsent, self._answers_wanted = error, sent
+                if len(self._answers) < self._answers_wanted:
+                    await self._all_answered.wait()
+        for offset, event in enumerate(events[:sent]):
+            self._check(event, self._sequence + offset + 1)
+        if sent < len(events):
+            problem = unsent or nats.errors.TimeoutError()
+            raise self._failure(events[sent], problem) from problem
+        self._sequence += len(events)
         return self._sequence
 
     async def close(self) -> None:
@@ -82,29 +115,28 @@ class JetStream:
                     await self._client.close()
             self._client = None
 
-    async def _publish_chain(self, events: Sequence[Outgoing], live: Checkpoint | None) -> None:
-        """A failure in the middle leaves what stands before it; what comes after names a sequence that does not exist, and is refused."""
-        messages = [self._encoded(event) for event in events]
-        publishing = [
-            self._publish_one(event, message, self._sequence + offset, events[offset - 1] if offset else None, live)
-            for offset, (event, message) in enumerate(zip(events, messages, strict=True))
-        ]
-        answers = await asyncio.gather(*publishing, return_exceptions=True)
-        for offset, (event, answer) in enumerate(zip(events, answers, strict=True)):
-            if isinstance(answer, BaseException):
-                raise self._failure(event, answer) from answer
-            if answer.duplicate or answer.seq != self._sequence + offset + 1:
-                raise SinkMovedError(f"stream {self._settings.stream} took {event.id} as {answer.seq}: it holds it already")
-        self._sequence += len(events)
+    async def _answered(self, answer: Msg) -> None:
+        self._answers[int(answer.subject.rpartition(".")[2])] = answer
+        if len(self._answers) >= self._answers_wanted:
+            self._all_answered.set()
 
-    async def _publish_one(
-        self, event: Outgoing, message: Encoded, last_sequence: int, last: Outgoing | None, live: Checkpoint | None
-    ) -> PubAck:
-        assert self._stream is not None
+    def _check(self, event: Outgoing, sequence: int) -> None:
+        """That the event is kept as the message of that number."""
+        try:
+            kept = _acknowledged(self._answers.get(sequence))
+        except nats.errors.Error as error:
+            raise self._failure(event, error) from error
+        if kept.duplicate or kept.seq != sequence:
+            raise SinkMovedError(f"stream {self._settings.stream} took {event.id} as {kept.seq}: it holds it already")
+
+    async def _send(self, event: Outgoing, last_sequence: int, last: Outgoing | None, live: Checkpoint | None) -> None:
+        assert self._client is not None
+        message = self._encoded(event)
         checkpoint = live or Checkpoint(event.position, event.event_id)
         noun, _, rest = event.topic.partition(".")
         headers = {
             **message.headers,
+            Header.EXPECTED_STREAM: self._settings.stream,
             Header.MSG_ID: event.id,
             Header.EXPECTED_LAST_SEQUENCE: str(last_sequence),
             CHECKPOINT_HEADER: str(checkpoint.position),
@@ -114,9 +146,8 @@ class JetStream:
             # Not on the first: a server that was restarted has forgotten the id, and there the sequence is enough.
             headers[Header.EXPECTED_LAST_MSG_ID] = last.id
         subject = f"{self._settings.subject}.{event.warehouse_id}.{noun}.{rest.rpartition('.')[0]}"
-        return await self._stream.publish(
-            subject, message.body, timeout=self._settings.answer_seconds_max, stream=self._settings.stream, headers=headers
-        )
+        # Not by the JetStream context: its `publish` waits for each answer, its `publish_async` loses those that are refusals.
+        await self._client.publish(subject, message.body, reply=f"{self._inbox}.{last_sequence + 1}", headers=headers)
 
     def _encoded(self, event: Outgoing) -> Encoded:
         message = encode_http(event, self._settings.mode)
@@ -200,3 +231,15 @@ class JetStream:
 
     async def _report(self, error: Exception) -> None:
         _log.debug("nats_error", sink=self._name, error=str(error) or type(error).__name__)
+
+
+def _acknowledged(answer: Msg | None) -> PubAck:
+    """Raises the client's errors: for a refusal, for a subject no stream listens to, for no answer."""
+    if answer is None:
+        raise nats.errors.TimeoutError
+    if answer.headers and answer.headers.get(Header.STATUS) == _NO_RESPONDERS:
+        raise nats.js.errors.NoStreamResponseError
+    said = orjson.loads(answer.data)
+    if "error" in said:
+        raise nats.js.errors.APIError.from_error(said["error"])
+    return PubAck.from_response(said)

@@ -28,6 +28,7 @@ CLAIMS = (
     Claim("commit_beside_large", "small commits while tables of 10,000 snapshots are registered and expired"),
     Claim("create_and_list", "createTable with 32 clients; listTables of 100,000 tables, page 1 against page 900"),
     Claim("rebuild", "rebuild of the read models from the append benchmark's log"),
+    Claim("publishing", "events to NATS and Kafka beside the client libraries' own; commit to event; cost to commits"),
     Claim("approval", "time per commit with an approval plug-in that allows, against none"),
     Claim("wal_bytes", "WAL per commit, temporal rows against current rows only"),
 )

@@ -90,6 +90,17 @@ class Service:
         return RestCatalog(f"{self.uri}/catalog", warehouse)
 
 
+def environment_of(dsn: str, settings: dict[str, str] | None = None) -> dict[str, str]:
+    """For a process of ours on that database, with its default settings but `settings`."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("ICECORE_")}
+    return environment | {
+        "ICECORE_DATABASE_URL": dsn,
+        "ICECORE_SECRET_KEY": _SECRET_KEY,
+        "ICECORE_LOG_LEVEL": "warning",
+        **(settings or {}),
+    }
+
+
 @contextlib.contextmanager
 def our_server(
     cluster: Cluster, dsn: str, *, workers: int = 1, settings: dict[str, str] | None = None, profile: Path | None = None
@@ -99,8 +110,7 @@ def our_server(
     profile -- where to write what its process spends its time on (one worker only).
     """
     port = free_port()
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("ICECORE_")}
-    environment |= {"ICECORE_DATABASE_URL": dsn, "ICECORE_SECRET_KEY": _SECRET_KEY, "ICECORE_LOG_LEVEL": "warning", **(settings or {})}
+    environment = environment_of(dsn, settings)
     module = ["-m", "icecore"] if profile is None or workers > 1 else ["-m", "benchmarks.profiled", str(profile)]
     command = [sys.executable, *module, "serve", "--port", str(port), "--workers", str(workers)]
     uri = f"http://127.0.0.1:{port}"

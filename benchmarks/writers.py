@@ -20,7 +20,7 @@ _LOCATION_KEY = b'"metadata-location":"'
 class Writing:
     """One writer: its number, its connection, when it stops, what it was given; and what it did.
 
-    latencies -- seconds, of commits. locations -- metadata files its commits were answered with.
+    latencies -- seconds, of commits. locations -- metadata files its commits were answered with; answered -- when, by the clock.
     """
 
     connection: Connection
@@ -37,6 +37,7 @@ class Writing:
     statuses: Counter[int] = field(default_factory=Counter)
     latencies: list[float] = field(default_factory=list)
     locations: list[str] = field(default_factory=list)
+    answered: list[float] = field(default_factory=list)
     refusals: list[str] = field(default_factory=list)
 
     @property
@@ -51,16 +52,18 @@ class Writing:
         request = post(path, self.host, self.headers, body)
         started = clock() if since is None else since
         received = await self.connection.exchange(request)
-        self.latencies.append(clock() - started)
+        answered = clock()
+        self.latencies.append(answered - started)
         self.commits += 1
         self.request_bytes += len(body)
         self.answer_bytes += received.body_bytes
         self.statuses[received.status] += 1
         if received.status in (200, 204):
             self.successes += 1
-            location = _location(received.body)
+            location = location_in(received.body)
             if location is not None:
                 self.locations.append(location)
+                self.answered.append(answered)
         elif len(self.refusals) < 3:
             self.refusals.append(received.body[:300].decode(errors="replace"))
         return received
@@ -72,7 +75,8 @@ class Writing:
         return received
 
 
-def _location(body: bytes) -> str | None:
+def location_in(body: bytes) -> str | None:
+    """The address of the metadata file that an answer, or an event, names first."""
     at = body.find(_LOCATION_KEY, 0, 4096)
     if at < 0:
         at = body.find(_LOCATION_KEY)

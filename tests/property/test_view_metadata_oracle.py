@@ -17,6 +17,8 @@ from tests.property import view_updates
 from tests.property.view_updates import NOW_MS, VIEW_UUID, Json
 
 SEQUENCES = int(os.environ.get("ICECORE_TEST_ORACLE_SEQUENCES", "200"))
+# A long run takes as long as it takes.
+pytestmark = pytest.mark.timeout(max(600, SEQUENCES))
 
 # Java's exceptions and the refusals that stand for them. Where the reference server would answer 406 or 500 for what a client did wrong,
 # ours is a 400: the REST spec asks that of unknown updates and requirements.

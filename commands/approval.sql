@@ -17,21 +17,25 @@ select array_agg(name order by depth desc) from up
 
 -- name: declared --
 -- The properties of the namespaces on a path, outermost first.
-with recursive g as (select generation from icecore.read_models),
-path(depth, id) as (
+with recursive path(depth, id) as (
   select 0, %(warehouse_id)s::uuid
   union all
   select p.depth + 1, n.object_id
-  from path p, icecore.names n
+  from path p
+  -- Laterally, and one row at most: no plan may read all names of a kind.
+  cross join lateral (
+    select n.object_id from icecore.names n
+    where n.generation = (select generation from icecore.read_models) and n.parent_id = p.id and n.kind = 'namespace'
+      and n.name_key = (%(keys)s::text[])[p.depth + 1] and n.to_position is null
+    limit 1
+  ) n
   where p.depth < cardinality(%(keys)s::text[])
-    and n.generation = (select generation from g) and n.parent_id = p.id and n.kind = 'namespace'
-    and n.name_key = (%(keys)s::text[])[p.depth + 1] and n.to_position is null
 )
 select n.properties
 from path p
 cross join lateral (
   select properties from icecore.namespaces
-  where generation = (select generation from g) and namespace_id = p.id
+  where generation = (select generation from icecore.read_models) and namespace_id = p.id
   order by version desc limit 1
 ) n
 where p.depth > 0 order by p.depth

@@ -1,11 +1,11 @@
 """What an operator may say of an approval hook: `[hooks.NAME]` in the settings file, `ICECORE_HOOKS__NAME__…` in the environment."""
 
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from publishers.sink_settings import Words, parsed_object, revealed
+from publishers.setting_values import Words, parsed_object, revealed
+from publishers.webhook_settings import WebhookSettings
 
 
 def _number(value: Any) -> Any:
@@ -44,24 +44,10 @@ class PluginHook(_Hook):
     options: Annotated[dict[str, Any], BeforeValidator(parsed_object)] = {}
 
 
-class WebhookHook(_Hook):
-    """An HTTP endpoint that is sent each change by POST, signed as Standard Webhooks says, and answers with its verdict.
-
-    secret, secret_file -- what both sides sign with.
-    """
+class WebhookHook(WebhookSettings, _Hook):
+    """An HTTP endpoint that is sent each change by POST, signed as Standard Webhooks says, and answers with its verdict."""
 
     type: Literal["webhook"]
-    url: str = Field(pattern=r"^https?://")
-    secret: SecretStr | None = None
-    secret_file: Path | None = None
-    headers: Annotated[dict[str, SecretStr], BeforeValidator(parsed_object)] = {}
-    tls_ca_file: Path | None = None
-
-    @model_validator(mode="after")
-    def _check_secret(self) -> "WebhookHook":
-        if (self.secret is None) == (self.secret_file is None):
-            raise ValueError("a webhook's requests are signed: set one of secret and secret_file")
-        return self
 
 
 HookSettings = Annotated[PluginHook | WebhookHook, Field(discriminator="type")]

@@ -1,6 +1,5 @@
 """What an operator may say of a sink: `[sinks.NAME]` in the settings file, `ICECORE_SINKS__NAME__…` in the environment."""
 
-import json
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -8,35 +7,11 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, f
 
 from publishers.event_data import Dialect, Mode
 from publishers.event_filter import EventFilter
+from publishers.setting_values import Words, parsed_object, revealed
+from publishers.webhook_settings import WebhookSettings
 
 KIBIBYTE = 1024
 MEBIBYTE = 1024 * KIBIBYTE
-
-
-def split_words(value: Any) -> Any:
-    """The environment writes a list as text with commas."""
-    return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
-
-
-def parsed_object(value: Any) -> Any:
-    """The environment writes an object as JSON."""
-    return json.loads(value) if isinstance(value, str) else value
-
-
-def revealed(value: Any) -> Any:
-    match value:
-        case SecretStr():
-            return value.get_secret_value()
-        case Path():
-            return str(value)
-        case dict():
-            return {name: revealed(member) for name, member in value.items()}
-        case tuple():
-            return [revealed(member) for member in value]
-    return value
-
-
-Words = Annotated[tuple[str, ...], BeforeValidator(split_words)]
 
 
 class _Sink(BaseModel):
@@ -135,24 +110,10 @@ class KafkaSink(_Sink):
         return value
 
 
-class WebhookSink(_Sink):
-    """An HTTP endpoint that is sent one event per POST, in the order of the log, signed as Standard Webhooks says.
-
-    secret, secret_file -- what both sides sign with.
-    """
+class WebhookSink(WebhookSettings, _Sink):
+    """An HTTP endpoint that is sent one event per POST, in the order of the log, signed as Standard Webhooks says."""
 
     type: Literal["webhook"]
-    url: str = Field(pattern=r"^https?://")
-    secret: SecretStr | None = None
-    secret_file: Path | None = None
-    headers: Annotated[dict[str, SecretStr], BeforeValidator(parsed_object)] = {}
-    tls_ca_file: Path | None = None
-
-    @model_validator(mode="after")
-    def _check_secret(self) -> "WebhookSink":
-        if (self.secret is None) == (self.secret_file is None):
-            raise ValueError("a webhook's requests are signed: set one of secret and secret_file")
-        return self
 
 
 class StandardOutputSink(_Sink):

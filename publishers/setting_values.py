@@ -1,0 +1,33 @@
+"""Values of settings: as the environment writes them, and as they go to a process of ours."""
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, SecretStr
+
+
+def split_words(value: Any) -> Any:
+    """The environment writes a list as text with commas."""
+    return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
+
+
+def parsed_object(value: Any) -> Any:
+    """The environment writes an object as JSON."""
+    return json.loads(value) if isinstance(value, str) else value
+
+
+def revealed(value: Any) -> Any:
+    match value:
+        case SecretStr():
+            return value.get_secret_value()
+        case Path():
+            return str(value)
+        case dict():
+            return {name: revealed(member) for name, member in value.items()}
+        case tuple():
+            return [revealed(member) for member in value]
+    return value
+
+
+Words = Annotated[tuple[str, ...], BeforeValidator(split_words)]

@@ -5,13 +5,11 @@ publishes the same bodies under the same headers to a fresh place as fast as the
 """
 
 import asyncio
-import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Protocol, cast
 
 import nats
@@ -22,12 +20,12 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 from nats.js.api import DiscardPolicy, Header, StorageType, StreamConfig
 
+from benchmarks.job_process import JobProcess
 from publishers.jetstream import MESSAGES_IN_FLIGHT_MAX
 from publishers.kafka import EVENTS_PER_TRANSACTION
 
 Json = dict[str, Any]
 
-ROOT = Path(__file__).resolve().parents[1]
 _ANSWER_SECONDS_MAX = 60.0
 _FETCHED_AT_ONCE = 500
 
@@ -211,37 +209,14 @@ def sink_settings(name: str, sink: Json) -> dict[str, str]:
 PLACES: dict[str, Callable[[str, str], Place]] = {"nats": NatsPlace, "kafka": KafkaPlace}
 
 
-class LibraryProcess:
-    """A process that publishes what a sink told, as fast as the client library does."""
+class LibraryProcess(JobProcess):
+    """Publishes what a sink told, as fast as the client library does.
+
+    Its jobs: `read` a place (with `count`), or `publish` what was read to a place, each with `type`, `url` and `place`.
+    """
 
     def __init__(self) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "benchmarks.brokers"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=ROOT
-        )
-
-    @property
-    def process_id(self) -> int:
-        return self._process.pid
-
-    def start(self, job: Json) -> None:
-        """`read` a place (with `count`), or `publish` what was read to a place: each with `type`, `url` and `place`."""
-        assert self._process.stdin is not None
-        self._process.stdin.write(orjson.dumps(job) + b"\n")
-        self._process.stdin.flush()
-
-    def result(self) -> Json:
-        assert self._process.stdout is not None
-        result: Json = orjson.loads(self._process.stdout.readline() or b'{"error": "it ended"}')
-        if "error" in result:
-            raise RuntimeError(f"the library's process failed: {result['error']}")
-        return result
-
-    def close(self) -> None:
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.close()
-        self._process.wait()
-        self._process.stdout.close()
+        super().__init__("benchmarks.brokers")
 
 
 async def _do(job: Json, messages: list[Message]) -> Json:

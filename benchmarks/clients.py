@@ -7,12 +7,10 @@ It keeps its connections from job to job, so that a block measures requests and 
 import asyncio
 import random
 import resource
-import subprocess
 import sys
 from array import array
 from collections import Counter
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 from typing import Any
 
 import orjson
@@ -21,11 +19,11 @@ import uvloop
 from benchmarks.arrivals import Arrivals, Ticker, clock
 from benchmarks.blocks import percentile
 from benchmarks.connection import Connection, Received, get
+from benchmarks.job_process import JobProcess
 from benchmarks.writers import WRITERS, Writing
 
 Json = dict[str, Any]
 
-ROOT = Path(__file__).resolve().parents[1]
 # Sent before they are due to be drawn: drawing a path costs as much as a tenth of a request.
 _PATHS_DRAWN = 20_000
 QUANTILES = (0.5, 0.9, 0.99)
@@ -231,44 +229,11 @@ def _written(writings: list[Writing], seconds: float) -> Json:
     }
 
 
-class ClientProcess:
+class ClientProcess(JobProcess):
     """A load generator in its own process."""
 
     def __init__(self) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "benchmarks.clients"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=ROOT
-        )
-
-    @property
-    def process_id(self) -> int:
-        return self._process.pid
-
-    def start(self, job: Json) -> None:
-        assert self._process.stdin is not None
-        self._process.stdin.write(orjson.dumps(job) + b"\n")
-        self._process.stdin.flush()
-
-    def result(self) -> Json:
-        """Of the job that was started last; raises RuntimeError where it failed."""
-        assert self._process.stdout is not None
-        line = self._process.stdout.readline()
-        if not line:
-            raise RuntimeError(f"the load generator ended with {self._process.wait()}")
-        result: Json = orjson.loads(line)
-        if "error" in result:
-            raise RuntimeError(f"the load generator failed: {result['error']}")
-        return result
-
-    def do(self, job: Json) -> Json:
-        self.start(job)
-        return self.result()
-
-    def close(self) -> None:
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.close()
-        self._process.wait()
-        self._process.stdout.close()
+        super().__init__("benchmarks.clients")
 
 
 async def _main() -> None:

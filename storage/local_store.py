@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from secrets import token_hex
 from typing import TypeVar
 
-from domain.errors import BadRequest
+from domain.errors import BadRequest, CatalogError
 from storage.known_folders import KnownFolders
 from storage.locations import StorageLocation, refuse_location
 from storage.storage_profile import LocalProfile
@@ -61,12 +61,17 @@ class LocalStore:
                 await asyncio.to_thread(self._write, location, data, on_loop=False)
 
     async def exists(self, location: StorageLocation) -> bool:
-        with self._errors(location):
-            try:
-                with self._folder(location, create=False) as (folder, name):
-                    return stat.S_ISREG(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode)
-            except (FileNotFoundError, NotADirectoryError):
-                return False
+        """Whether an engine that opens the path would find a file, so links are followed as it follows them: nothing is read or written.
+
+        Every load of a table asks this; the way from folder to folder, refusing links, costs as much as all else about a cached answer.
+        """
+        self._root(location)
+        try:
+            return stat.S_ISREG(os.stat("/" + "/".join(location.segments)).st_mode)  # noqa: PTH116 - see KnownFolders
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        except OSError as error:
+            raise _refusal(error, location) from error
 
     async def delete(self, locations: Sequence[StorageLocation]) -> None:
         for location in locations:
@@ -178,16 +183,20 @@ class LocalStore:
     def _errors(self, location: StorageLocation) -> Iterator[None]:
         try:
             yield
-        except (FileNotFoundError, NotADirectoryError):
-            raise file_not_found(location) from None
-        except (FileExistsError, IsADirectoryError):
-            raise file_exists(location) from None
         except OSError as error:
-            if error.errno == errno.ELOOP:
-                raise refuse_location("location", "leads through a symbolic link", location.spelled) from None
-            if error.errno == errno.ENAMETOOLONG:
-                raise BadRequest(f"Invalid location: a name in it is longer than the file system takes: {location.spelled!r}") from None
-            raise store_away(location, os.strerror(error.errno or errno.EIO)) from error
+            raise _refusal(error, location) from error
+
+
+def _refusal(error: OSError, location: StorageLocation) -> CatalogError:
+    if isinstance(error, FileNotFoundError | NotADirectoryError):
+        return file_not_found(location)
+    if isinstance(error, FileExistsError | IsADirectoryError):
+        return file_exists(location)
+    if error.errno == errno.ELOOP:
+        return refuse_location("location", "leads through a symbolic link", location.spelled)
+    if error.errno == errno.ENAMETOOLONG:
+        return BadRequest(f"Invalid location: a name in it is longer than the file system takes: {location.spelled!r}")
+    return store_away(location, os.strerror(error.errno or errno.EIO))
 
 
 async def _near_or_far(size_bytes: int, work: Callable[[], _T]) -> _T:

@@ -15,7 +15,7 @@ from domain.proposal import time_text
 from domain.recorded import RecordedEvent
 from projections.connections import Connection
 from publishers import event_data as data
-from publishers.pointers import Path, PointerReader, Pointers, TabularRow
+from publishers.pointers import Path, PointerReader, Pointers
 
 _NAMES_MAX = 10_000
 
@@ -65,15 +65,15 @@ def _describe(event: RecordedEvent, fact: Event, found: Pointers) -> Description
             described = _table(event, fact, name, found) if noun == "table" else _view(event, fact, name, found)
             return Description(event, path, described)
         case "namespace":
-            way = found.paths[event.stream_id, event.position]
+            way = found.paths[event.position]
             return Description(event, way.names, _namespace(event, fact, way))
         case "warehouse":
-            way = found.paths[event.stream_id, event.position]
+            way = found.paths[event.position]
             return Description(event, way.names, _warehouse(event, fact, way))
         case "proposal":
-            way = found.paths[event.warehouse_id, event.position]
+            way = found.paths[event.position]
             return Description(event, (*way.names, str(event.stream_id)), _proposal(event, way, found))
-    other = found.paths.get((event.stream_id, event.position))
+    other = found.paths.get(event.position)
     names = () if other is None else other.names
     return Description(event, names, data.OtherEvent(id=event.stream_id, name=list(names), change=orjson.loads(state_json(event.state))))
 
@@ -103,7 +103,7 @@ def _proposal(event: RecordedEvent, path: Path, found: Pointers) -> data.Proposa
         warehouse=data.WarehouseName(id=event.warehouse_id, name=path.names[0]),
         status=state.status,
         operation=state.operation,
-        objects=[data.ProposalObject(**each) for each in state.objects],
+        objects=[data.ProposalObject(kind=each["kind"], id=UUID(each["id"]), name=each["name"]) for each in state.objects],
         hook=state.hook,
         reason=state.reason,
         proposed_by=state.actor,
@@ -115,8 +115,8 @@ def _proposal(event: RecordedEvent, path: Path, found: Pointers) -> data.Proposa
 
 
 def _tabular_name(event: RecordedEvent, found: Pointers, noun: str) -> tuple[data.TabularName, tuple[str, ...]]:
-    row = found.tabulars[event.stream_id, event.version]
-    path = found.paths[row.namespace_id, event.position]
+    row = found.rows[event.position]
+    path = found.paths[event.position]
     name = _name(event.stream_id, row.document[f"{noun}-uuid"], row.name, row.namespace_id, event.warehouse_id, path.names)
     return name, (*path.names, row.name)
 
@@ -135,17 +135,15 @@ def _name(
     )
 
 
-def _namespace_name(row: TabularRow, path: Path) -> data.NamespaceName:
-    return data.NamespaceName(id=row.namespace_id, name=list(path.names[1:]))
-
-
 def _previous(event: RecordedEvent, found: Pointers) -> data.PreviousName:
-    row = found.tabulars[event.stream_id, event.version - 1]
-    return data.PreviousName(name=row.name, namespace=_namespace_name(row, found.paths[row.namespace_id, event.position]))
+    row = found.rows_before[event.position]
+    # Where it stayed in its namespace, that one's path is the path of now.
+    path = found.paths_before.get(event.position) or found.paths[event.position]
+    return data.PreviousName(name=row.name, namespace=data.NamespaceName(id=row.namespace_id, name=list(path.names[1:])))
 
 
 def _table(event: RecordedEvent, fact: Event, name: data.TabularName, found: Pointers) -> data.Told:
-    row = found.tabulars[event.stream_id, event.version]
+    row = found.rows[event.position]
     location = row.metadata_location
     match fact:
         case facts.TableCreated() | facts.TableRegistered():
@@ -167,7 +165,7 @@ def _table(event: RecordedEvent, fact: Event, name: data.TabularName, found: Poi
 
 def _table_begun(name: data.TabularName, location: str, metadata: Json, **changed: Any) -> data.TableWritten:
     snapshot_id = metadata["current-snapshot-id"]
-    snapshot = next((each for each in metadata["snapshots"] if each["snapshot-id"] == snapshot_id), None)
+    current = next((_snapshot(each) for each in metadata["snapshots"] if each["snapshot-id"] == snapshot_id), None)
     return data.TableWritten(
         **{"properties_set": metadata["properties"], **changed},
         table=name,
@@ -175,8 +173,8 @@ def _table_begun(name: data.TabularName, location: str, metadata: Json, **change
         location=metadata["location"],
         format_version=metadata["format-version"],
         current_snapshot_id=snapshot_id,
-        operation=_operation(snapshot),
-        summary=_summary(snapshot),
+        operation=None if current is None else current.operation,
+        summary=None if current is None else current.summary,
         schema_id=metadata["current-schema-id"],
         default_spec_id=metadata["default-spec-id"],
         default_sort_order_id=metadata["default-sort-order-id"],
@@ -185,7 +183,7 @@ def _table_begun(name: data.TabularName, location: str, metadata: Json, **change
 
 
 def _table_overwritten(event: RecordedEvent, fact: facts.TableOverwritten, name: data.TabularName, found: Pointers) -> data.TableWritten:
-    before = found.tabulars[event.stream_id, event.version - 1]
+    before = found.rows_before[event.position]
     old, new = before.document["properties"], fact.metadata["properties"]
     return _table_begun(
         name,
@@ -198,27 +196,28 @@ def _table_overwritten(event: RecordedEvent, fact: facts.TableOverwritten, name:
 
 
 def _table_committed(event: RecordedEvent, fact: facts.TableCommitted, name: data.TabularName, found: Pointers) -> data.TableWritten:
-    head = found.tabulars[event.stream_id, event.version].document
+    head = found.rows[event.position].document
     changed, parts = fact.delta["head"]["set"], fact.delta["parts"]
-    added = _added(parts, "snapshots")
+    added = [_snapshot(each) for each in _added(parts, "snapshots")]
     current_id = _current_snapshot_id(head)
     current = None
     if "current-snapshot-id" in changed and current_id is not None:
-        current = next((each for each in added if each["snapshot-id"] == current_id), None)
-        current = current or found.snapshots.get((event.stream_id, current_id))
+        current = next((each for each in added if each.snapshot_id == current_id), None)
+        if current is None and (event.stream_id, current_id) in found.snapshots:
+            current = _snapshot(found.snapshots[event.stream_id, current_id])
     return data.TableWritten(
         table=name,
         metadata_location=fact.metadata_location,
-        previous_metadata_location=found.tabulars[event.stream_id, event.version - 1].metadata_location,
+        previous_metadata_location=found.rows_before[event.position].metadata_location,
         location=changed.get("location"),
         format_version=changed.get("format-version"),
         current_snapshot_id=current_id,
-        operation=_operation(current),
-        summary=_summary(current),
+        operation=None if current is None else current.operation,
+        summary=None if current is None else current.summary,
         schema_id=changed.get("current-schema-id"),
         default_spec_id=changed.get("default-spec-id"),
         default_sort_order_id=changed.get("default-sort-order-id"),
-        snapshots_added=[_snapshot(each) for each in added],
+        snapshots_added=added,
         snapshots_removed=len(parts.get("snapshots", {}).get("removed", ())),
         refs_set=[
             data.RefPointer(name=ref, type=each["type"], snapshot_id=each["snapshot-id"])
@@ -231,7 +230,7 @@ def _table_committed(event: RecordedEvent, fact: facts.TableCommitted, name: dat
 
 
 def _view(event: RecordedEvent, fact: Event, name: data.TabularName, found: Pointers) -> data.Told:
-    row = found.tabulars[event.stream_id, event.version]
+    row = found.rows[event.position]
     location = row.metadata_location
     match fact:
         case facts.ViewCreated() | facts.ViewRegistered():
@@ -248,7 +247,7 @@ def _view(event: RecordedEvent, fact: Event, name: data.TabularName, found: Poin
             return data.ViewWritten(
                 view=name,
                 metadata_location=location,
-                previous_metadata_location=found.tabulars[event.stream_id, event.version - 1].metadata_location,
+                previous_metadata_location=found.rows_before[event.position].metadata_location,
                 location=changed.get("location"),
                 current_version_id=row.document["current-version-id"],
                 schema_id=_view_schema_id(row.document) if "current-version-id" in changed else None,
@@ -273,7 +272,7 @@ def _snapshot_wanted(event: RecordedEvent, fact: Event, found: Pointers) -> tupl
     """The current snapshot, where a commit set it and did not add it: a roll-back, or a branch that was fast-forwarded."""
     if not isinstance(fact, facts.TableCommitted) or "current-snapshot-id" not in fact.delta["head"]["set"]:
         return None
-    current = _current_snapshot_id(found.tabulars[event.stream_id, event.version].document)
+    current = _current_snapshot_id(found.rows[event.position].document)
     if current is None or any(each["snapshot-id"] == current for each in _added(fact.delta["parts"], "snapshots")):
         return None
     return event.stream_id, event.version, current
@@ -290,23 +289,14 @@ def _added(parts: Json, kind: str) -> list[Json]:
 
 
 def _snapshot(snapshot: Json) -> data.SnapshotPointer:
+    # The operation has a member of its own.
+    summary = dict(snapshot.get("summary", {}))
     return data.SnapshotPointer(
         snapshot_id=snapshot["snapshot-id"],
         parent_snapshot_id=snapshot.get("parent-snapshot-id"),
         sequence_number=snapshot.get("sequence-number"),
         timestamp_ms=snapshot.get("timestamp-ms"),
         schema_id=snapshot.get("schema-id"),
-        operation=_operation(snapshot),
-        summary=_summary(snapshot) or {},
+        operation=summary.pop("operation", None),
+        summary=summary,
     )
-
-
-def _operation(snapshot: Json | None) -> str | None:
-    return None if snapshot is None else snapshot.get("summary", {}).get("operation")
-
-
-def _summary(snapshot: Json | None) -> dict[str, str] | None:
-    """Without the operation, which has a member of its own."""
-    if snapshot is None:
-        return None
-    return {key: value for key, value in snapshot.get("summary", {}).items() if key != "operation"}

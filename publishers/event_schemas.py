@@ -20,7 +20,7 @@ def event_schemas() -> dict[str, dict[str, Any]]:
 
 
 def _schema(topic: str) -> dict[str, Any]:
-    made = data_type(topic).model_json_schema(by_alias=True, mode="serialization")
+    made = data_type(topic).adapter().json_schema(by_alias=True, mode="serialization")
     # Members may be added later: a consumer's validation must not break by it.
     _open(made)
     return {"$schema": _DIALECT, "$id": f"{SCHEMA_PREFIX}{TYPE_PREFIX}{topic}", **made}

@@ -39,24 +39,46 @@ class TabularRow:
     namespace_id: UUID
     name: str
     metadata_location: str
-    body: bytes
+    body: bytes | None
     _parsed: Json | None = None
 
     @property
     def document(self) -> Json:
         if self._parsed is None:
+            assert self.body is not None, "of a row before the event's, only where the event replaced all of it"
             self._parsed = orjson.loads(self.body)
         return self._parsed
 
 
 @dataclass(slots=True)
 class Pointers:
-    """What one batch refers to."""
+    """What one batch refers to, by the positions of its events.
 
-    tabulars: dict[tuple[UUID, int], TabularRow] = field(default_factory=dict)
-    paths: dict[tuple[UUID, int], Path] = field(default_factory=dict)
+    rows, rows_before -- a table's or view's row as the event left it, and as the event found it. paths -- to the thing itself, to what a
+    table or view lies in, to a proposal's warehouse. paths_before -- to what a table or view lay in, where it was moved.
+    """
+
+    rows: dict[int, TabularRow] = field(default_factory=dict)
+    rows_before: dict[int, TabularRow] = field(default_factory=dict)
+    paths: dict[int, Path] = field(default_factory=dict)
+    paths_before: dict[int, Path] = field(default_factory=dict)
     snapshots: dict[tuple[UUID, int], Json] = field(default_factory=dict)
     proposals: dict[tuple[UUID, int], ProposalState] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class _WantedPath:
+    """A path to read as of a position, and where it goes: to every event of the batch from there on that has the same."""
+
+    object_id: UUID
+    position: int
+    places: list[tuple[dict[int, Path], int]] = field(default_factory=list)
+    path: Path | None = None
+
+    def found(self, path: Path) -> None:
+        self.path = path
+        for place, position in self.places:
+            place[position] = path
 
 
 class PointerReader:
@@ -70,14 +92,13 @@ class PointerReader:
         found = Pointers()
         for block in ("tables", "views"):
             noun = block[:-1]
-            mine = [event for event in wanted if event.topic.partition(".")[0] == noun]
-            if mine:
-                # The version an event made, and the one before.
-                keys = list({(event.stream_id, version): None for event in mine for version in (event.version - 1, event.version)})
-                parameters = {"ids": [stream_id for stream_id, _ in keys], "versions": [version for _, version in keys]}
-                cursor = await connection.execute(_SQL[block], parameters, binary=True)
-                for stream_id, version, *row in await cursor.fetchall():
-                    found.tabulars[stream_id, version] = TabularRow(*row)
+            positions = [event.position for event in wanted if event.topic.partition(".")[0] == noun]
+            if positions:
+                cursor = await connection.execute(_SQL[block], {"positions": positions}, binary=True)
+                for row in await cursor.fetchall():
+                    found.rows[row[0]] = TabularRow(*row[1:5])
+                    if row[5] is not None:
+                        found.rows_before[row[0]] = TabularRow(*row[5:9])
         proposed = [(event.stream_id, event.version) for event in wanted if event.topic.startswith("proposal.")]
         if proposed:
             found.proposals = await proposals.read_versions(connection, proposed)
@@ -85,10 +106,9 @@ class PointerReader:
         return found
 
     async def _read_paths(self, connection: Connection, events: Sequence[RecordedEvent], told: set[int], found: Pointers) -> None:
-        wanted: dict[tuple[UUID, int], None] = {}
+        wanted: list[_WantedPath] = []
         # Where a thing's path is the same as at an earlier event of the batch: it is read once.
-        same: dict[tuple[UUID, int], tuple[UUID, int]] = {}
-        newest: dict[UUID, tuple[UUID, int]] = {}
+        newest: dict[UUID, _WantedPath] = {}
         for event in events:
             noun, _, rest = event.topic.partition(".")
             if noun in ("warehouse", "namespace") and f"{noun}.{rest.rpartition('.')[0]}" not in _NAMES_KEPT:
@@ -96,29 +116,25 @@ class PointerReader:
                 newest.clear()
             if event.position not in told:
                 continue
-            for object_id in _named_objects(event, found):
-                key = (object_id, event.position)
-                if object_id in self._paths:
-                    found.paths[key] = self._paths[object_id]
-                elif object_id in newest:
-                    same[key] = newest[object_id]
-                else:
-                    wanted[key] = None
-                    newest[object_id] = key
+            for place, object_id in zip((found.paths, found.paths_before), _named_objects(event, noun, found), strict=False):
+                known = self._paths.get(object_id)
+                if known is not None:
+                    place[event.position] = known
+                    continue
+                if object_id not in newest:
+                    newest[object_id] = _WantedPath(object_id, event.position)
+                    wanted.append(newest[object_id])
+                newest[object_id].places.append((place, event.position))
         if wanted:
-            keys = list(wanted)
-            parameters = {"ids": [object_id for object_id, _ in keys], "positions": [position for _, position in keys]}
+            parameters = {"ids": [each.object_id for each in wanted], "positions": [each.position for each in wanted]}
             cursor = await connection.execute(_SQL["paths"], parameters, binary=True)
             for number, ids, names in await cursor.fetchall():
-                found.paths[keys[number - 1]] = Path(tuple(ids), tuple(names))
-        for key, read in same.items():
-            if read in found.paths:
-                found.paths[key] = found.paths[read]
+                wanted[number - 1].found(Path(tuple(ids), tuple(names)))
         if len(self._paths) > _PATHS_MAX:
             self._paths.clear()
-        for object_id, key in newest.items():
-            if key in found.paths:
-                self._paths[object_id] = found.paths[key]
+        for object_id, each in newest.items():
+            if each.path is not None:
+                self._paths[object_id] = each.path
 
     async def read_snapshots(self, connection: Connection, found: Pointers, wanted: Iterable[tuple[UUID, int, int]]) -> None:
         """Adds snapshots by (table, version, snapshot id): those an event refers to without holding them."""
@@ -132,11 +148,16 @@ class PointerReader:
             found.snapshots[table_id, snapshot_id] = orjson.loads(body)
 
 
-def _named_objects(event: RecordedEvent, found: Pointers) -> list[UUID]:
-    """Those whose path the event is told with: a table's or view's namespaces (now and before), a proposal's warehouse, else itself."""
-    if event.topic.startswith("proposal."):
-        return [event.warehouse_id]
-    if event.topic.partition(".")[0] not in ("table", "view"):
-        return [event.stream_id]
-    rows = (found.tabulars.get((event.stream_id, version)) for version in (event.version, event.version - 1))
-    return list(dict.fromkeys(row.namespace_id for row in rows if row is not None))
+def _named_objects(event: RecordedEvent, noun: str, found: Pointers) -> tuple[UUID, ...]:
+    """Those whose paths the event is told with: what a table or view lies in (and lay in), a proposal's warehouse, else itself."""
+    if noun == "proposal":
+        return (event.warehouse_id,)
+    if noun not in ("table", "view"):
+        return (event.stream_id,)
+    row = found.rows.get(event.position)
+    if row is None:
+        return ()
+    before = found.rows_before.get(event.position)
+    if before is None or before.namespace_id == row.namespace_id:
+        return (row.namespace_id,)
+    return (row.namespace_id, before.namespace_id)

@@ -1,21 +1,35 @@
 -- name: tables --
--- The heads of tables at versions: by the whole primary key, so that a table's length costs nothing.
-select r.id, t.version, t.namespace_id, t.name, t.metadata_location, t.head
-from unnest(%(ids)s::uuid[], %(versions)s::bigint[]) r(id, version)
+-- The tables of events as each left them and as each found them: by the whole primary key, so that a table's length costs nothing.
+-- What a head was before matters only where all of it is replaced.
+select e.notification_id, after.*, before.namespace_id, before.name, before.metadata_location,
+       case when e.topic like 'table.overwritten.%%' then before.head end
+from icecore.events e
 cross join lateral (
-  select version, namespace_id, name, metadata_location, head from icecore.tables
-  where generation = (select generation from icecore.read_models) and table_id = r.id and version = r.version
+  select namespace_id, name, metadata_location, head from icecore.tables
+  where generation = (select generation from icecore.read_models) and table_id = e.originator_id and version = e.originator_version
   offset 0
-) t
+) after
+left join lateral (
+  select namespace_id, name, metadata_location, head from icecore.tables
+  where generation = (select generation from icecore.read_models) and table_id = e.originator_id and version = e.originator_version - 1
+  offset 0
+) before on true
+where e.notification_id = any(%(positions)s)
 
 -- name: views --
-select r.id, v.version, v.namespace_id, v.name, v.metadata_location, v.document
-from unnest(%(ids)s::uuid[], %(versions)s::bigint[]) r(id, version)
+select e.notification_id, after.*, before.namespace_id, before.name, before.metadata_location, null
+from icecore.events e
 cross join lateral (
-  select version, namespace_id, name, metadata_location, document from icecore.views
-  where generation = (select generation from icecore.read_models) and view_id = r.id and version = r.version
+  select namespace_id, name, metadata_location, document from icecore.views
+  where generation = (select generation from icecore.read_models) and view_id = e.originator_id and version = e.originator_version
   offset 0
-) v
+) after
+left join lateral (
+  select namespace_id, name, metadata_location from icecore.views
+  where generation = (select generation from icecore.read_models) and view_id = e.originator_id and version = e.originator_version - 1
+  offset 0
+) before on true
+where e.notification_id = any(%(positions)s)
 
 -- name: snapshots --
 -- Snapshots that were in a table before the version that made them the current one.

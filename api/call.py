@@ -9,7 +9,7 @@ import orjson
 from aiohttp import web
 
 from api.bodies import Fields, check_content_type, parse_json_object, read_body
-from api.catalog import Catalog
+from api.catalog import CATALOG, Catalog
 from api.compression import GzipCache, accepts_gzip, compress
 from api.request_ids import REQUEST_ID, sane_or_none
 from api.routing import Operation
@@ -39,15 +39,17 @@ Execute = Callable[[WriteSide, CommandContext, Warehouse, Command], Awaitable[An
 class Call:
     """A request that matched an operation.
 
+    app -- the application it came to, which holds what its addresses share.
     segments -- the encoded path segments by placeholder; parse them by api/targets.py.
     """
 
-    __slots__ = ("_query", "catalog", "operation", "request", "segments")
+    __slots__ = ("_query", "app", "catalog", "operation", "request", "segments")
 
-    def __init__(self, request: web.Request, catalog: Catalog, operation: Operation, segments: Mapping[str, str]) -> None:
-        self.request, self.catalog, self.operation, self.segments = request, catalog, operation, segments
+    def __init__(self, app: web.Application, request: web.Request, operation: Operation, segments: Mapping[str, str]) -> None:
+        self.app, self.request, self.operation, self.segments = app, request, operation, segments
+        self.catalog: Catalog = app[CATALOG]
         self._query: Mapping[str, str] | None = None
-        separator = request.app[SEPARATOR]
+        separator = app[SEPARATOR]
         if separator is not None and "namespace" in segments:
             self.segments = {**segments, "namespace": respell_levels(segments["namespace"], separator)}
 
@@ -55,7 +57,7 @@ class Call:
     def query(self) -> Mapping[str, str]:
         if self._query is None:
             self._query = parse_query(self.request.rel_url.raw_query_string)
-            separator = self.request.app[SEPARATOR]
+            separator = self.app[SEPARATOR]
             if separator is not None and "parent" in self._query:
                 self._query = {**self._query, "parent": respell_levels(self._query["parent"], separator)}
         return self._query
@@ -129,7 +131,7 @@ class Call:
             headers["Vary"] = "Accept-Encoding"
             if accepts_gzip(self.request.headers.get("Accept-Encoding")):
                 headers["Content-Encoding"] = "gzip"
-                body = await (self.request.app[GZIP_CACHE].compressed(body) if keep_compressed else compress(body, limits))
+                body = await (self.app[GZIP_CACHE].compressed(body) if keep_compressed else compress(body, limits))
         return web.Response(body=body, status=status, headers=headers)
 
     async def json(self, document: Any) -> web.Response:

@@ -1,11 +1,15 @@
 """Failures below the application, where HTTP itself is broken: answered like every other, and without echoing what was sent."""
 
+from collections.abc import Callable
 from typing import Any
 
 import structlog
 from aiohttp import web
 
+from api.draining import Draining
+from api.edge import Edge, Handler
 from api.errors import error_response
+from api.request_figures import REQUEST_FIGURES
 from api.request_ids import name_answer, request_id_of
 from domain.errors import BadRequest, CatalogError, InternalError
 
@@ -42,10 +46,22 @@ class _EdgeServer(web.Server):
 
 
 class EdgeRunner(web.AppRunner):
-    """An AppRunner whose connections are EdgeProtocols."""
+    """An AppRunner whose connections are EdgeProtocols, and whose requests go to an Edge before the application's own handler.
 
-    __slots__ = ()
+    handler_over -- makes the handler of requests of the one that the application has.
+    draining -- the requests in flight.
+    """
+
+    __slots__ = ("_handler_over", "draining")
+
+    def __init__(self, app: web.Application, handler_over: Callable[[Handler], Handler], **settings: Any) -> None:
+        super().__init__(app, **settings)
+        self._handler_over = handler_over
+        self.draining = Draining()
 
     async def _make_server(self) -> web.Server:
         server: Any = await super()._make_server()
-        return _EdgeServer(server.request_handler, request_factory=server.request_factory, loop=server._loop, **server._kwargs)
+        edge = Edge(self._handler_over(server.request_handler), self.app[REQUEST_FIGURES], self.draining)
+        # The requests are the application's, web.Request: its request_factory makes them.
+        answer: Any = edge.answer
+        return _EdgeServer(answer, request_factory=server.request_factory, loop=server._loop, **server._kwargs)

@@ -5,6 +5,7 @@ one name. Segments are therefore split while still encoded, and each is decoded 
 """
 
 import contextlib
+import re
 from collections.abc import Mapping
 from urllib.parse import parse_qsl, unquote_to_bytes
 
@@ -15,6 +16,7 @@ LEVEL_SEPARATOR = "\x1f"
 """Joins namespace levels in paths and in `parent`; the `namespace-separator` of the spec, whose default it is."""
 
 _HEXADECIMAL_DIGITS = frozenset("0123456789abcdefABCDEF")
+_CONTROL_CHARACTER = re.compile("[\x00-\x1f\x7f-\x9f]")
 _TIME_WITHOUT_ZONE_LENGTH = len("2026-01-01 10:00")
 
 
@@ -58,9 +60,8 @@ def _refuse_malformed(text: str, what: str) -> str:
     """`text`, unless no client could mean it: empty, or holding a control character (NUL among them)."""
     if not text:
         raise BadRequest(f"Invalid {what}: must not be empty")
-    for character in text:
-        if character < " " or "\x7f" <= character <= "\x9f":
-            raise BadRequest(f"Invalid {what}: holds a control character")
+    if _CONTROL_CHARACTER.search(text):
+        raise BadRequest(f"Invalid {what}: holds a control character")
     return text
 
 

@@ -10,9 +10,9 @@ from collections.abc import Callable
 import structlog
 from aiohttp import web
 
+from api.draining import Draining
 from api.server import build_runner
 from icecore.compose import Catalog, open_catalog
-from icecore.draining import Draining
 from icecore.listening import BACKLOG_CONNECTIONS_MAX
 from icecore.metrics import served_metrics
 from icecore.settings import Settings
@@ -36,8 +36,6 @@ async def run_server(
     """
     sys.setswitchinterval(THREAD_SWITCH_SECONDS)
     async with open_catalog(settings, jobs=True) as catalog, _metrics(catalog, settings, worker):
-        draining = Draining()
-        catalog.app.middlewares.insert(0, draining.middleware())
         runner = build_runner(catalog.app)
         await runner.setup()
         site = web.SockSite(runner, listening, backlog=BACKLOG_CONNECTIONS_MAX)
@@ -47,7 +45,7 @@ async def run_server(
             await stop.wait()
             # Streams of events have no end of their own: they end now, and their clients go elsewhere.
             catalog.events.stop()
-            await _finish(site, draining, settings.shutdown_grace_seconds)
+            await _finish(site, runner.draining, settings.shutdown_grace_seconds)
         finally:
             # What is left now are idle connections, and requests beyond the grace.
             with contextlib.suppress(TimeoutError):

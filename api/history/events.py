@@ -35,7 +35,7 @@ class Asked:
 
 async def list_events(call: Call) -> web.StreamResponse:
     """A page of events, or, to whom accepts an event stream, all of them and those to come."""
-    source = call.request.app[EVENTS]
+    source = call.app[EVENTS]
     if _accepts(call.request, EVENT_STREAM):
         asked = await _asked(call, source, call.request.headers.get("Last-Event-ID"))
         await _refuse_beyond_end(source, asked.after)
@@ -63,7 +63,7 @@ async def load_event(call: Call) -> web.StreamResponse:
         event_id = UUID(text)
     except ValueError:
         raise BadRequest("Invalid event id: must be a UUID") from None
-    body = await call.request.app[EVENTS].whole(event_id, parse_dialect(call.query))
+    body = await call.app[EVENTS].whole(event_id, parse_dialect(call.query))
     if body is None:
         raise NotFound(f"No event has the id {event_id}")
     response = await call.json_bytes(body)

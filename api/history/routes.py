@@ -3,10 +3,9 @@
 from aiohttp import web
 
 from api.call import Call
-from api.catalog import CATALOG
+from api.edge import OPERATION
 from api.history import events, wait
 from api.history.event_source import EVENTS, EventSource
-from api.middlewares import OPERATION
 from api.routing import Operation
 
 OPERATIONS = (
@@ -27,7 +26,7 @@ def add_history(app: web.Application, source: EventSource) -> None:
 def _add(app: web.Application, operation: Operation) -> None:
     async def serve(request: web.Request) -> web.StreamResponse:
         request[OPERATION] = operation
-        return await operation.handler(Call(request, request.app[CATALOG], operation, request.match_info))
+        return await operation.handler(Call(request.app, request, operation, request.match_info))
 
     app.router.add_route(operation.method, operation.path, serve)
 

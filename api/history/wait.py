@@ -21,7 +21,7 @@ _TABLE_PARAMETERS = ("warehouse", "namespace", "table", "snapshot-id")
 
 async def wait(call: Call) -> web.StreamResponse:
     """Answers `reached`: true as soon as it is, false when the time is over or the server stops."""
-    query, source = call.query, call.request.app[EVENTS]
+    query, source = call.query, call.app[EVENTS]
     seconds = parse_wait(query, WAIT_SECONDS_DEFAULT)
     named = [name for name in _TABLE_PARAMETERS if query.get(name)]
     if bool(query.get("position")) == bool(named):
@@ -45,7 +45,7 @@ async def _until_position(source: EventSource, position: int, seconds: float) ->
 
 async def _until_snapshot(call: Call, source: EventSource, query: Mapping[str, str], seconds: float) -> dict[str, Any]:
     warehouse = await warehouse_now(call, query["warehouse"], "warehouse") if query.get("warehouse") else await call.warehouse()
-    separator = call.request.app[SEPARATOR]
+    separator = call.app[SEPARATOR]
     namespace = query["namespace"] if separator is None else respell_levels(query["namespace"], separator)
     table = tabular_asked(namespace, query["table"], "table name")
     snapshot_id = _snapshot_id(query["snapshot-id"])

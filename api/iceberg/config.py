@@ -14,14 +14,14 @@ async def get_config(call: Call) -> web.Response:
     text = call.query.get("warehouse")
     warehouse = await resolve_warehouse(call.catalog.reads, PROJECT_ID_DEFAULT, warehouse_reference(text) if text else None)
     overrides = {"prefix": warehouse.prefix}
-    separator = call.request.app[SEPARATOR]
+    separator = call.app[SEPARATOR]
     if separator is not None:
         overrides["namespace-separator"] = "".join(f"%{byte:02X}" for byte in separator.encode())
     return await call.json(
         {
             "defaults": {},
             "overrides": overrides,
-            "endpoints": call.request.app[ROUTES].endpoints,
+            "endpoints": call.app[ROUTES].endpoints,
             "idempotency-key-lifetime": iso_8601_duration(call.catalog.limits.idempotency_key_lifetime),
         }
     )

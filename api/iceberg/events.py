@@ -22,7 +22,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 async def query_events(call: Call) -> web.Response:
     """A page of a warehouse's events, oldest first, and the token that goes on behind them, also at the end of the log."""
     _, fields = await call.fields()
-    warehouse, source = await call.warehouse(), call.request.app[EVENTS]
+    warehouse, source = await call.warehouse(), call.app[EVENTS]
     reader = _reader(source, warehouse, fields)
     listing = listing_digest("queryEvents", warehouse.prefix)
     after = await _after(source, fields, listing)

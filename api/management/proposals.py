@@ -9,9 +9,8 @@ from aiohttp import web
 
 from api.bodies import Fields, parse_json_object
 from api.call import POSITION_HEADER, PROJECT_ID_DEFAULT, Call, Command, Execute
-from api.catalog import CATALOG
+from api.edge import OPERATION
 from api.iceberg.operations import OPERATIONS
-from api.middlewares import OPERATION
 from api.pages import listing_digest, page_token, parse_page
 from api.routing import Handler, Operation
 from commands.context import Answer, Approved, CommandContext
@@ -80,7 +79,7 @@ class _Approval(Call):
     __slots__ = ("_approving", "_state", "_warehouse", "answer")
 
     def __init__(self, approving: Call, state: ProposalState, warehouse: Warehouse) -> None:
-        super().__init__(approving.request, approving.catalog, _CHANGES[state.operation], {})
+        super().__init__(approving.app, approving.request, _CHANGES[state.operation], {})
         # As they were read: a separator of namespace levels was replaced then.
         self.segments = state.request["segments"]
         self._query = state.request["query"]
@@ -146,6 +145,6 @@ def _serving(handler: Handler, operation: Operation) -> Callable[[web.Request], 
     async def serve(request: web.Request) -> web.StreamResponse:
         request[OPERATION] = operation
         segments: Mapping[str, str] = request.match_info
-        return await handler(Call(request, request.app[CATALOG], operation, segments))
+        return await handler(Call(request.app, request, operation, segments))
 
     return serve

@@ -1,0 +1,31 @@
+"""Lets the requests in flight finish before a server ends, those included whose bodies are still on their way."""
+
+import asyncio
+
+
+class Draining:
+    """Counts the requests of one server; aiohttp's own shutdown drops what arrives of a body after it began.
+
+    ending -- `drain` has begun: answers close their connections, so that a client goes elsewhere with its next request.
+    """
+
+    def __init__(self) -> None:
+        self.ending = False
+        self._in_flight = 0
+        self._none_in_flight = asyncio.Event()
+        self._none_in_flight.set()
+
+    def begin(self) -> None:
+        """A request came; `end` must follow whatever becomes of it."""
+        self._in_flight += 1
+        self._none_in_flight.clear()
+
+    def end(self) -> None:
+        self._in_flight -= 1
+        if self._in_flight == 0:
+            self._none_in_flight.set()
+
+    async def drain(self) -> None:
+        """Returns once no request is in flight; the listening socket must be closed before."""
+        self.ending = True
+        await self._none_in_flight.wait()

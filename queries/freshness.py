@@ -38,7 +38,7 @@ class Freshness:
         self._connection = connection
         self._applied: int | None = None
         self._generation = 0
-        self._next: asyncio.Future[None] | None = None
+        self._waiting: list[asyncio.Future[None]] = []
         self._reading: asyncio.Task[None] | None = None
 
     async def confirm(self) -> None:
@@ -46,28 +46,31 @@ class Freshness:
 
         Raises ServiceUnavailable where the log cannot be read.
         """
-        if self._next is None:
-            self._next = asyncio.get_running_loop().create_future()
-            if self._reading is None:
-                self._reading = asyncio.create_task(self._read_on(), name="freshness")
-        await asyncio.shield(self._next)
+        # A future for each, and none for all behind a shield, which takes longer than all else here.
+        confirmed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append(confirmed)
+        if self._reading is None:
+            self._reading = asyncio.create_task(self._read_on(), name="freshness")
+        await confirmed
 
     async def _read_on(self) -> None:
         """Reads the log for those who wait, and again for those who came while it read."""
-        while self._next is not None:
-            waiting, self._next = self._next, None
+        while self._waiting:
+            waiting, self._waiting = self._waiting, []
             try:
                 await self._catch_up()
             except Exception as error:
                 # Those who came meanwhile hear the same: where the log is away, the next read would only take as long to say so.
-                failed = [waiting] if self._next is None else [waiting, self._next]
-                self._next = None
-                for future in failed:
-                    future.set_exception(error)
-                    # Everybody who waited may have gone away.
-                    future.exception()
+                waiting += self._waiting
+                self._waiting = []
+                for confirmed in waiting:
+                    if not confirmed.done():
+                        confirmed.set_exception(error)
             else:
-                waiting.set_result(None)
+                for confirmed in waiting:
+                    # Whoever went away meanwhile has cancelled it.
+                    if not confirmed.done():
+                        confirmed.set_result(None)
         self._reading = None
 
     async def _catch_up(self) -> None:

@@ -16,7 +16,7 @@ from publishers.sink_settings import KafkaSink, NatsSink, SinkSettings, Standard
 
 _log = structlog.get_logger("icecore.sinks")
 
-_OBJECTS_PER_COLLECTION = 50_000
+_OBJECTS_PER_COLLECTION = 500_000
 STOP_SECONDS_MAX = 3.0
 """A publisher whose sink does not answer is cut off; where it was is found again from the sink."""
 
@@ -78,7 +78,7 @@ async def run_publishers(settings: Settings, stop: asyncio.Event) -> None:
     """Every sink's publisher until `stop` is set; none keeps another from being told."""
     # What is loaded by now stays: looking through it again and again took half of a busy publisher's time.
     gc.freeze()
-    # A batch on its way is tens of thousands of objects without a cycle: at Python's 700 each was looked through again and again.
+    # Two batches on their way are 100,000 objects without a cycle: at Python's 700 each was looked through again and again.
     gc.set_threshold(_OBJECTS_PER_COLLECTION)
     running = [asyncio.create_task(each.run(stop), name=f"sink-{name}") for name, each in publishers(settings).items()]
     try:

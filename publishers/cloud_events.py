@@ -52,7 +52,7 @@ class Replay:
         return {"id": f"{event_id}:{self.id}", "replay": str(self.id), "replayof": str(event_id)}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Outgoing:
     """An event on its way to a sink.
 
@@ -64,7 +64,7 @@ class Outgoing:
     id: str
     key: str
     topic: str
-    warehouse_id: UUID
+    warehouse_id: str
     cloud_event: CloudEvent
 
     def with_reference(self, base_url: str) -> "Outgoing":
@@ -73,7 +73,7 @@ class Outgoing:
         return replace(self, cloud_event=CloudEvent(attributes))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Encoded:
     """A message: headers in the form its transport's binding asks for, and the body."""
 
@@ -125,7 +125,7 @@ def outgoing(description: Description, dialect: Dialect, replay: Replay | None =
         attributes["id"],
         stream_id,
         event.topic,
-        event.warehouse_id,
+        warehouse_id,
         CloudEvent(attributes, description.data.to_json()),
     )
 

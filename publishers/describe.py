@@ -20,7 +20,7 @@ from publishers.pointers import Path, PointerReader, Pointers
 _NAMES_MAX = 10_000
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Description:
     """An event as it is told.
 

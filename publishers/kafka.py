@@ -19,7 +19,6 @@ from confluent_kafka import (
     Consumer,
     KafkaError,
     KafkaException,
-    Message,
     Producer,
     TopicPartition,
 )
@@ -95,6 +94,7 @@ class Kafka:
                 "transaction.timeout.ms": max(1_000, int(self._settings.answer_seconds_max * 1_000)),
                 "partitioner": "murmur2_random",  # the Java client's: other producers of a key agree with us
                 "message.max.bytes": self._settings.event_bytes_max + _MESSAGE_ROOM_BYTES,
+                "delivery.report.only.error": True,
                 **self._configuration,
             },
             logger=None,
@@ -121,9 +121,9 @@ class Kafka:
             raise
 
     def _produce(self, producer: Producer, event: Outgoing, failed: list[tuple[Outgoing, KafkaError]]) -> None:
-        def delivered(error: KafkaError | None, _message: Message) -> None:
-            if error is not None:
-                failed.append((event, error))
+        def failed_with(error: KafkaError | None, _message: object) -> None:
+            assert error is not None, "of those alone that failed (delivery.report.only.error)"
+            failed.append((event, error))
 
         message = self._encoded(event)
         try:
@@ -132,13 +132,12 @@ class Kafka:
                 key=event.key,
                 value=message.body,
                 headers=list(message.headers.items()),
-                on_delivery=delivered,
+                on_delivery=failed_with,
             )
         except KafkaException as error:
             if error.args[0].code() in _REFUSED:
                 raise SinkRefusedError(event, error.args[0].str()) from error
             raise
-        producer.poll(0)
 
     def _encoded(self, event: Outgoing) -> Encoded:
         message = encode_kafka(event, self._settings.mode)

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from uuid_utils.compat import uuid7
 
 from commands.context import Answer, CommandContext
-from commands.create_table import Created, add_table
+from commands.create_table import Created, add_table, created_alone
 from commands.decision import Decision, MetadataFile
 from commands.located import Located, locate_table
 from commands.submission import IdempotencyRecord, Submission
-from commands.table_files import free_name, loaded_table, location_key, metadata_file, next_file_number, written_table
+from commands.table_files import free_name, loaded_table, location_key, next_file_number, next_metadata_file, written_table
 from commands.write_side import WriteSide
-from domain.documents import Json, difference, fold
+from domain.documents import Json, difference
 from domain.errors import AlreadyExists, CommitFailed
 from domain.events import TableCommitted
 from domain.identifiers import TabularIdentifier
@@ -40,11 +40,9 @@ class CommitTable:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What a commit makes of a table, before it is written and appended."""
+    """What a commit makes of a table: the state it leaves, the document to write, and old files that nothing will name."""
 
-    state: TableState
-    event: TableCommitted
-    written: bytes
+    after: TableState
     file: MetadataFile
     trimmed: tuple[str, ...]
 
@@ -61,14 +59,13 @@ async def commit_table(write: WriteSide, context: CommandContext, warehouse: War
         return await locate_table(write, warehouse, command.table)
 
     def decide(state: TableState, generation: int) -> Decision:
-        change = prepare(warehouse, state, parsed[0], write.now_ms())
         submission = Submission(context)
+        change = add_commit(warehouse, submission, state, generation, parsed[0], write.now_ms())
         if change is None:
             return _unchanged(submission, state)
-        after = submission.add(state.id, warehouse.id, state, [change.event], generation)
-        assert isinstance(after, TableState)
+        after = change.after
         trimmed[:] = change.trimmed
-        body = results.commit_table_response(loaded_table(after, change.written))
+        body = results.commit_table_response(loaded_table(after, change.file.document))
         etag = results.table_etag(after.id, after.version)
         record = IdempotencyRecord(200, after.id, after.version)
         return Decision(submission, record, lambda position: Answer(200, body, position, etag), [change.file], after)
@@ -84,8 +81,13 @@ def creates(command: CommitTable) -> bool:
     return any(str(requirement.get("type")).lower() == ASSERT_CREATE for requirement in command.requirements)
 
 
-def prepare(warehouse: Warehouse, state: TableState, commit: TableCommit, now_ms: int) -> Change | None:
-    """Decides, and checks all that must be checked before anything is written; None where nothing changes."""
+def add_commit(
+    warehouse: Warehouse, submission: Submission, state: TableState, generation: int | None, commit: TableCommit, now_ms: int
+) -> Change | None:
+    """Decides, checks all that must be checked before anything is written, and adds the event; None where nothing changes.
+
+    What is written is the document that the encoded event folds to, so the file and the rows are one fold.
+    """
     before = state.document
     metadata = decide_commit(state, commit, now_ms)
     if metadata is before.value:
@@ -93,12 +95,13 @@ def prepare(warehouse: Warehouse, state: TableState, commit: TableCommit, now_ms
     delta = difference(before, metadata)
     refuse_credential_properties(delta.properties_set, "properties")
     check_document_locations(warehouse.profile, before.value, metadata)
-    written = written_table(fold(before, delta))
-    file = metadata_file(warehouse, metadata, written, next_file_number(state.metadata_location))
+    place = next_metadata_file(warehouse, metadata, next_file_number(state.metadata_location))
     moved = metadata["location"] != before.value["location"]
     actions = [update.action for update in commit.updates]
-    event = TableCommitted(file.location.spelled, location_key(warehouse, metadata) if moved else None, delta.to_json(), actions)
-    return Change(state, event, written, file, _trimmed(state, metadata))
+    event = TableCommitted(place.spelled, location_key(warehouse, metadata) if moved else None, delta.to_json(), actions)
+    after = submission.add(state.id, warehouse.id, state, [event], generation)
+    assert isinstance(after, TableState)
+    return Change(after, MetadataFile(place, written_table(after.document)), _trimmed(state, metadata))
 
 
 def trim(write: WriteSide, warehouse: Warehouse, files: Sequence[str]) -> None:
@@ -137,10 +140,7 @@ async def _create(write: WriteSide, context: CommandContext, warehouse: Warehous
     async def decide() -> Decision:
         submission = Submission(context)
         created = await add_created(write, warehouse, submission, command)
-        body = results.commit_table_response(created.loaded)
-        etag = results.table_etag(created.loaded.table_id, created.loaded.version)
-        record = IdempotencyRecord(200, created.loaded.table_id, created.loaded.version)
-        return Decision(submission, record, lambda position: Answer(200, body, position, etag), [created.file])
+        return created_alone(write, warehouse, submission, created, command.table, results.commit_table_response(created.loaded))
 
     return await write.execute(context, warehouse, decide)
 

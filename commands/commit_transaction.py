@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from commands.commit_table import CommitTable, add_created, creates, prepare, trim
+from commands.commit_table import CommitTable, add_commit, add_created, creates, trim
 from commands.context import Answer, CommandContext
 from commands.decision import Decision, MetadataFile
 from commands.located import Located, locate_table
@@ -46,11 +46,10 @@ async def commit_transaction(write: WriteSide, context: CommandContext, warehous
         # Where a rebuild switched between two reads, append refuses the older generation and all is read again.
         generation = min((generation for _, generation in found), default=None)
         for (state, _), commit in zip(found, parsed, strict=True):
-            change = prepare(warehouse, state, commit, write.now_ms())
+            change = add_commit(warehouse, submission, state, generation, commit, write.now_ms())
             if change is None:
                 submission.rest_on(state)
                 continue
-            submission.add(state.id, warehouse.id, state, [change.event], generation)
             files.append(change.file)
             trimmed.extend(change.trimmed)
         for creation in creations:

@@ -103,8 +103,8 @@ class Committer:
         self._waiting.append(waiting)
         self._queued += len(submissions)
         self._wake.set()
-        # A client that goes away does not undo its command: others may share its batch.
-        return await asyncio.shield(waiting.answer)
+        # A client that goes away does not undo its command, which others may share a batch with: nobody then hears the answer.
+        return await waiting.answer
 
     def _batch(self) -> list[_Waiting]:
         """What goes next: whole chains, as many as one call takes."""

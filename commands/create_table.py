@@ -8,6 +8,7 @@ from uuid_utils.compat import uuid7
 
 from commands.context import Answer, CommandContext
 from commands.decision import Decision, MetadataFile
+from commands.located import remember_begun
 from commands.submission import IdempotencyRecord, Submission
 from commands.table_files import free_name, loaded_table, location_key, location_of, metadata_file, written_table
 from commands.write_side import WriteSide
@@ -62,20 +63,36 @@ async def create_table(write: WriteSide, context: CommandContext, warehouse: War
             return Decision(Submission(context), IdempotencyRecord(200, body=body), lambda position: Answer(200, body, position))
         submission = Submission(context)
         created = add_table(warehouse, submission, namespace_id, table_id, command.name, metadata, staged=False)
-        body = results.load_table_result(created.loaded, config)
-        etag = results.table_etag(table_id, created.loaded.version)
-        record = IdempotencyRecord(200, table_id, created.loaded.version)
-        return Decision(submission, record, lambda position: Answer(200, body, position, etag), [created.file])
+        return created_alone(write, warehouse, submission, created, identifier, results.load_table_result(created.loaded, config))
 
     return await write.execute(context, warehouse, decide)
 
 
 @dataclass(frozen=True, slots=True)
 class Created:
-    """A table on its way into the log: what a load will find, and its first metadata file."""
+    """A table on its way into the log, and its first metadata file."""
 
-    loaded: LoadedTable
+    state: TableState
     file: MetadataFile
+
+    @property
+    def loaded(self) -> LoadedTable:
+        """What a load will find."""
+        return loaded_table(self.state, self.file.document)
+
+
+def created_alone(
+    write: WriteSide, warehouse: Warehouse, submission: Submission, created: Created, identifier: TabularIdentifier, body: bytes
+) -> Decision:
+    """The decision that creates one table and nothing else, and answers with `body`."""
+    state, document_bytes = created.state, len(created.file.document)
+    etag = results.table_etag(state.id, state.version)
+    record = IdempotencyRecord(200, state.id, state.version)
+
+    def begun(proved_at: float) -> None:
+        remember_begun(write, warehouse, identifier, state, document_bytes, proved_at)
+
+    return Decision(submission, record, lambda position: Answer(200, body, position, etag), [created.file], begun=begun)
 
 
 def add_table(
@@ -96,4 +113,4 @@ def add_table(
     submission.alive.append(namespace_id)
     state = submission.add(table_id, warehouse.id, None, [event])
     assert isinstance(state, TableState)
-    return Created(loaded_table(state, written), file)
+    return Created(state, file)

@@ -26,6 +26,7 @@ class Decision:
     answer -- the answer once the position is known.
     files -- written before the append, taken away again if it surely did not come to effect.
     after -- the state its stream is left in, for the command behind it; None where it does not write one stream.
+    begun -- where it begins a stream: called once it is in the log, with the time (monotonic seconds) the append began at.
     """
 
     submission: Submission
@@ -33,6 +34,7 @@ class Decision:
     answer: Callable[[int], Answer]
     files: list[MetadataFile] = field(default_factory=list)
     after: State | None = None
+    begun: Callable[[float], None] | None = None
 
 
 class Relocate(Exception):

@@ -16,6 +16,7 @@ import structlog
 
 from commands.decision import Decision, Relocate
 from commands.lane_queue import Barrier, Job, S, Settled, fail
+from commands.side_by_side import side_by_side
 from commands.submission import AppendResult
 from commands.turns import Turns
 from domain.errors import ApprovalUnavailable, CatalogError, CommitFailed
@@ -79,7 +80,18 @@ class Lane(Generic[S]):
     def put(self, entry: "Job[S] | Barrier") -> None:
         self.queue.append(entry)
         if self._task is None:
-            self._task = asyncio.create_task(self._run(), name=f"lane-{self._stream.id}")
+            self._task = asyncio.create_task(self._run())
+
+    def begin(self, state: S, generation: int, document_bytes: int, proved_at: float) -> None:
+        """The stream was begun in this process: its first command need not read it. Nothing where the lane knows more."""
+        if self._state is None and self.idle:
+            self._state, self._generation, self._proved_at = state, generation, proved_at
+            self.state_bytes = _STATE_BYTES_PER_DOCUMENT_BYTE * document_bytes
+
+    @property
+    def generation(self) -> int:
+        """Of the read models the state was last read from; 0 before."""
+        return self._generation
 
     def forget(self) -> None:
         """The stream has moved on without this lane: read it again before deciding."""
@@ -247,7 +259,7 @@ class Lane(Generic[S]):
 
     async def _write_files(self, chain: "list[tuple[Job[S], Decision]]") -> "tuple[list[tuple[Job[S], Decision]], list[Job[S]]]":
         """The part of the chain whose files stand. What is behind a file that could not be written was decided on what will not be."""
-        written = await asyncio.gather(*(job.appending.write_files(decision) for job, decision in chain), return_exceptions=True)
+        written = await side_by_side([job.appending.write_files(decision) for job, decision in chain])
         bad = next((index for index, outcome in enumerate(written) if outcome is not None), None)
         if bad is None:
             return chain, []

@@ -24,6 +24,7 @@ class Lanes:
     def __init__(self) -> None:
         self.figures = LaneFigures()
         self._held_bytes = 0
+        self._generation = 0
         self._lanes: OrderedDict[UUID, Lane[State]] = OrderedDict()
 
     async def run(self, stream: Stream[S], decide: Decide[S], appending: Appending, deadline: float) -> Settled:
@@ -35,16 +36,15 @@ class Lanes:
         lane = self._lane(stream)
         if len(lane.queue) >= LANE_COMMANDS_MAX:
             raise TooManyRequests(f"{LANE_COMMANDS_MAX} commands on the same object are waiting already")
-        job = Job(decide, appending, deadline, asyncio.get_running_loop().create_future())
+        loop = asyncio.get_running_loop()
+        job = Job(decide, appending, deadline, loop.create_future())
         lane.put(job)
-        done, _ = await asyncio.wait({job.answer}, timeout=LANE_WAIT_SECONDS_MAX)
-        if not done and not job.taken:
-            job.answer.cancel()
-            raise TooManyRequests(f"The command waited {LANE_WAIT_SECONDS_MAX:.0f} seconds behind others on the same object")
+        too_long = loop.call_later(LANE_WAIT_SECONDS_MAX, _refuse_untaken, job)
         try:
-            # A client that goes away does not undo a command on its way.
-            return await asyncio.shield(job.answer)
+            # A client that goes away leaves a command nobody waits for: not begun it is let go, on its way it is not undone.
+            return await job.answer
         finally:
+            too_long.cancel()
             self._trim(stream.id)
 
     async def run_together(self, streams: Sequence[Stream[S]], work: Callable[[], Awaitable[Settled]]) -> Settled:
@@ -70,6 +70,16 @@ class Lanes:
             for lane in lanes:
                 lane.forget()
             barrier.done.set()
+
+    def begin(self, stream: Stream[S], state: S, document_bytes: int, proved_at: float) -> None:
+        """A stream was begun, and was in `state` no earlier than at `proved_at`; remembering that takes as much as its document asks for.
+
+        The generation of the read models is the newest that any lane read: a guess that append checks, as it does the state. Before
+        the first nothing is remembered.
+        """
+        if self._generation:
+            self._lane(stream).begin(state, self._generation, document_bytes, proved_at)
+            self._trim(stream.id)
 
     def refuse_waiting(self) -> None:
         """The log is away: who waits behind a chain whose outcome is being asked for need not wait for that."""
@@ -98,6 +108,7 @@ class Lanes:
         lane = self._lanes.get(stream_id)
         if lane is None:
             return
+        self._generation = max(self._generation, lane.generation)
         self._held_bytes += lane.state_bytes - lane.counted_bytes
         lane.counted_bytes = lane.state_bytes
         if len(self._lanes) <= LANES_KEPT_MAX and self._held_bytes <= LANES_KEPT_BYTES_MAX:
@@ -109,3 +120,8 @@ class Lanes:
                 del self._lanes[old_id]
             if len(self._lanes) <= LANES_KEPT_MAX and self._held_bytes <= LANES_KEPT_BYTES_MAX:
                 return
+
+
+def _refuse_untaken(job: "Job[S]") -> None:
+    if not job.taken:
+        fail(job, TooManyRequests(f"The command waited {LANE_WAIT_SECONDS_MAX:.0f} seconds behind others on the same object"))

@@ -6,6 +6,7 @@ from typing import Generic, TypeVar
 from uuid import UUID
 
 from commands.decision import Relocate
+from commands.names_known import Called
 from commands.write_side import WriteSide
 from domain.claims import NameClaim
 from domain.errors import NoSuchTable, NoSuchView
@@ -75,8 +76,17 @@ async def locate_namespace(write: WriteSide, warehouse: Warehouse, namespace: Na
     return Located(namespace_id, None, write, namespaces.read_state)
 
 
+def remember_begun(
+    write: WriteSide, warehouse: Warehouse, table: TabularIdentifier, state: TableState, document_bytes: int, proved_at: float
+) -> None:
+    """A table this process created: its first commit, which is often the next request, need neither look it up nor read it."""
+    claim = NameClaim("tabular", state.namespace_id, state.name_key, state.id)
+    write.names_known.put(("table", *warehouse.scope.path(table)), claim)
+    write.lanes.begin(Located(state.id, claim, write, tables.read_state), state, document_bytes, proved_at)
+
+
 async def _locate(write: WriteSide, warehouse: Warehouse, identifier: TabularIdentifier, kind: str) -> NameClaim | None:
-    called = (kind, *warehouse.scope.path(identifier))
+    called: Called = (kind, *warehouse.scope.path(identifier))
     known = write.names_known.get(called)
     if known is not None:
         # It may have come to stand for something else: then the state it leads to says so, and it is looked up again.

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 from uuid import UUID
 
 from uuid_utils.compat import uuid7
@@ -125,18 +125,14 @@ class Submission:
             "correlation": context.correlation_id,
             "traceparent": context.traceparent,
             "heads": self._heads,
-            "alive": self.alive,
-            "empty": self.empty,
-            "release": [_name_claim(c) for c in self._released if isinstance(c, NameClaim)],
-            "take": [_name_claim(c) for c in self._taken if isinstance(c, NameClaim)],
-            "release_locations": [(c.key, c.owner) for c in self._released if not isinstance(c, NameClaim)],
-            "take_locations": [(c.key, c.owner) for c in self._taken if not isinstance(c, NameClaim)],
             "events": [
                 (stream_id, version, topic, _blob(blobs, data), event_id, warehouse_id)
                 for stream_id, version, topic, data, event_id, warehouse_id in self._events
             ],
             "rows": self.rows.to_json(blobs),
         }
+        if self.alive or self.empty or self._released or self._taken:
+            command["claims"] = self._claims()
         if self.generation is not None:
             command["generation"] = self.generation
         if self.staged:
@@ -153,9 +149,16 @@ class Submission:
             }
         return command
 
-
-def _name_claim(claim: NameClaim) -> tuple[Any, ...]:
-    return (claim.kind, claim.scope, claim.key, claim.owner)
+    def _claims(self) -> Json:
+        """What the command takes, releases and relies on; claims in the order of their fields."""
+        return {
+            "alive": self.alive,
+            "empty": self.empty,
+            "release": [tuple(claim) for claim in self._released if isinstance(claim, NameClaim)],
+            "take": [tuple(claim) for claim in self._taken if isinstance(claim, NameClaim)],
+            "release_locations": [tuple(claim) for claim in self._released if not isinstance(claim, NameClaim)],
+            "take_locations": [tuple(claim) for claim in self._taken if not isinstance(claim, NameClaim)],
+        }
 
 
 def _blob(blobs: list[bytes], data: bytes) -> int:

@@ -30,10 +30,14 @@ def loaded_table(state: TableState, metadata: bytes) -> LoadedTable:
     return LoadedTable(state.id, state.version, state.metadata_location, metadata)
 
 
+def next_metadata_file(warehouse: Warehouse, metadata: Json, number: int) -> StorageLocation:
+    """Where a document's file goes, under a name nobody had."""
+    return metadata_file_location(warehouse.profile, metadata["location"], metadata["properties"], number, uuid7())
+
+
 def metadata_file(warehouse: Warehouse, metadata: Json, written: bytes, number: int) -> MetadataFile:
-    """The file for a document, under a name nobody had."""
-    location = metadata_file_location(warehouse.profile, metadata["location"], metadata["properties"], number, uuid7())
-    return MetadataFile(location, written)
+    """The file for a document."""
+    return MetadataFile(next_metadata_file(warehouse, metadata, number), written)
 
 
 def next_file_number(metadata_location: str) -> int:

@@ -1,6 +1,5 @@
 """What every command takes: the read models to decide on, the lanes, the committer, the stores, and the loop that decides again."""
 
-import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -19,6 +18,7 @@ from commands.lane_queue import Decide, Settled
 from commands.lanes import Lanes
 from commands.metrics_reports import MetricsReports
 from commands.names_known import NamesKnown
+from commands.side_by_side import side_by_side
 from commands.staged_parts import remove_staged_parts
 from commands.submission import AppendResult, Submission
 from domain.errors import AlreadyExists, CatalogError, CommitFailed, InternalError, ServiceUnavailable, UnsupportedOperation
@@ -90,7 +90,11 @@ class WriteSide:
             decision = await decide()
             if not decision.submission.must_be_appended:
                 return Settled(decision, None)
-            return await appending.append(decision)
+            began = time.monotonic()
+            settled = await appending.append(decision)
+            if decision.begun is not None and settled.result is not None and settled.result.outcome == "appended":
+                decision.begun(began)
+            return settled
 
         return await self._until_settled(context, warehouse, attempt)
 
@@ -132,9 +136,7 @@ class WriteSide:
 
         return await self._until_settled(context, warehouse, attempt)
 
-    async def _until_settled(
-        self, context: CommandContext, warehouse: Warehouse, attempt: Callable[[float], Awaitable[Settled]]
-    ) -> Answer:
+    async def _until_settled(self, context: CommandContext, warehouse: Warehouse, attempt: Callable[[float], Awaitable[Settled]]) -> Answer:
         """Attempts until the command came to effect or is refused.
 
         A refusal that carries a key is recorded before it is answered, so that the key always gets the same answer.
@@ -265,7 +267,9 @@ class _Appending:
         decision.submission.record = decision.record
         if decision.files:
             store = await self._write.store(self._warehouse)
-            await asyncio.gather(*(write_metadata(store, file.location, file.document) for file in decision.files))
+            for failure in await side_by_side([write_metadata(store, file.location, file.document) for file in decision.files]):
+                if failure is not None:
+                    raise failure
             if fault_points.SWITCHED_ON:
                 await fault_points.reach("commit.after_metadata_put")
 

@@ -1,12 +1,10 @@
 """What an object holds so that no other can have it: its name in its parent, its places in storage."""
 
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 from uuid import UUID
 
 
-@dataclass(frozen=True, slots=True)
-class NameClaim:
+class NameClaim(NamedTuple):
     """A name in a scope: a warehouse's in its project, a namespace's in its parent, a table's or view's in its namespace;
     and the key of the change an open proposal is for, in its warehouse."""
 
@@ -16,8 +14,7 @@ class NameClaim:
     owner: UUID
 
 
-@dataclass(frozen=True, slots=True)
-class LocationClaim:
+class LocationClaim(NamedTuple):
     """A place in storage, as a key that ends in a slash: it may not equal, contain or lie inside another owner's."""
 
     key: str

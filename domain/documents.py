@@ -57,7 +57,7 @@ _KEYED_KINDS = frozenset({"refs"})
 _WRITTEN_IF_ANY = frozenset({"encryption-keys"})
 
 
-# Joined at every commit; what stands before them is joined once in so many.
+# Joined at every commit; what stands before them is copied once in so many.
 _PARTS_JOINED_EACH_TIME_MAX = 64
 
 
@@ -143,7 +143,8 @@ class Delta:
         )
 
 
-@dataclass(frozen=True, slots=True)
+# Not frozen, as parts are not, and changed as little.
+@dataclass(slots=True)
 class Document:
     """A document and its parts; `value` is the whole as plain JSON, sharing the parts' values."""
 
@@ -151,7 +152,8 @@ class Document:
     parts: Mapping[str, tuple[Part, ...]]
     next_ordinal: int
     _joined: dict[str, tuple[int, bytes]] = field(default_factory=dict, compare=False, repr=False)
-    """Of long kinds: how many of the first parts are joined already, and their bytes. Documents that only add share them."""
+    """By kind: how many of the first parts are joined already, and their bytes. Documents that only add share them."""
+    _table_head: bytes | None = field(default=None, compare=False, repr=False)
 
 
 def split(value: Json, kinds: Sequence[str]) -> Document:
@@ -232,7 +234,13 @@ def table_head(document: Document) -> bytes:
     v1 repeats the current schema and the default spec's fields; -1 stands for "no snapshot" below v3, null from v3 on;
     sequence numbers come with v2, row ids with v3 (TableMetadataParser.toJson).
     """
-    value = document.value
+    if document._table_head is None:
+        # Kept: it goes into a row and into the file.
+        document._table_head = orjson.dumps(_table_head_value(document.value))
+    return document._table_head
+
+
+def _table_head_value(value: Json) -> Json:
     version = value["format-version"]
     members = _HEAD_MEMBERS
     if version < 2:
@@ -247,7 +255,7 @@ def table_head(document: Document) -> bytes:
         head["current-snapshot-id"] = -1
     if not _TABLE_MEMBERS.issuperset(value):
         head |= {key: value[key] for key in sorted(value.keys() - _TABLE_MEMBERS)}
-    return orjson.dumps(head)
+    return head
 
 
 def table_head_value(head: bytes) -> Json:
@@ -282,12 +290,14 @@ def joined_bodies(document: Document) -> dict[str, Sequence[bytes]]:
 
 def _joined(document: Document, kind: str, members: tuple[Part, ...]) -> Sequence[bytes]:
     count, first = document._joined.get(kind, (0, b""))
-    if len(members) - count > _PARTS_JOINED_EACH_TIME_MAX:
-        first = b",".join([part.body for part in members])
-        document._joined[kind] = (len(members), first)
+    if count == len(members):
         return (first,)
     rest = b",".join([part.body for part in members[count:]])
-    return (first, b",", rest) if first and rest else (first or rest,)
+    if count > _PARTS_JOINED_EACH_TIME_MAX >= len(members) - count:
+        return (first, b",", rest)
+    whole = first + b"," + rest if first else rest
+    document._joined[kind] = (len(members), whole)
+    return (whole,)
 
 
 def _elements(kind: str, members: Any) -> list[tuple[str | None, Any]]:

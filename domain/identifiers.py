@@ -36,6 +36,8 @@ def parse_name(text: str, what: str) -> str:
 
 def name_key(name: str, *, exact: bool = False) -> str:
     """The form names are compared and ordered by: NFC, then Unicode case folding unless the warehouse matches exactly."""
+    if name.isascii():
+        return name if exact else name.lower()
     folded = name if exact else unicodedata.normalize("NFC", name).casefold()
     return unicodedata.normalize("NFC", folded)
 

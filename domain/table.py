@@ -24,7 +24,8 @@ from domain.metadata.updates import TableUpdate, apply_updates, parse_updates
 Status = Literal["live", "dropped", "purging", "purged"]
 
 
-@dataclass(frozen=True, slots=True)
+# Not frozen, as parts are not (domain/documents.py), and changed as little.
+@dataclass(slots=True)
 class TableState:
     """A table at one version of its stream.
 
@@ -128,11 +129,11 @@ def evolve(state: TableState | None, stream_id: UUID, version: int, event_id: UU
 
 def claims(state: TableState) -> frozenset[Claim]:
     """Its name while it lives; its places until the drop is final."""
-    held: set[Claim] = set()
-    if state.status == "live":
-        held.add(NameClaim("tabular", state.namespace_id, state.name_key, state.id))
+    held: list[Claim] = []
     if state.status in ("live", "purging"):
-        held |= {LocationClaim(key, state.id) for key in state.location_keys}
+        held += [LocationClaim(key, state.id) for key in state.location_keys]
+    if state.status == "live":
+        held.append(NameClaim("tabular", state.namespace_id, state.name_key, state.id))
     return frozenset(held)
 
 

@@ -1,6 +1,7 @@
 """The door for documents: every location that table or view metadata brings or changes is checked here."""
 
 from collections.abc import Iterator, Mapping
+from operator import is_
 from typing import Any
 
 from domain.errors import BadRequest
@@ -67,7 +68,11 @@ def _changed_files(before: Mapping[str, Any], after: Mapping[str, Any]) -> Itera
             continue
         if not isinstance(elements, list | tuple):
             raise BadRequest(f"Invalid {collection}: must be a list")
-        seen = {id(element) for element in elements_before}
+        # Almost every change appends: then what is new stands behind all that was there.
+        if len(elements) >= len(elements_before) and all(map(is_, elements_before, elements)):
+            elements, seen = elements[len(elements_before) :], set()
+        else:
+            seen = {id(element) for element in elements_before}
         for element in elements:
             if id(element) not in seen:
                 if not isinstance(element, dict):

@@ -3,12 +3,14 @@
 import re
 import unicodedata
 from dataclasses import dataclass, field
-from typing import Self
+from functools import lru_cache
 
 from domain.errors import BadRequest
 
 LOCATION_BYTES_MAX = 1_024
 """UTF-8 bytes of what stands below a base, and of a base itself; S3 ends keys there too."""
+
+_LOCATIONS_KNOWN_MAX = 1_024
 
 QUOTED_CHARACTERS_MAX = 200
 """Code points of a refused text that its refusal repeats."""
@@ -74,14 +76,14 @@ class StorageLocation:
         object.__setattr__(self, "key", "/".join((f"{kind}:", "", authority, *self.segments, "")))
 
     @classmethod
-    def parse(cls, text: str, *, imported: bool = False, what: str = "location") -> Self:
+    def parse(cls, text: str, *, imported: bool = False, what: str = "location") -> "StorageLocation":
         """`text` under all rules, none of it trusted. `imported`: `%` may stand in it. `what` opens the refusal's message."""
         location = cls.parse_structure(text, what=what)
         check_characters(location.segments, text, imported=imported, what=what)
         return location
 
     @classmethod
-    def parse_base(cls, text: str, *, what: str) -> Self:
+    def parse_base(cls, text: str, *, what: str) -> "StorageLocation":
         """`text` as an operator's choice: its folders have names already, so only what clients could misread is refused."""
         location = cls.parse_structure(text, what=what)
         if _CHARACTERS_REFUSED_IN_BASE.search(text):
@@ -91,8 +93,13 @@ class StorageLocation:
         return location
 
     @classmethod
-    def parse_structure(cls, text: str, *, what: str) -> Self:
+    def parse_structure(cls, text: str, *, what: str) -> "StorageLocation":
         """`text` taken apart: known scheme, right authority, no empty or dot segment, no character that hides."""
+        # A table's own location comes by at every commit.
+        return _taken_apart_before(text, what) if len(text) <= LOCATION_BYTES_MAX else cls._taken_apart(text, what)
+
+    @classmethod
+    def _taken_apart(cls, text: str, what: str) -> "StorageLocation":
         _check_visible(text, what)
         match = _URI.fullmatch(text)
         scheme = match[1] if match else None
@@ -146,6 +153,9 @@ class StorageLocation:
         `storage_identity` tells apart buckets of one name in different stores (`StorageProfile.storage_identity`).
         """
         return f"{storage_identity}|{self.key}"
+
+
+_taken_apart_before = lru_cache(_LOCATIONS_KNOWN_MAX)(StorageLocation._taken_apart)
 
 
 def check_characters(segments: tuple[str, ...], text: str, *, imported: bool, what: str) -> None:

@@ -54,10 +54,11 @@ class StorageProfile(ABC):
 
     def root_of(self, location: StorageLocation) -> StorageLocation | None:
         """The base or allowed location that `location` belongs to, the innermost when several do."""
-        candidates = [root for root in self.allowed if root.contains(location)]
-        if self.base.contains(location) and location != self.base:
-            candidates.append(self.base)
-        return max(candidates, key=lambda root: len(root.segments), default=None)
+        innermost = self.base if self.base.contains(location) and location != self.base else None
+        for root in self.allowed:
+            if root.contains(location) and (innermost is None or len(root.segments) > len(innermost.segments)):
+                innermost = root
+        return innermost
 
     def check_scheme(self, location: StorageLocation, field: str) -> None:  # noqa: B027 - most profiles have one scheme
         """Refuse a spelling of the scheme that the profile does not let clients use."""

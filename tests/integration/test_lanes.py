@@ -22,6 +22,7 @@ from commands.rename_table import RenameTable, rename_table
 from domain.errors import CommitFailed, NoSuchTable, ServiceUnavailable, TooManyRequests
 from domain.identifiers import NamespaceIdentifier, TabularIdentifier
 from icecore.compose import Catalog
+from projections import names
 from projections.verify import verify
 from queries.load_table import load_table
 from queries.resolve_warehouse import resolve_warehouse
@@ -141,6 +142,43 @@ async def test_control_a_refusal_from_memory_alone_would_be_wrong(two: tuple[Pro
     monkeypatch.setattr(Lane, "_settle_refused", settle_from_memory)
     with pytest.raises(CommitFailed):
         await first.set("t", {"k": "v"}, {"type": "assert-current-schema-id", "current-schema-id": 1})
+
+
+async def test_the_first_commit_on_a_table_made_here_reads_nothing(one: Process, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the table was made as is known: neither its name is looked up nor its state read."""
+    await one.set("t", {"a lane": "has read the generation"})
+    await one.create("made")
+
+    async def away(*_: object) -> None:
+        raise AssertionError("the read models were asked")
+
+    monkeypatch.setattr(names, "find", away)
+    monkeypatch.setattr(Lane, "_read", away)
+    await one.set("made", {"a": "1"})
+    monkeypatch.undo()
+    assert "1" == (await one.metadata("made"))["properties"]["a"]
+    assert (await verify(one.catalog.dsn)).ok
+
+
+async def test_what_another_process_did_to_a_table_made_here_counts(two: tuple[Process, Process]) -> None:
+    """The memory of a table's making is a guess: a commit, a rename and another table of the name come first."""
+    first, second = two
+    await first.set("t", {"a lane": "has read the generation"})
+    for name in ("changed", "renamed", "replaced"):
+        await first.create(name)
+    await second.set("changed", {"b": "2"})
+    await rename_table(
+        second.catalog.write, context("renameTable"), second.warehouse, RenameTable(identifier("renamed"), identifier("elsewhere"))
+    )
+    await drop_table(second.catalog.write, context("dropTable"), second.warehouse, DropTable(identifier("replaced"), purge_requested=False))
+    await second.create("replaced")
+    await first.set("changed", {"a": "1"})
+    assert {"a": "1", "b": "2"} == {key: (await second.metadata("changed"))["properties"].get(key) for key in "ab"}
+    with pytest.raises(NoSuchTable):
+        await first.set("renamed", {"a": "1"})
+    await first.set("replaced", {"a": "1"})
+    assert "1" == (await second.metadata("replaced"))["properties"]["a"]
+    assert (await verify(first.catalog.dsn)).ok
 
 
 async def test_a_refused_commit_does_not_break_the_chain_around_it(one: Process) -> None:

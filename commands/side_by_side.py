@@ -1,0 +1,17 @@
+"""Several pieces of work at once, each to its end whatever becomes of the others."""
+
+import asyncio
+from collections.abc import Coroutine, Sequence
+from typing import Any
+
+
+async def side_by_side(works: Sequence[Coroutine[Any, Any, None]]) -> list[BaseException | None]:
+    """What each failed with, in their order; None for what went well."""
+    if len(works) == 1:
+        # By far the most common, and then a task would cost more than it helps.
+        try:
+            await works[0]
+        except Exception as error:
+            return [error]
+        return [None]
+    return await asyncio.gather(*works, return_exceptions=True)

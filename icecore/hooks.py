@@ -7,6 +7,7 @@ from typing import Any
 
 from commands.approval import ConfiguredHook, HookFilter
 from domain.approval import ApprovalHook
+from icecore.plugin_thread import PluginThread
 from icecore.settings import Settings, SettingsError
 from publishers.approval_webhook import ApprovalWebhook
 from publishers.hook_settings import HookSettings, PluginHook
@@ -35,6 +36,9 @@ async def _configured(opened: AsyncExitStack, name: str, settings: HookSettings)
             await hook.open()
         except OSError as error:
             raise SettingsError(f"The hook {name} names certificates that cannot be read: {type(error).__name__}") from None
+        opened.push_async_callback(hook.close)
+    elif not getattr(hook, "never_blocks", False):
+        hook = PluginThread(name, hook)
         opened.push_async_callback(hook.close)
     return ConfiguredHook(name, hook, settings.timeout_seconds, settings.on_failure, chosen, settings.refusal_status)
 

@@ -1,0 +1,53 @@
+"""Plug-ins asked on a thread of their own: code that blocks runs out of its time like any other, and holds up nobody else."""
+
+import asyncio
+import inspect
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from domain.approval import ApprovalHook, ProposedChange, Verdict
+
+END_SECONDS_MAX = 1.0
+
+
+class PluginThread:
+    """An approval hook whose reviews run on an event loop of its own; they may be coroutines or plain functions.
+
+    A review that blocks is given up by whoever asked. Those after it wait for the thread, each no longer than its own time. A thread
+    that never comes back ends with the process.
+    """
+
+    def __init__(self, name: str, hook: ApprovalHook) -> None:
+        self._hook = hook
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._run, name=f"hook-{name}", daemon=True)
+        self._thread.start()
+
+    async def review(self, change: ProposedChange) -> Verdict:
+        serving = asyncio.get_running_loop()
+
+        async def declared(levels: tuple[str, ...]) -> Sequence[Mapping[str, str]]:
+            # Postgres is asked where the connections are.
+            return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(_declared(change, levels), serving))
+
+        reviewed = self._reviewed(replace(change, declared=declared))
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(reviewed, self._loop))
+
+    async def close(self) -> None:
+        """Ends the thread, unless it is blocked."""
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        await asyncio.to_thread(self._thread.join, END_SECONDS_MAX)
+
+    async def _reviewed(self, change: ProposedChange) -> Verdict:
+        verdict = self._hook.review(change)
+        return await verdict if inspect.isawaitable(verdict) else verdict
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        self._loop.run_forever()
+        self._loop.close()
+
+
+async def _declared(change: ProposedChange, levels: tuple[str, ...]) -> Sequence[Mapping[str, str]]:
+    return await change.declared(levels)

@@ -70,7 +70,7 @@ async def find_view(connection: Connection, scope: Scope, view: TabularIdentifie
 async def find(connection: Connection, scope: Scope, namespace: NamespaceIdentifier, name: str | None) -> Found | None:
     """None where there is no such namespace."""
     cursor = await connection.execute(
-        _SQL["find_now" if scope.as_of is None else "find_then"],
+        _SQL["find"],
         {
             "warehouse_id": scope.warehouse_id,
             "keys": [scope.key(level) for level in namespace.levels],

@@ -1,5 +1,6 @@
--- name: find_now --
--- The namespace at a path of name keys below a warehouse, and what a name in it stands for.
+-- name: find --
+-- The namespace at a path of name keys below a warehouse, and what a name in it stands for; now, where `as_of` is null.
+-- A name stands for one thing at a time: what it came to stand for last is all that need be looked at.
 with recursive path(depth, id) as (
   select 0, %(warehouse_id)s::uuid
   union all
@@ -7,45 +8,21 @@ with recursive path(depth, id) as (
   from path p
   -- Laterally, and one row at most: no plan may read all names of a kind.
   cross join lateral (
-    select n.object_id from icecore.names n
+    select n.object_id, n.to_position from icecore.names n
     where n.generation = (select generation from icecore.read_models) and n.parent_id = p.id and n.kind = 'namespace'
-      and n.name_key = (%(keys)s::text[])[p.depth + 1] and n.to_position is null
-    limit 1
+      and n.name_key = (%(keys)s::text[])[p.depth + 1] and n.from_position <= coalesce(%(as_of)s::bigint, 9223372036854775807)
+    order by n.from_position desc limit 1
   ) n
-  where p.depth < cardinality(%(keys)s::text[])
+  where n.to_position is null or n.to_position > %(as_of)s
 )
 select p.id, n.object_id, n.kind
 from (select id from path where depth = cardinality(%(keys)s::text[]) limit 1) p
 left join lateral (
-  select n.object_id, n.kind from icecore.names n
+  select n.object_id, n.kind, n.to_position from icecore.names n
   where n.generation = (select generation from icecore.read_models) and n.parent_id = p.id and n.kind in ('table', 'view')
-    and n.name_key = %(name_key)s and n.to_position is null
-  limit 1
-) n on true
-
--- name: find_then --
-with recursive path(depth, id) as (
-  select 0, %(warehouse_id)s::uuid
-  union all
-  select p.depth + 1, n.object_id
-  from path p
-  -- Laterally, and one row at most: no plan may read all names of a kind.
-  cross join lateral (
-    select n.object_id from icecore.names n
-    where n.generation = (select generation from icecore.read_models) and n.parent_id = p.id and n.kind = 'namespace'
-      and n.name_key = (%(keys)s::text[])[p.depth + 1] and n.from_position <= %(as_of)s and (n.to_position is null or n.to_position > %(as_of)s)
-    limit 1
-  ) n
-  where p.depth < cardinality(%(keys)s::text[])
-)
-select p.id, n.object_id, n.kind
-from (select id from path where depth = cardinality(%(keys)s::text[]) limit 1) p
-left join lateral (
-  select n.object_id, n.kind from icecore.names n
-  where n.generation = (select generation from icecore.read_models) and n.parent_id = p.id and n.kind in ('table', 'view')
-    and n.name_key = %(name_key)s and n.from_position <= %(as_of)s and (n.to_position is null or n.to_position > %(as_of)s)
-  limit 1
-) n on true
+    and n.name_key = %(name_key)s and n.from_position <= coalesce(%(as_of)s::bigint, 9223372036854775807)
+  order by n.from_position desc limit 1
+) n on n.to_position is null or n.to_position > %(as_of)s
 
 -- name: list_now --
 select name, name_key from icecore.names

@@ -4,15 +4,16 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from operator import is_
+from typing import NamedTuple
 from uuid import UUID
+
+import orjson
 
 from domain.documents import TABLE_KINDS, Document, Json, KindDelta, Part, assemble, join, part_from_body, table_head, table_head_value
 from domain.events import Event, TableCommitted, TableCreated, TableOverwritten, TableRegistered, TableRenamed
-from domain.identifiers import TabularIdentifier
 from domain.table import TableState
 from migrations.named_sql import named_sql
 from projections.connections import Connection
-from projections.names import Scope
 from projections.rows import Rows, close_name, open_name
 
 _SQL = named_sql("projections", "tables.sql")
@@ -21,6 +22,14 @@ _KIND_NUMBERS = {kind: number for number, kind in enumerate(TABLE_KINDS, start=1
 _WITH_SNAPSHOT_ID = frozenset({"snapshots", "refs"})
 # Some milliseconds of work.
 _PARTS_ASSEMBLED_AT_ONCE_MAX = 1_000
+
+
+class SoughtTable(NamedTuple):
+    """A table by name: name keys below a warehouse, the last of them its own; `referenced_only`: snapshots a branch or tag names."""
+
+    warehouse_id: UUID
+    keys: tuple[str, ...]
+    referenced_only: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,35 +116,35 @@ def _since(parts: tuple[Part, ...], first_new: int) -> tuple[Part, ...]:
     return parts[start:]
 
 
-async def load_by_name(
-    connection: Connection, scope: Scope, table: TabularIdentifier, *, referenced_only: bool = False
-) -> LoadedTable | None:
-    """The table a name stands for; `referenced_only`: only snapshots that a branch or tag names."""
-    warehouse_id, keys, name_key = scope.path(table)
-    return await _loaded(
-        connection,
-        "load_by_name_now" if scope.as_of is None else "load_by_name_then",
-        {
-            "warehouse_id": warehouse_id,
-            "keys": list(keys),
-            "name_key": name_key,
-            "as_of": scope.as_of,
-            "referenced_only": referenced_only,
-        },
-    )
+async def load_now(connection: Connection, sought: Sequence[SoughtTable]) -> list[LoadedTable | None]:
+    """The table each name stands for, in their order, as of one moment after the call."""
+    given = [{"warehouse_id": one.warehouse_id, "keys": one.keys, "referenced_only": one.referenced_only} for one in sought]
+    cursor = await connection.execute(_SQL["load_now"], {"sought": orjson.dumps(given).decode()}, binary=True)
+    loaded: list[LoadedTable | None] = [None] * len(sought)
+    for number, *row in await cursor.fetchall():
+        loaded[number - 1] = _loaded(*row)
+    return loaded
+
+
+async def load_then(connection: Connection, table_id: UUID, as_of: int, *, referenced_only: bool) -> LoadedTable | None:
+    """The table's document as of a position."""
+    return await _load_then(connection, table_id, as_of=as_of, version=None, referenced_only=referenced_only)
 
 
 async def load_version(connection: Connection, table_id: UUID, version: int) -> LoadedTable | None:
     """The table's document at a version of its stream."""
-    return await _loaded(connection, "load_version", {"table_id": table_id, "version": version, "referenced_only": False})
+    return await _load_then(connection, table_id, as_of=None, version=version, referenced_only=False)
 
 
-async def _loaded(connection: Connection, block: str, parameters: dict[str, object]) -> LoadedTable | None:
-    cursor = await connection.execute(_SQL[block], parameters, binary=True)
+async def _load_then(connection: Connection, table_id: UUID, **parameters: int | None) -> LoadedTable | None:
+    cursor = await connection.execute(_SQL["load_then"], {"table_id": table_id, **parameters}, binary=True)
     row = await cursor.fetchone()
-    if row is None:
-        return None
-    table_id, version, metadata_location, head, kinds, bodies, _ = row
+    return None if row is None else _loaded(*row)
+
+
+def _loaded(
+    table_id: UUID, version: int, metadata_location: str, head: bytes, kinds: Sequence[int] | None, bodies: Sequence[bytes] | None
+) -> LoadedTable:
     pieces = {TABLE_KINDS[kind - 1]: (body,) for kind, body in zip(kinds or (), bodies or (), strict=True)}
     return LoadedTable(table_id, version, metadata_location, join(head, pieces, TABLE_KINDS))
 

@@ -1,30 +1,27 @@
--- name: load_by_name_now --
--- A table by a path of name keys below a warehouse: its head and its parts, each kind's bodies joined, in one statement.
-with recursive path(depth, id) as (
-  select 0, %(warehouse_id)s::uuid
+-- name: load_now --
+-- The tables that names stand for: of each its number among those asked for, its head and its parts, each kind's bodies joined.
+-- One parameter for all that is asked for: the plan is the same for any number, and few cost Postgres no more than one did.
+with recursive path(number, keys, referenced_only, depth, id) as (
+  select s.number, s.keys, s.referenced_only, 0, s.warehouse_id
+  from rows from (json_to_recordset(%(sought)s::json) as (warehouse_id uuid, keys text[], referenced_only boolean))
+    with ordinality s(warehouse_id, keys, referenced_only, number)
   union all
-  select p.depth + 1, n.object_id
+  select p.number, p.keys, p.referenced_only, p.depth + 1, n.object_id
   from path p
-  -- Laterally, and one row at most: no plan may read all names of a kind.
+  -- Laterally, and one row at most: no plan may read all names of a kind. The last key is the table's.
   cross join lateral (
-    select n.object_id from icecore.names n
-    where n.generation = (select generation from icecore.read_models) and n.parent_id = p.id and n.kind = 'namespace'
-      and n.name_key = (%(keys)s::text[])[p.depth + 1] and n.to_position is null
-    limit 1
+    select n.object_id, n.to_position from icecore.names n
+    where n.generation = (select generation from icecore.read_models) and n.parent_id = p.id
+      and n.kind = case when p.depth + 1 < cardinality(p.keys) then 'namespace' else 'table' end and n.name_key = p.keys[p.depth + 1]
+    order by n.from_position desc limit 1
   ) n
-  where p.depth < cardinality(%(keys)s::text[])
+  where n.to_position is null
 )
-select t.table_id, t.version, t.metadata_location, t.head, p.kinds, p.bodies, t.status
-from (select id from path where depth = cardinality(%(keys)s::text[]) limit 1) ns
-cross join lateral (
-  select n.generation, n.object_id from icecore.names n
-  where n.generation = (select generation from icecore.read_models) and n.parent_id = ns.id and n.kind = 'table'
-    and n.name_key = %(name_key)s and n.to_position is null
-  limit 1
-) n
+select s.number, t.table_id, t.version, t.metadata_location, t.head, p.kinds, p.bodies
+from (select number, id, referenced_only from path where depth = cardinality(keys)) s
 cross join lateral (
   select * from icecore.tables
-  where generation = n.generation and table_id = n.object_id
+  where generation = (select generation from icecore.read_models) and table_id = s.id
   order by version desc limit 1
 ) t
 cross join lateral (
@@ -38,7 +35,7 @@ left join lateral (
     from icecore.table_parts a
     where a.generation = t.generation and a.table_id = t.table_id and a.valid_to is null
       and (closing.ordinals is null or not closing.ordinals @> a.ordinal)
-      and (not %(referenced_only)s or a.kind <> 4 or a.snapshot_id in (
+      and (not s.referenced_only or a.kind <> 4 or a.snapshot_id in (
         select r.snapshot_id from icecore.table_parts r
         where r.generation = t.generation and r.table_id = t.table_id and r.kind = 5 and r.valid_to is null
           and (closing.ordinals is null or not closing.ordinals @> r.ordinal)))
@@ -46,59 +43,14 @@ left join lateral (
   ) k
 ) p on true
 
--- name: load_by_name_then --
-with recursive path(depth, id) as (
-  select 0, %(warehouse_id)s::uuid
-  union all
-  select p.depth + 1, n.object_id
-  from path p
-  -- Laterally, and one row at most: no plan may read all names of a kind.
-  cross join lateral (
-    select n.object_id from icecore.names n
-    where n.generation = (select generation from icecore.read_models) and n.parent_id = p.id and n.kind = 'namespace'
-      and n.name_key = (%(keys)s::text[])[p.depth + 1] and n.from_position <= %(as_of)s and (n.to_position is null or n.to_position > %(as_of)s)
-    limit 1
-  ) n
-  where p.depth < cardinality(%(keys)s::text[])
-)
-select t.table_id, t.version, t.metadata_location, t.head, p.kinds, p.bodies, t.status
-from (select id from path where depth = cardinality(%(keys)s::text[]) limit 1) ns
-cross join lateral (
-  select n.generation, n.object_id from icecore.names n
-  where n.generation = (select generation from icecore.read_models) and n.parent_id = ns.id and n.kind = 'table'
-    and n.name_key = %(name_key)s and n.from_position <= %(as_of)s and (n.to_position is null or n.to_position > %(as_of)s)
-  limit 1
-) n
-cross join lateral (
-  select * from icecore.tables
-  where generation = n.generation and table_id = n.object_id and position <= %(as_of)s
-  order by version desc limit 1
-) t
-cross join lateral (
-  -- Parts that are closed by a tombstone and not yet by themselves: null but for moments, and then no part is asked about.
-  select range_agg(o.range) as ordinals
-  from icecore.part_tombstones c, unnest(c.ordinals) o(range) where c.generation = t.generation and c.table_id = t.table_id and c.valid_to <= t.version
-) closing
-left join lateral (
-  select array_agg(k.kind) as kinds, array_agg(k.body) as bodies from (
-    select a.kind, string_agg(a.body, ','::bytea order by a.ordinal) as body
-    from icecore.table_parts a
-    where a.generation = t.generation and a.table_id = t.table_id and a.valid_from <= t.version and (a.valid_to is null or a.valid_to > t.version)
-      and (closing.ordinals is null or not closing.ordinals @> a.ordinal)
-      and (not %(referenced_only)s or a.kind <> 4 or a.snapshot_id in (
-        select r.snapshot_id from icecore.table_parts r
-        where r.generation = t.generation and r.table_id = t.table_id and r.kind = 5 and r.valid_from <= t.version and (r.valid_to is null or r.valid_to > t.version)
-          and (closing.ordinals is null or not closing.ordinals @> r.ordinal)))
-    group by a.kind
-  ) k
-) p on true
-
--- name: load_version --
--- A table by its id at a version of its stream.
-select t.table_id, t.version, t.metadata_location, t.head, p.kinds, p.bodies, t.status
+-- name: load_then --
+-- A table by its id: its newest version of those up to a position, or up to a version of its stream.
+select t.table_id, t.version, t.metadata_location, t.head, p.kinds, p.bodies
 from (
   select * from icecore.tables
-  where generation = (select generation from icecore.read_models) and table_id = %(table_id)s and version = %(version)s
+  where generation = (select generation from icecore.read_models) and table_id = %(table_id)s
+    and position <= coalesce(%(as_of)s::bigint, 9223372036854775807) and version <= coalesce(%(version)s::bigint, 9223372036854775807)
+  order by version desc limit 1
 ) t
 cross join lateral (
   -- Parts that are closed by a tombstone and not yet by themselves: null but for moments, and then no part is asked about.

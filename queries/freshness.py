@@ -16,7 +16,7 @@ _CONTENT_ONLY = frozenset({"table.committed.v1", "table.overwritten.v1", "view.c
 
 
 def content_tag(stream_id: UUID) -> tuple[str, UUID]:
-    """Dropped by every event of the stream."""
+    """Dropped by every event of the stream, so that an answer about its content needs no tag of its name."""
     return ("content", stream_id)
 
 

@@ -7,6 +7,7 @@ from domain.errors import NoSuchTable, NotFound
 from domain.identifiers import TabularIdentifier
 from projections import names, results, tables
 from projections.connections import Connection
+from projections.tables import LoadedTable, SoughtTable
 from queries.answers import TableAnswer
 from queries.freshness import content_tag, name_tag
 from queries.read_side import Fresh, ReadSide
@@ -16,11 +17,11 @@ from storage.locations import StorageLocation
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
-    """A LoadTableResult as it is sent, with what a request is checked against before."""
+    """A LoadTableResult as it is sent, with what a request is checked against before; no file where the warehouse looks for none."""
 
     etag: str
     body: bytes
-    metadata_file: StorageLocation
+    metadata_file: StorageLocation | None
 
 
 async def load_table(
@@ -31,24 +32,38 @@ async def load_table(
     snapshots -- `all`, or `refs`: only those that a branch or tag names.
     NoSuchTable; NotFound where the warehouse looks for the metadata file and it is gone (only for now, never for a past).
     """
-    referenced_only = snapshots == "refs"
+    referenced_only, as_of = snapshots == "refs", warehouse.as_of
+    warehouse_id, keys, name_key = warehouse.scope.path(table)
+    sought = SoughtTable(warehouse_id, (*keys, name_key), referenced_only)
 
-    async def read(connection: Connection) -> Fresh[_Kept]:
-        loaded = await tables.load_by_name(connection, warehouse.scope, table, referenced_only=referenced_only)
+    async def find() -> Fresh[_Kept]:
+        if as_of is None:
+            loaded = await reads.table_loads.load(sought)
+        else:
+            loaded = await _loaded_then(reads, warehouse, table, as_of, referenced_only)
         if loaded is None:
             raise NoSuchTable(f"Table does not exist: {table}")
         etag = results.table_etag(loaded.table_id, loaded.version, referenced_only=referenced_only)
         body = results.load_table_result(loaded, warehouse.profile.client_config())
-        tags = (name_tag(loaded.table_id), content_tag(loaded.table_id))
-        metadata_file = StorageLocation.parse_structure(loaded.metadata_location, what="metadata-location")
-        return Fresh(_Kept(etag, body, metadata_file), len(body), tags)
+        metadata_file = None
+        if warehouse.profile.missing_file_check:
+            metadata_file = StorageLocation.parse_structure(loaded.metadata_location, what="metadata-location")
+        return Fresh(_Kept(etag, body, metadata_file), len(body), (content_tag(loaded.table_id),))
 
-    kept = await reads.answer(("table", *warehouse.scope.path(table), referenced_only), warehouse.as_of, read)
-    if warehouse.profile.missing_file_check and warehouse.as_of is None:
+    kept = await reads.answer_found(("table", sought), as_of, find)
+    if kept.metadata_file is not None and as_of is None:
         await _check_file(reads, warehouse, kept.metadata_file)
     if if_none_match is not None and _matches(if_none_match, kept.etag):
         return TableAnswer(kept.etag, None)
     return TableAnswer(kept.etag, kept.body)
+
+
+async def _loaded_then(
+    reads: ReadSide, warehouse: Warehouse, table: TabularIdentifier, as_of: int, referenced_only: bool
+) -> LoadedTable | None:
+    async with reads.connection() as connection:
+        table_id = await names.find_table(connection, warehouse.scope, table)
+        return await tables.load_then(connection, table_id, as_of, referenced_only=referenced_only)
 
 
 async def table_exists(reads: ReadSide, warehouse: Warehouse, table: TabularIdentifier) -> None:

@@ -20,7 +20,7 @@ async def load_view(reads: ReadSide, warehouse: Warehouse, view: TabularIdentifi
         if loaded is None:
             raise NoSuchView(f"View does not exist: {view}")
         body = results.load_view_result(loaded, warehouse.profile.client_config())
-        return Fresh(body, len(body), (name_tag(view_id), content_tag(view_id)))
+        return Fresh(body, len(body), (content_tag(view_id),))
 
     return await reads.answer(("view", *warehouse.scope.path(view)), warehouse.as_of, read)
 

@@ -11,6 +11,7 @@ from uuid import UUID
 from projections.connections import Connection, ConnectionHandOff
 from queries.freshness import CATCH_UP_SECONDS_MAX, Freshness
 from queries.read_cache import ReadCache, Tag
+from queries.table_loads import TableLoads
 from queries.warehouse import Warehouse
 from security.secrets import SecretStore
 from storage.credentials import StorageCredential
@@ -60,6 +61,7 @@ class ReadSide:
         self.cache = ReadCache(cache_bytes_max)
         self._keeps = cache_bytes_max > 0
         self._freshness = Freshness(self.cache, partial(connections.connection, CATCH_UP_SECONDS_MAX))
+        self.table_loads = TableLoads(connections.connection)
 
     def connection(self) -> AbstractAsyncContextManager[Connection]:
         return self._connections.connection()
@@ -74,9 +76,17 @@ class ReadSide:
 
         `key` must say all that `read` depends on beside the read models. A past is read each time: few ask for the same one.
         """
-        if as_of is not None or not self._keeps:
+
+        async def find() -> Fresh[Value]:
             async with self.connection() as connection:
-                return (await read(connection)).value
+                return await read(connection)
+
+        return await self.answer_found(key, as_of, find)
+
+    async def answer_found(self, key: Hashable, as_of: int | None, find: Callable[[], Awaitable[Fresh[Value]]]) -> Value:
+        """The same for a question that sees to its connection itself."""
+        if as_of is not None or not self._keeps:
+            return (await find()).value
         if key in self.cache:
             await self._freshness.confirm()
             kept = self.cache.get(key)
@@ -84,8 +94,7 @@ class ReadSide:
                 return cast(Value, kept)
         ticket = self.cache.begin()
         try:
-            async with self.connection() as connection:
-                fresh = await read(connection)
+            fresh = await find()
         except BaseException:
             self.cache.give_up(ticket)
             raise

@@ -1,0 +1,130 @@
+"""Loads of tables that are asked for at the same time share statements, each joining only one that has not begun."""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+
+from projections import tables
+from projections.connections import Connection
+from projections.tables import LoadedTable, SoughtTable
+
+# Of a process; the load that comes first goes at once, what comes while all are under way goes together.
+STATEMENTS_AT_ONCE_MAX = 4
+TABLES_PER_STATEMENT_MAX = 16
+# Tables found this large are loaded by statements of their own from then on: others would wait for their bytes.
+LARGE_BYTES_MIN = 256 * 1024
+LARGE_KNOWN_MAX = 1_000
+
+_Connect = Callable[[], AbstractAsyncContextManager[Connection]]
+_Answer = asyncio.Future[LoadedTable | None]
+
+
+class FailedTogetherError(Exception):
+    """A statement for several tables failed, perhaps for the sake of one of them."""
+
+
+class TableLoads:
+    """Loads tables as they are now. No answer is older than the call it is given to."""
+
+    def __init__(self, connection: _Connect) -> None:
+        self._together = _Statements(connection, TABLES_PER_STATEMENT_MAX)
+        self._alone = _Statements(connection, 1)
+        self._large: OrderedDict[SoughtTable, None] = OrderedDict()
+
+    async def load(self, sought: SoughtTable) -> LoadedTable | None:
+        """The table, None where there is none; ServiceUnavailable where Postgres is away."""
+        loaded = await self._load(sought)
+        self._large.pop(sought, None)
+        if loaded is not None and len(loaded.metadata) >= LARGE_BYTES_MIN:
+            self._large[sought] = None
+            if len(self._large) > LARGE_KNOWN_MAX:
+                self._large.popitem(last=False)
+        return loaded
+
+    async def _load(self, sought: SoughtTable) -> LoadedTable | None:
+        if sought not in self._large:
+            try:
+                return await self._together.load(sought)
+            except FailedTogetherError:
+                # By itself it fails by its own fault, if at all.
+                pass
+        return await self._alone.load(sought)
+
+
+class _Statements:
+    """Statements for at most so many tables each, one behind the other on each of STATEMENTS_AT_ONCE_MAX ways."""
+
+    def __init__(self, connection: _Connect, tables_max: int) -> None:
+        self._connection = connection
+        self._tables_max = tables_max
+        self._waiting: dict[SoughtTable, list[_Answer]] = {}
+        self._ways: set[asyncio.Task[None]] = set()
+        # Ways that will soon take what waits: they have been begun, or wait for a connection.
+        self._about_to_take = 0
+        self._one_by_itself = False
+
+    async def load(self, sought: SoughtTable) -> LoadedTable | None:
+        if not self._ways and not self._one_by_itself:
+            return await self._load_by_itself(sought)
+        answer: _Answer = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault(sought, []).append(answer)
+        if len(self._waiting) > self._about_to_take * self._tables_max and len(self._ways) < STATEMENTS_AT_ONCE_MAX:
+            self._about_to_take += 1
+            self._ways.add(asyncio.create_task(self._load_on(), name="table-loads"))
+        return await answer
+
+    async def _load_by_itself(self, sought: SoughtTable) -> LoadedTable | None:
+        """For whoever comes while nobody else loads: without the turns of the loop that a way takes."""
+        self._one_by_itself = True
+        try:
+            async with self._connection() as connection:
+                (loaded,) = await tables.load_now(connection, [sought])
+        finally:
+            self._one_by_itself = False
+        return loaded
+
+    async def _load_on(self) -> None:
+        """Loads what waits, and again what came meanwhile."""
+        await self._load_some()
+        while self._waiting:
+            self._about_to_take += 1
+            await self._load_some()
+        # At once, not when the loop comes to say that the task is done: who comes before that would wait for nobody.
+        way = asyncio.current_task()
+        assert way is not None
+        self._ways.remove(way)
+
+    async def _load_some(self) -> None:
+        taken: dict[SoughtTable, list[_Answer]] | None = None
+        try:
+            async with self._connection() as connection:
+                # Not before the connection is there: whoever comes while it is waited for still joins.
+                taken = self._take(self._tables_max)
+                loaded = await tables.load_now(connection, [*taken]) if taken else []
+        except Exception as error:
+            if taken is None:
+                # Where there is no connection, the next attempt would only take as long to say so.
+                taken, reason = self._take(len(self._waiting)), error
+            else:
+                reason = error if len(taken) == 1 else FailedTogetherError()
+            for answers in taken.values():
+                for answer in answers:
+                    if not answer.done():
+                        answer.set_exception(reason)
+        else:
+            for answers, table in zip(taken.values(), loaded, strict=True):
+                for answer in answers:
+                    if not answer.done():
+                        answer.set_result(table)
+
+    def _take(self, tables_max: int) -> dict[SoughtTable, list[_Answer]]:
+        """The tables that have waited longest and that somebody still waits for."""
+        self._about_to_take -= 1
+        taken: dict[SoughtTable, list[_Answer]] = {}
+        while self._waiting and len(taken) < tables_max:
+            sought = next(iter(self._waiting))
+            answers = self._waiting.pop(sought)
+            if not all(answer.done() for answer in answers):
+                taken[sought] = answers
+        return taken

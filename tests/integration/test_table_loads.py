@@ -1,0 +1,252 @@
+"""Loads that come at the same time share statements: each gets its own answer, none an old one, and none suffers for another."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import orjson
+import psycopg
+import pytest
+
+from commands.commit_table import CommitTable, commit_table
+from commands.create_namespace import CreateNamespace, create_namespace
+from commands.create_table import CreateTable, create_table
+from domain.errors import NoSuchTable, ServiceUnavailable
+from domain.identifiers import NamespaceIdentifier, TabularIdentifier
+from icecore.compose import Catalog
+from projections import tables
+from projections.connections import Connection
+from projections.tables import LoadedTable, SoughtTable
+from queries import table_loads
+from queries.load_table import load_table
+from queries.resolve_warehouse import resolve_warehouse
+from queries.table_loads import LARGE_BYTES_MIN, TABLES_PER_STATEMENT_MAX
+from queries.warehouse import Warehouse
+from tests.fixtures.catalog import PROJECT_ID, context, opened_catalog
+
+NAMESPACES = (NamespaceIdentifier(("a",)), NamespaceIdentifier(("a", "b")), NamespaceIdentifier(("a", "b", "c")))
+COUNT = 2 * TABLES_PER_STATEMENT_MAX
+_LOAD_NOW = tables.load_now
+
+
+@dataclass(slots=True)
+class Statements:
+    """Sees the statements for tables, and holds back what they found while `let_go` is not set."""
+
+    begun: list[list[str]] = field(default_factory=list)
+    let_go: asyncio.Event = field(default_factory=asyncio.Event)
+    before: Callable[[Connection, Sequence[SoughtTable]], Awaitable[None]] | None = None
+
+    async def load_now(self, connection: Connection, sought: Sequence[SoughtTable]) -> list[LoadedTable | None]:
+        if self.before is not None:
+            await self.before(connection, sought)
+        found = await _LOAD_NOW(connection, sought)
+        self.begun.append([one.keys[-1] for one in sought])
+        await self.let_go.wait()
+        return found
+
+
+@pytest.fixture
+async def catalog(database: str, tmp_path: Path) -> AsyncIterator[Catalog]:
+    """One that keeps no answers."""
+    async with opened_catalog(database, tmp_path / "warehouse", cache_bytes_max=0) as opened:
+        yield opened
+
+
+@pytest.fixture
+async def warehouse(catalog: Catalog) -> Warehouse:
+    """Tables `t0` … in three nested namespaces, each with its number as a property."""
+    found = await resolve_warehouse(catalog.reads, PROJECT_ID, "demo")
+    for namespace in NAMESPACES:
+        await create_namespace(catalog.write, context("createNamespace"), found, CreateNamespace(namespace, {}))
+    await asyncio.gather(*(_create(catalog, found, number) for number in range(COUNT)))
+    return found
+
+
+@pytest.fixture
+def statements(monkeypatch: pytest.MonkeyPatch) -> Statements:
+    """One way for those who share: what comes while it is busy goes with the next statement."""
+    seen = Statements()
+    seen.let_go.set()
+    monkeypatch.setattr(tables, "load_now", seen.load_now)
+    monkeypatch.setattr(table_loads, "STATEMENTS_AT_ONCE_MAX", 1)
+    return seen
+
+
+def _table(number: int) -> TabularIdentifier:
+    return TabularIdentifier(NAMESPACES[number % len(NAMESPACES)], f"t{number}")
+
+
+async def _create(catalog: Catalog, warehouse: Warehouse, number: int) -> None:
+    table = _table(number)
+    schema = {"type": "struct", "fields": [{"id": 1, "name": "x", "required": False, "type": "long"}]}
+    command = CreateTable(table.namespace, table.name, None, schema, None, None, {"called": str(number)}, stage_create=False)
+    await create_table(catalog.write, context("createTable"), warehouse, command)
+
+
+async def _call(catalog: Catalog, warehouse: Warehouse, number: int, called: str) -> None:
+    command = CommitTable(_table(number), [], [{"action": "set-properties", "updates": {"called": called}}])
+    await commit_table(catalog.write, context("updateTable"), warehouse, command)
+
+
+async def _called(catalog: Catalog, warehouse: Warehouse, number: int) -> str:
+    answer = await load_table(catalog.reads, warehouse, _table(number))
+    assert answer.body is not None
+    called: str = orjson.loads(answer.body)["metadata"]["properties"]["called"]
+    return called
+
+
+async def _until_begun(statements: Statements, count: int) -> None:
+    async with asyncio.timeout(30):
+        while len(statements.begun) < count:
+            await asyncio.sleep(0.001)
+
+
+async def _held(catalog: Catalog, warehouse: Warehouse, statements: Statements) -> list[asyncio.Task[str]]:
+    """Two loads of `t0` under way until they are let go, one by itself and one on the way the others wait for."""
+    statements.let_go.clear()
+    loads = []
+    for count in (1, 2):
+        loads.append(asyncio.create_task(_called(catalog, warehouse, 0)))
+        await _until_begun(statements, count)
+    return loads
+
+
+async def _after(catalog: Catalog, warehouse: Warehouse, statements: Statements, numbers: Sequence[int]) -> list[asyncio.Task[str]]:
+    """Loads that wait behind what is held."""
+    loads = [asyncio.create_task(_called(catalog, warehouse, number)) for number in numbers]
+    # They have come as far as they can: the next turn of the loop finds all of them waiting.
+    for _ in range(3):
+        await asyncio.sleep(0)
+    return loads
+
+
+async def test_each_gets_its_own_answer(catalog: Catalog, warehouse: Warehouse, statements: Statements) -> None:
+    """From several namespaces, absent ones among them, in statements of bounded size; the same table is asked for once."""
+    held = await _held(catalog, warehouse, statements)
+    absent = COUNT + 1
+    numbers = [*range(COUNT), 1, 1, 2]
+    loads = await _after(catalog, warehouse, statements, [*numbers, absent])
+    statements.let_go.set()
+    assert ["0", "0"] == await asyncio.gather(*held)
+    *found, missing = await asyncio.gather(*loads, return_exceptions=True)
+    assert [str(number) for number in numbers] == found
+    assert isinstance(missing, NoSuchTable)
+    assert [1, 1, TABLES_PER_STATEMENT_MAX, TABLES_PER_STATEMENT_MAX, 1] == [len(names) for names in statements.begun]
+    assert {f"t{number}" for number in (*range(COUNT), absent)} == {name for names in statements.begun[2:] for name in names}
+
+
+async def test_who_comes_alone_goes_at_once(catalog: Catalog, warehouse: Warehouse, statements: Statements) -> None:
+    """One after the other, each by a statement of its own."""
+    for number in range(4):
+        assert str(number) == await _called(catalog, warehouse, number)
+    assert [["t0"], ["t1"], ["t2"], ["t3"]] == statements.begun
+
+
+async def test_what_was_written_before_the_request_came_is_seen(catalog: Catalog, warehouse: Warehouse, statements: Statements) -> None:
+    """Although statements that ask for the same table, and saw it as it was, are under way."""
+    held = await _held(catalog, warehouse, statements)
+    await _call(catalog, warehouse, 0, "anew")
+    late = await _after(catalog, warehouse, statements, [0, 1, 0])
+    statements.let_go.set()
+    assert ["0", "0"] == await asyncio.gather(*held)
+    assert ["anew", "1", "anew"] == await asyncio.gather(*late)
+
+
+async def test_every_answer_is_as_fresh_as_its_request(catalog: Catalog, warehouse: Warehouse) -> None:
+    """Under a writer and with all ways in use: not one misses what was acknowledged before it came."""
+    written = -1
+    stale: list[int] = []
+
+    async def read(number: int) -> None:
+        while written < 100:
+            before = written
+            if number % 4:
+                await _called(catalog, warehouse, number)
+            elif int(await _called(catalog, warehouse, 0)) < before:
+                stale.append(before)
+
+    readers = [asyncio.create_task(read(number)) for number in range(COUNT)]
+    for turn in range(101):
+        await _call(catalog, warehouse, 0, str(turn))
+        written = turn
+    await asyncio.gather(*readers)
+    assert [] == stale
+
+
+async def test_who_goes_away_takes_nobody_along(catalog: Catalog, warehouse: Warehouse, statements: Statements) -> None:
+    """Before the statement it is not asked for; during the statement the others hear theirs."""
+    held = await _held(catalog, warehouse, statements)
+    early, *others = await _after(catalog, warehouse, statements, [3, 4, 5, 5])
+    early.cancel()
+    await asyncio.wait([early])
+    statements.let_go.set()
+    await asyncio.gather(*held)
+    assert ["4", "5", "5"] == await asyncio.gather(*others)
+    assert ["t4", "t5"] == statements.begun[-1]
+
+    statements.begun.clear()
+    held = await _held(catalog, warehouse, statements)
+    loads = await _after(catalog, warehouse, statements, [3, 4, 5])
+    held[1].cancel()
+    loads[1].cancel()
+    statements.let_go.set()
+    assert ["3", "5"] == await asyncio.gather(*loads[::2])
+    assert "0" == await held[0]
+
+
+async def test_what_cannot_be_read_fails_by_itself(catalog: Catalog, warehouse: Warehouse, statements: Statements) -> None:
+    """A row that makes no sense is its own reader's trouble."""
+    async with await psycopg.AsyncConnection.connect(catalog.dsn) as connection:
+        named = "select object_id from icecore.names where name = 't3'"
+        await connection.execute(f"update icecore.table_parts set kind = 99 where kind = 1 and table_id in ({named})")
+    held = await _held(catalog, warehouse, statements)
+    loads = await _after(catalog, warehouse, statements, [2, 3, 4])
+    statements.let_go.set()
+    await asyncio.gather(*held)
+    found = await asyncio.gather(*loads, return_exceptions=True)
+    assert ["2", "4"] == [found[0], found[2]]
+    assert isinstance(found[1], IndexError)
+
+
+async def test_a_line_that_breaks_under_several_breaks_none_of_them(catalog: Catalog, warehouse: Warehouse, statements: Statements) -> None:
+    """They are loaded again, each by itself; one that was alone is told that the log is away."""
+
+    async def end(connection: Connection, sought: Sequence[SoughtTable]) -> None:
+        if len(sought) > 1 or sought[0].keys[-1] == "t7":
+            async with await psycopg.AsyncConnection.connect(catalog.dsn) as other:
+                await other.execute("select pg_terminate_backend(%s, 30000)", (connection.info.backend_pid,))
+
+    held = await _held(catalog, warehouse, statements)
+    loads = await _after(catalog, warehouse, statements, [2, 3, 4])
+    statements.before = end
+    statements.let_go.set()
+    await asyncio.gather(*held)
+    assert ["2", "3", "4"] == await asyncio.gather(*loads)
+    with pytest.raises(ServiceUnavailable):
+        await _called(catalog, warehouse, 7)
+
+
+async def test_nobody_waits_for_a_large_table_twice(catalog: Catalog, warehouse: Warehouse, statements: Statements) -> None:
+    """Once it was found large, it goes by statements of its own, which those who ask for it share."""
+    await _call(catalog, warehouse, 6, "6" * LARGE_BYTES_MIN)
+    await _called(catalog, warehouse, 6)
+    statements.begun.clear()
+    held = await _held(catalog, warehouse, statements)
+    loads = await _after(catalog, warehouse, statements, [1, 6, 2])
+    await _until_begun(statements, 3)
+    assert ["t6"] == statements.begun[-1]
+    loads += await _after(catalog, warehouse, statements, [6, 6, 6])
+    await _until_begun(statements, 4)
+    statements.let_go.set()
+    await asyncio.gather(*held, *loads)
+    assert [["t0"], ["t0"], ["t6"], ["t6"], ["t1", "t2"]] == statements.begun
+    await _call(catalog, warehouse, 6, "small again")
+    assert "small again" == await _called(catalog, warehouse, 6)
+    statements.begun.clear()
+    held = await _held(catalog, warehouse, statements)
+    loads = await _after(catalog, warehouse, statements, [1, 6])
+    statements.let_go.set()
+    await asyncio.gather(*held, *loads)
+    assert ["t1", "t6"] == statements.begun[-1]

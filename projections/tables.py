@@ -22,6 +22,8 @@ _KIND_NUMBERS = {kind: number for number, kind in enumerate(TABLE_KINDS, start=1
 _WITH_SNAPSHOT_ID = frozenset({"snapshots", "refs"})
 # Some milliseconds of work.
 _PARTS_ASSEMBLED_AT_ONCE_MAX = 1_000
+# By one statement, which holds the number too.
+TABLES_LOADED_AT_ONCE_MAX = 16
 
 
 class SoughtTable(NamedTuple):
@@ -117,7 +119,8 @@ def _since(parts: tuple[Part, ...], first_new: int) -> tuple[Part, ...]:
 
 
 async def load_now(connection: Connection, sought: Sequence[SoughtTable]) -> list[LoadedTable | None]:
-    """The table each name stands for, in their order, as of one moment after the call."""
+    """The table each name stands for, in their order, as of one moment after the call; TABLES_LOADED_AT_ONCE_MAX of them at most."""
+    assert len(sought) <= TABLES_LOADED_AT_ONCE_MAX, "the statement reads no further"
     given = [{"warehouse_id": one.warehouse_id, "keys": one.keys, "referenced_only": one.referenced_only} for one in sought]
     cursor = await connection.execute(_SQL["load_now"], {"sought": orjson.dumps(given).decode()}, binary=True)
     loaded: list[LoadedTable | None] = [None] * len(sought)

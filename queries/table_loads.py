@@ -7,11 +7,10 @@ from contextlib import AbstractAsyncContextManager
 
 from projections import tables
 from projections.connections import Connection
-from projections.tables import LoadedTable, SoughtTable
+from projections.tables import TABLES_LOADED_AT_ONCE_MAX, LoadedTable, SoughtTable
 
-# Of a process; the load that comes first goes at once, what comes while all are under way goes together.
+# Of a process, for tables of any size and once more for large ones.
 STATEMENTS_AT_ONCE_MAX = 4
-TABLES_PER_STATEMENT_MAX = 16
 # Tables found this large are loaded by statements of their own from then on: others would wait for their bytes.
 LARGE_BYTES_MIN = 256 * 1024
 LARGE_KNOWN_MAX = 1_000
@@ -28,7 +27,7 @@ class TableLoads:
     """Loads tables as they are now. No answer is older than the call it is given to."""
 
     def __init__(self, connection: _Connect) -> None:
-        self._together = _Statements(connection, TABLES_PER_STATEMENT_MAX)
+        self._together = _Statements(connection, TABLES_LOADED_AT_ONCE_MAX)
         self._alone = _Statements(connection, 1)
         self._large: OrderedDict[SoughtTable, None] = OrderedDict()
 

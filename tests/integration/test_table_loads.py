@@ -17,16 +17,16 @@ from domain.identifiers import NamespaceIdentifier, TabularIdentifier
 from icecore.compose import Catalog
 from projections import tables
 from projections.connections import Connection
-from projections.tables import LoadedTable, SoughtTable
+from projections.tables import TABLES_LOADED_AT_ONCE_MAX, LoadedTable, SoughtTable
 from queries import table_loads
 from queries.load_table import load_table
 from queries.resolve_warehouse import resolve_warehouse
-from queries.table_loads import LARGE_BYTES_MIN, TABLES_PER_STATEMENT_MAX
+from queries.table_loads import LARGE_BYTES_MIN
 from queries.warehouse import Warehouse
 from tests.fixtures.catalog import PROJECT_ID, context, opened_catalog
 
 NAMESPACES = (NamespaceIdentifier(("a",)), NamespaceIdentifier(("a", "b")), NamespaceIdentifier(("a", "b", "c")))
-COUNT = 2 * TABLES_PER_STATEMENT_MAX
+COUNT = 2 * TABLES_LOADED_AT_ONCE_MAX
 _LOAD_NOW = tables.load_now
 
 
@@ -133,7 +133,7 @@ async def test_each_gets_its_own_answer(catalog: Catalog, warehouse: Warehouse, 
     *found, missing = await asyncio.gather(*loads, return_exceptions=True)
     assert [str(number) for number in numbers] == found
     assert isinstance(missing, NoSuchTable)
-    assert [1, 1, TABLES_PER_STATEMENT_MAX, TABLES_PER_STATEMENT_MAX, 1] == [len(names) for names in statements.begun]
+    assert [1, 1, TABLES_LOADED_AT_ONCE_MAX, TABLES_LOADED_AT_ONCE_MAX, 1] == [len(names) for names in statements.begun]
     assert {f"t{number}" for number in (*range(COUNT), absent)} == {name for names in statements.begun[2:] for name in names}
 
 

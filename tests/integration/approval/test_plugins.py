@@ -7,12 +7,13 @@ from pathlib import Path
 import pytest
 
 from tests.fixtures.catalog import opened_catalog
+from tests.fixtures.plugins import installed_plugins
 from tests.fixtures.rest_client import RestAnswer, set_properties
 from tests.integration.approval.judging import Approver
 from tests.integration.approval.program import serving
 
 # Waits as code does that knows nothing of event loops; answers with a plain function.
-PLUGIN = """
+PLUGINS = """
 import os, time
 from domain.approval import ALLOW, Refuse
 
@@ -39,7 +40,6 @@ class Owners:
                 return Refuse(f"ask {declared[-1]['owner']}")
         return ALLOW
 """
-ENTRY_POINTS = "[icecore.approval_hooks]\nwaits = waiting_plugin:Waits\nowners = waiting_plugin:Owners\n"
 
 
 @pytest.fixture
@@ -51,13 +51,7 @@ def plugins(database: str, tmp_path: Path) -> dict[str, str]:
             pass
 
     asyncio.run(make_warehouse())
-    package = tmp_path / "site"
-    information = package / "waiting_plugin-1.0.dist-info"
-    information.mkdir(parents=True)
-    (information / "METADATA").write_text("Metadata-Version: 2.1\nName: waiting-plugin\nVersion: 1.0\n")
-    (information / "entry_points.txt").write_text(ENTRY_POINTS)
-    (package / "waiting_plugin.py").write_text(PLUGIN)
-    return {"PYTHONPATH": str(package)}
+    return installed_plugins(tmp_path / "site", PLUGINS, {"waits": "Waits", "owners": "Owners"})
 
 
 class Asking(threading.Thread):

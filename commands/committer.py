@@ -25,6 +25,8 @@ BATCH_COMMANDS_MAX = 64
 QUEUE_COMMANDS_MAX = 4096
 LOCK_TIMEOUT_SECONDS = 5
 STATEMENT_TIMEOUT_SECONDS = 30
+# How long commands gather behind a batch on its way before the next one goes too: small batches that queue for the lock cost Postgres more.
+GATHER_SECONDS_MAX = 0.02
 # How long a lost answer is asked for again before the client is told that nobody knows.
 DOUBT_SECONDS_MAX = 10
 _PAUSE_SECONDS = 0.1
@@ -56,7 +58,7 @@ class CommitterFigures:
 
 
 class Committer:
-    """`connections` batches may be on their way at once: while one holds the append lock, the next is made ready.
+    """Up to `connections` batches are on their way at once, the next as soon as one is back or has been away for GATHER_SECONDS_MAX.
 
     A command's outcome is one of `AppendResult.outcome`. Raises ServiceUnavailable where it surely was not appended,
     CommitStateUnknown where Postgres stayed away too long to tell, TooManyRequests where the queue is full.
@@ -68,7 +70,8 @@ class Committer:
         self._waiting: deque[_Waiting] = deque()
         self._queued = 0
         self.figures = CommitterFigures()
-        self._wake = asyncio.Event()
+        self._asleep: list[asyncio.Future[None]] = []
+        self._gathering = False
         self._tasks: list[asyncio.Task[None]] = []
         self._watch = SilenceWatch(dsn, self._refuse_waiting)
         self.on_away: Callable[[], None] = lambda: None
@@ -102,7 +105,7 @@ class Committer:
         waiting = _Waiting(submissions, asyncio.get_running_loop().create_future())
         self._waiting.append(waiting)
         self._queued += len(submissions)
-        self._wake.set()
+        self._wake()
         # A client that goes away does not undo its command, which others may share a batch with: nobody then hears the answer.
         return await waiting.answer
 
@@ -120,14 +123,36 @@ class Committer:
         connection: Connection | None = None
         try:
             while True:
-                if not self._waiting:
-                    self._wake.clear()
-                    await self._wake.wait()
-                    continue
-                connection = await self._settle(connection, self._batch())
+                await self._turn()
+                gathered = asyncio.get_running_loop().call_later(GATHER_SECONDS_MAX, self._gathered)
+                try:
+                    if batch := self._batch():
+                        connection = await self._settle(connection, batch)
+                finally:
+                    gathered.cancel()
+                    self._gathering = False
         finally:
             if connection is not None:
                 await connection.close()
+
+    async def _turn(self) -> None:
+        """Waits until something waits for a batch, and no other connection is at it."""
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._asleep.append(turn)
+        self._wake()
+        await turn
+
+    def _wake(self) -> None:
+        """Gives one connection its turn, if there is work: the one that worked last, whose backend has everything at hand."""
+        while self._waiting and self._asleep and not self._gathering:
+            turn = self._asleep.pop()
+            if not turn.done():
+                self._gathering = True
+                turn.set_result(None)
+
+    def _gathered(self) -> None:
+        self._gathering = False
+        self._wake()
 
     async def _settle(self, connection: Connection | None, batch: list[_Waiting]) -> Connection | None:
         """Sends a batch until its outcome is known or cannot be."""
@@ -162,6 +187,8 @@ class Committer:
                 _refuse(batch, CommitStateUnknown("The catalog stopped before the log answered"))
             else:
                 _refuse(batch, ServiceUnavailable("The catalog is shutting down", retry_after_seconds=1))
+            if connection is not None:
+                await connection.close()
             raise
         except Exception as error:
             # What a whole batch cannot say of itself its commands say one by one.

@@ -18,6 +18,7 @@ from commands import committer as committing
 from commands.committer import BATCH_COMMANDS_MAX, Committer
 from commands.context import CommandContext
 from commands.submission import AppendResult, IdempotencyRecord, Submission
+from domain.errors import CommitStateUnknown
 from domain.events import (
     NamespaceCreated,
     NamespaceDropped,
@@ -164,6 +165,49 @@ async def test_one_notify_per_batch(database: str, committer: Committer) -> None
         await committer.submit(namespace("n1")[0])
         heard = [notice.payload async for notice in listening.notifies(timeout=0.5)]
     assert ["5"] == heard
+
+
+async def test_commands_gather_behind_a_batch_on_its_way(database: str, committer: Committer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What comes while the first is away goes together, though connections are free."""
+    monkeypatch.setattr(committing, "GATHER_SECONDS_MAX", 600)
+    async with await AsyncConnection.connect(database) as held:
+        await append(held, [namespace("held")[0]])
+        first, waited = asyncio.create_task(committer.submit(namespace("first")[0])), False
+        # Taken into a batch as soon as it waits no more.
+        while not waited or committer.queued:
+            waited = waited or committer.queued > 0
+            await asyncio.sleep(0)
+        others = []
+        for n in range(9):
+            others.append(asyncio.create_task(committer.submit(namespace(f"n{n}")[0])))
+            await asyncio.sleep(0.001)
+        await held.commit()
+        await asyncio.gather(first, *others)
+    assert {1: 1, 9: 1} == committer.figures.batch_sizes
+    await sound(database)
+
+
+async def test_a_batch_that_stays_away_holds_up_the_next_for_a_moment_only(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever keeps a connection: the next batch goes by another."""
+    monkeypatch.setattr(committing, "GATHER_SECONDS_MAX", 0.001)
+    sent = asyncio.Event()
+    send = committing._send
+
+    async def slow_to_send(*given: Any) -> list[AppendResult]:
+        if not sent.is_set():
+            sent.set()
+            await asyncio.Event().wait()
+        return await send(*given)
+
+    monkeypatch.setattr(committing, "_send", slow_to_send)
+    committer = Committer(database)
+    committer.start()
+    stuck = asyncio.create_task(committer.submit(namespace("stuck")[0]))
+    await sent.wait()
+    assert "appended" == (await committer.submit(namespace("next")[0])).outcome
+    await committer.close()
+    with pytest.raises(CommitStateUnknown):
+        await stuck
 
 
 async def test_a_batch_of_sixty_four_commands_is_one_transaction(database: str, committer: Committer) -> None:

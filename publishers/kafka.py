@@ -56,7 +56,9 @@ class Kafka:
         self._settings = settings
         self._base_url = base_url
         self._checkpoint_topic = settings.checkpoint_topic or f"{settings.topic}.checkpoint"
-        self._configuration = _configuration(name, settings)
+        self._configuration = _configuration(name, settings) | {"error_cb": self._note}
+        # What a client last complained of: a call that fails afterwards knows no more than that no broker answered.
+        self._complaint = ""
         # librdkafka's calls block: they have a thread to themselves.
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"kafka-{name}")
         self._closed = threading.Event()
@@ -84,7 +86,11 @@ class Kafka:
         try:
             return await asyncio.get_running_loop().run_in_executor(self._thread, work)
         except KafkaException as error:
-            raise _as_sink_error(error) from error
+            raise _as_sink_error(error, self._complaint) from error
+
+    def _note(self, error: KafkaError) -> None:
+        if error.code() != KafkaError._ALL_BROKERS_DOWN:
+            self._complaint = error.str()
 
     def _open(self) -> Tail:
         self._make_topics()
@@ -168,7 +174,11 @@ class Kafka:
     def _make_topics(self) -> None:
         admin = AdminClient(self._configuration)
         seconds = self._settings.answer_seconds_max
-        there = admin.list_topics(timeout=seconds).topics
+        try:
+            there = admin.list_topics(timeout=seconds).topics
+        except KafkaException:
+            admin.poll(0)  # hands out what it has to complain of
+            raise
         missing = [
             NewTopic(self._settings.topic, self._settings.partitions, self._settings.replicas),
             NewTopic(self._checkpoint_topic, 1, self._settings.replicas, config={"cleanup.policy": "compact"}),
@@ -244,15 +254,21 @@ def _delivery_error(event: Outgoing, error: KafkaError) -> SinkError:
     return _as_sink_error(KafkaException(error))
 
 
-def _as_sink_error(failure: KafkaException) -> SinkError:
+def _as_sink_error(failure: KafkaException, complaint: str = "") -> SinkError:
     error: KafkaError = failure.args[0]
     if error.code() in _MOVED:
         return SinkMovedError(f"another producer took over this sink's transactions: {error.str()}")
-    return SinkError(f"Kafka cannot be reached or refuses: {error.str()}")
+    return SinkError(f"Kafka cannot be reached or refuses: {error.str()}" + (f" ({complaint})" if complaint else ""))
 
 
 def _configuration(name: str, settings: KafkaSink) -> dict[str, Any]:
-    """librdkafka's properties for every client of the sink; what the operator set himself comes last."""
+    """librdkafka's properties for every client of the sink; what the operator set himself comes last.
+
+    Raises OSError for a file that is not there.
+    """
+    for file in (settings.tls_ca_file, settings.tls_certificate_file, settings.tls_key_file):
+        if file is not None:
+            file.stat()  # the client's own words name no file
     password = settings.password
     given: dict[str, Any] = {
         "bootstrap.servers": ",".join(settings.url),

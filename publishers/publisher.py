@@ -73,20 +73,25 @@ class Publisher:
     async def _lead(self, lead: Lead, stop: asyncio.Event) -> None:
         await listen(lead.connection)
         while not stop.is_set():
-            sink = self._make_sink()
+            sink: Sink | None = None
+            again_after_seconds = 0.0
             try:
+                # It reads files with secrets, which may be missing.
+                sink = self._make_sink()
                 await self._tell(lead, sink, stop)
                 return
             except (LeadershipLostError, psycopg.Error):
                 raise
             except SinkError as error:
                 await self._report(lead, error)
+                again_after_seconds = error.again_after_seconds
             except Exception as error:
                 _log.error("publisher_failed", sink=self._name, exc_info=error)
                 await self._report(lead, error)
             finally:
-                await sink.close()
-            await _sleep(self._pause * random.uniform(0.5, 1.0), stop)  # noqa: S311
+                if sink is not None:
+                    await sink.close()
+            await _sleep(max(self._pause * random.uniform(0.5, 1.0), again_after_seconds), stop)  # noqa: S311
             self._pause = min(2 * self._pause, PAUSE_SECONDS_MAX)
 
     async def _report(self, lead: Lead, error: Exception) -> None:

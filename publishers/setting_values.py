@@ -8,8 +8,15 @@ from pydantic import BeforeValidator, SecretStr
 
 
 def split_words(value: Any) -> Any:
-    """The environment writes a list as text with commas."""
-    return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
+    """The environment writes a list as text with commas, or as a JSON array, where a comma may be part of a name."""
+    if not isinstance(value, str):
+        return value
+    if value.lstrip().startswith("["):
+        try:
+            return json.loads(value)
+        except ValueError as error:
+            raise ValueError(f"what begins with [ is a JSON array: {error}") from None
+    return [part.strip() for part in value.split(",") if part.strip()]
 
 
 def parsed_object(value: Any) -> Any:

@@ -7,6 +7,8 @@ import ssl
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import ClassVar
 
@@ -18,8 +20,11 @@ from publishers.sink import Checkpoint, SinkError, SinkRefusedError, Tail
 from publishers.sink_settings import WebhookSink
 
 CLOSE_SECONDS_MAX = 1.0
+RETRY_AFTER_SECONDS_MAX = 60.0
+"""An endpoint that asks for more is asked again after this: what operators mend is not left alone for a day."""
 _SECRET_PREFIX = "whsec_"  # noqa: S105 -- the mark of a secret, none itself
 _ERROR_LENGTH_MAX = 200
+_DIGITS_MAX = 9
 # The endpoint has read the event and does not want it; everything else may pass by itself.
 _REFUSALS = frozenset({400, 405, 406, 409, 410, 411, 413, 414, 415, 422, 431, 501})
 
@@ -66,25 +71,42 @@ class Webhook:
             self._session = None
 
     async def _post(self, event: Outgoing) -> None:
-        """Raises SinkError unless the answer is 2xx; nothing else of an answer is looked at, and no redirect followed."""
+        """Raises SinkError unless the answer is 2xx; of any other, Retry-After alone is looked at, and no redirect followed."""
         assert self._session is not None
         message = self._encoded(event)
         headers = {**message.headers, **signature(self._key, event.id, int(time.time()), message.body)}
         try:
             async with self._session.post(self._settings.url, data=message.body, headers=headers, allow_redirects=False) as answer:
-                status = answer.status
+                status, retry_after = answer.status, answer.headers.get("Retry-After")
         except (aiohttp.ClientError, OSError, TimeoutError, ValueError) as error:
             raise SinkError(f"the endpoint gives no answer: {repr(error)[:_ERROR_LENGTH_MAX]}") from error
         if status in _REFUSALS:
             raise SinkRefusedError(event, f"the endpoint answers {status}")
         if not 200 <= status < 300:
-            raise SinkError(f"the endpoint answers {status} to position {event.position}")
+            problem = SinkError(f"the endpoint answers {status} to position {event.position}")
+            problem.again_after_seconds = retry_after_seconds(retry_after, datetime.now(UTC))
+            raise problem
 
     def _encoded(self, event: Outgoing) -> Encoded:
         message = encode_http(event, self._settings.mode)
         if message.bytes_count > self._settings.event_bytes_max:
             message = encode_http(event.with_reference(self._base_url), self._settings.mode)
         return message
+
+
+def retry_after_seconds(header: str | None, now: datetime) -> float:
+    """How long the endpoint asks to be left alone (RFC 9110, 10.2.3: seconds or a date), RETRY_AFTER_SECONDS_MAX at most; 0 for rubbish."""
+    text = (header or "").strip()
+    if text.isascii() and text.isdigit():
+        # A number of thousands of digits is a long time too.
+        return min(float(text[:_DIGITS_MAX]), RETRY_AFTER_SECONDS_MAX)
+    try:
+        until = parsedate_to_datetime(text)
+    except (ValueError, OverflowError):
+        return 0.0
+    if until.tzinfo is None:
+        until = until.replace(tzinfo=UTC)
+    return min(max((until - now).total_seconds(), 0.0), RETRY_AFTER_SECONDS_MAX)
 
 
 def signature(key: bytes, message_id: str, timestamp: int, body: bytes) -> dict[str, str]:

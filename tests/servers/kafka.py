@@ -3,23 +3,21 @@
 import base64
 import contextlib
 import functools
-import shutil
-import signal
 import subprocess
 import sys
 import tempfile
 import uuid
-from collections.abc import Iterator
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
+from tests.servers.breakable import BreakableServer
 from tests.servers.java import java_environment, java_home
 from tests.servers.maven import class_path
 from tests.servers.places import ROOT
-from tests.servers.processes import ServerNotReadyError, free_port, running, until_ended
+from tests.servers.processes import ServerNotReadyError, free_port, until_ended
 
 POM = ROOT / "tests" / "servers" / "kafka.pom.xml"
 START_SECONDS_MAX = 60.0
@@ -28,10 +26,10 @@ _PROPERTIES = """\
 process.roles=broker,controller
 node.id=1
 controller.quorum.voters=1@127.0.0.1:{controller}
-listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}
-advertised.listeners=PLAINTEXT://127.0.0.1:{port}
+listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}{more_listeners}
+advertised.listeners=PLAINTEXT://127.0.0.1:{port}{more_listeners}
 controller.listener.names=CONTROLLER
-listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT
+listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT{more_protocols}
 inter.broker.listener.name=PLAINTEXT
 log.dirs={data}
 offsets.topic.replication.factor=1
@@ -42,47 +40,57 @@ transaction.state.log.num.partitions=1
 group.initial.rebalance.delay.ms=0
 num.partitions=1
 auto.create.topics.enable=false
+{configuration}
 """
 
 
-class KafkaBroker:
-    """One broker on fixed ports with its files in `directory`."""
+class KafkaBroker(BreakableServer):
+    """One broker.
 
-    def __init__(self, directory: Path) -> None:
-        self.directory = directory
-        self.port = free_port()
+    listeners -- further ones, by name, and their security protocols. configuration -- is added to its own, as properties.
+    """
+
+    def __init__(self, directory: Path, *, listeners: Mapping[str, str] | None = None, configuration: str = "") -> None:
+        super().__init__(directory, "data")
         self._controller = free_port()
-        self._process: subprocess.Popen[bytes] | None = None
-        self._running = ExitStack()
+        self._protocols = dict(listeners or {})
+        self._ports = {name: free_port() for name in self._protocols}
+        self._configuration = configuration
 
     @property
     def url(self) -> str:
         return f"127.0.0.1:{self.port}"
 
-    @property
-    def runs(self) -> bool:
-        return self._process is not None
+    def url_of(self, listener: str) -> str:
+        return f"127.0.0.1:{self._ports[listener]}"
 
     def start(self) -> None:
         """Starts it on the files that are there; fresh ones are formatted first."""
         self.directory.mkdir(parents=True, exist_ok=True)
         properties = self.directory / "server.properties"
-        data = self.directory / "data"
-        properties.write_text(_PROPERTIES.format(port=self.port, controller=self._controller, data=data))
-        if not data.exists():
+        properties.write_text(
+            _PROPERTIES.format(
+                port=self.port,
+                controller=self._controller,
+                data=self._stored,
+                more_listeners="".join(f",{name}://{self.url_of(name)}" for name in self._protocols),
+                more_protocols="".join(f",{name}:{protocol}" for name, protocol in self._protocols.items()),
+                configuration=self._configuration,
+            )
+        )
+        if not self._stored.exists():
             cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-            command = _java("kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(properties))
+            # Behind an equals sign, since it may begin with a dash.
+            command = _java("kafka.tools.StorageTool", "format", f"--cluster-id={cluster}", "-c", str(properties))
             done = subprocess.run(command, capture_output=True, text=True, check=False)
             if done.returncode != 0:
                 raise ServerNotReadyError(f"Kafka's files cannot be made ({done.returncode}):\n{done.stdout}\n{done.stderr}")
-        self._process = self._running.enter_context(
-            running(
-                _java("kafka.Kafka", str(properties)),
-                log=self.directory / "kafka.log",
-                ready=self._answers,
-                seconds_max=START_SECONDS_MAX,
-                environment=java_environment(),
-            )
+        self._launch(
+            _java("kafka.Kafka", str(properties)),
+            log="kafka.log",
+            ready=self._answers,
+            seconds_max=START_SECONDS_MAX,
+            environment=java_environment(),
         )
 
     def _answers(self) -> bool:
@@ -92,34 +100,6 @@ class KafkaBroker:
             return bool(client.list_topics(timeout=1).brokers)
         except KafkaException:
             return False
-
-    def stop(self) -> None:
-        """Asks it to end."""
-        self.thaw()
-        self._running.close()
-        self._process = None
-
-    def kill(self) -> None:
-        """SIGKILL."""
-        assert self._process is not None
-        self._process.kill()
-        self._process.wait()
-        self._running.close()
-        self._process = None
-
-    def wipe(self) -> None:
-        """Everything it stored is gone; only while it is stopped."""
-        assert self._process is None
-        shutil.rmtree(self.directory / "data")
-
-    def freeze(self) -> None:
-        """SIGSTOP: it neither answers nor closes a connection."""
-        assert self._process is not None
-        self._process.send_signal(signal.SIGSTOP)
-
-    def thaw(self) -> None:
-        if self._process is not None:
-            self._process.send_signal(signal.SIGCONT)
 
 
 def _java(*arguments: str) -> list[str]:
@@ -133,9 +113,9 @@ def _class_path() -> str:
 
 
 @contextlib.contextmanager
-def kafka_broker(directory: Path) -> Iterator[KafkaBroker]:
+def kafka_broker(directory: Path, *, listeners: Mapping[str, str] | None = None, configuration: str = "") -> Iterator[KafkaBroker]:
     """A fresh broker for the length of the block."""
-    broker = KafkaBroker(directory)
+    broker = KafkaBroker(directory, listeners=listeners, configuration=configuration)
     broker.start()
     try:
         yield broker

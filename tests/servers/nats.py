@@ -4,17 +4,16 @@ import contextlib
 import functools
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import ExitStack
 from pathlib import Path
 
 from tests.servers import debian
+from tests.servers.breakable import BreakableServer
 from tests.servers.places import TOOLS, ToolMissingError, exclusive
-from tests.servers.processes import free_port, listens, running, until_ended
+from tests.servers.processes import listens, until_ended
 
 GO_MODULE = "github.com/nats-io/nats-server/v2@v2.12.4"
 START_SECONDS_MAX = 20.0
@@ -47,67 +46,24 @@ def _install() -> Path:
     return found
 
 
-class NatsServer:
-    """One server on a fixed port with its files in `directory`."""
+class NatsServer(BreakableServer):
+    """One server; `configuration` is added to its own, in NATS's syntax."""
 
     def __init__(self, directory: Path, *, configuration: str = "") -> None:
-        self.directory = directory
-        self.port = free_port()
+        super().__init__(directory, "jetstream")
         self._configuration = configuration
-        self._process: subprocess.Popen[bytes] | None = None
-        self._running = ExitStack()
 
     @property
     def url(self) -> str:
         return f"nats://127.0.0.1:{self.port}"
 
-    @property
-    def runs(self) -> bool:
-        return self._process is not None
-
     def start(self) -> None:
         """Starts it on the files that are there."""
         self.directory.mkdir(parents=True, exist_ok=True)
         file = self.directory / "server.conf"
-        file.write_text(
-            f'listen: "127.0.0.1:{self.port}"\njetstream {{ store_dir: "{self.directory / "jetstream"}" }}\n{self._configuration}\n'
-        )
-        self._process = self._running.enter_context(
-            running(
-                [program(), "-c", file],
-                log=self.directory / "nats.log",
-                ready=functools.partial(listens, self.port),
-                seconds_max=START_SECONDS_MAX,
-            )
-        )
-
-    def stop(self) -> None:
-        """Asks it to end."""
-        self.thaw()
-        self._running.close()
-        self._process = None
-
-    def kill(self) -> None:
-        """SIGKILL."""
-        assert self._process is not None
-        self._process.kill()
-        self._process.wait()
-        self._running.close()
-        self._process = None
-
-    def wipe(self) -> None:
-        """Everything it stored is gone; only while it is stopped."""
-        assert self._process is None
-        shutil.rmtree(self.directory / "jetstream")
-
-    def freeze(self) -> None:
-        """SIGSTOP: it neither answers nor closes a connection."""
-        assert self._process is not None
-        self._process.send_signal(signal.SIGSTOP)
-
-    def thaw(self) -> None:
-        if self._process is not None:
-            self._process.send_signal(signal.SIGCONT)
+        file.write_text(f'listen: "127.0.0.1:{self.port}"\njetstream {{ store_dir: "{self._stored}" }}\n{self._configuration}\n')
+        ready = functools.partial(listens, self.port)
+        self._launch([program(), "-c", file], log="nats.log", ready=ready, seconds_max=START_SECONDS_MAX)
 
 
 @contextlib.contextmanager

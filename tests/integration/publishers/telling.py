@@ -68,17 +68,18 @@ class Broker(Protocol):
 
 
 class NatsUnderTest:
-    """JetStream, read by a pull consumer from the first message on."""
+    """JetStream, read by a pull consumer from the first message on; `reading`: what that one needs to connect."""
 
-    def __init__(self, server: NatsServer, **settings: Any) -> None:
+    def __init__(self, server: NatsServer, *, reading: dict[str, Any] | None = None, **settings: Any) -> None:
         self._server = server
+        self._reading = reading or {}
         self.stream = "ICECORE"
         self.sink: dict[str, Any] = {"type": "nats", "url": server.url, "stream": self.stream, "answer_seconds_max": 2} | settings
         self.start, self.stop, self.kill, self.wipe = server.start, server.stop, server.kill, server.wipe
         self.freeze, self.thaw = server.freeze, server.thaw
 
     async def read(self) -> list[Received]:
-        client = await nats.connect(self._server.url)
+        client = await nats.connect(self._server.url, **self._reading)
         try:
             stream = client.jetstream(timeout=10)
             try:

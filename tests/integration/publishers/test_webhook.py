@@ -3,8 +3,10 @@
 import asyncio
 import base64
 import hmac
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from email.utils import formatdate
 from pathlib import Path
 from typing import Any
 
@@ -113,6 +115,28 @@ async def test_two_endpoints_have_positions_of_their_own(database: str, log: lis
 
         await until(failed, what="the one that is away is reported")
     assert log == endpoint.ids
+
+
+async def test_an_endpoint_that_asks_for_time_gets_it(database: str, log: list[str], endpoint: Endpoint) -> None:
+    """Retry-After as seconds and as a date: nothing is asked before, and then the same event again."""
+    refused_at: list[float] = []
+    gaps: list[float] = []
+
+    async def answer(number: int) -> web.StreamResponse | None:
+        if len(gaps) < len(refused_at):
+            gaps.append(time.time() - refused_at[-1])
+        if number not in (2, 5):
+            return None
+        refused_at.append(time.time())
+        # A date has whole seconds.
+        return web.Response(status=429, headers={"Retry-After": "2" if number == 2 else formatdate(refused_at[-1] + 3, usegmt=True)})
+
+    endpoint.answer = answer
+    async with publishing(database, {"hook": endpoint.sink()}):
+        await until_told(database, "hook")
+    assert log == endpoint.ids
+    assert len(log) + 2 == endpoint.asked
+    assert [True, True] == [gap >= 1.9 for gap in gaps]
 
 
 @pytest.mark.parametrize("status", [301, 404, 503])

@@ -20,12 +20,13 @@ def test_plain_by_default() -> None:
 
 def test_sasl_over_tls(tmp_path: Path) -> None:
     """The password may stand in a file, with a line end."""
-    secret = tmp_path / "password"
+    secret, authority = tmp_path / "password", tmp_path / "ca.pem"
     secret.write_text("p4ss\n")
-    properties = configured(tls_ca_file="/ca.pem", sasl_mechanism="SCRAM-SHA-512", user="ice", password_file=secret)
+    authority.touch()
+    properties = configured(tls_ca_file=authority, sasl_mechanism="SCRAM-SHA-512", user="ice", password_file=secret)
     assert {
         "security.protocol": "SASL_SSL", "sasl.mechanism": "SCRAM-SHA-512", "sasl.username": "ice", "sasl.password": "p4ss",
-        "ssl.ca.location": "/ca.pem",
+        "ssl.ca.location": str(authority),
     } == {name: properties[name] for name in properties if name.startswith(("security", "sasl", "ssl"))}  # fmt: skip
 
 

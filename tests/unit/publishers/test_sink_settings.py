@@ -38,6 +38,17 @@ def test_sinks_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     assert isinstance(settings.sinks["out"], StandardOutputSink)
 
 
+def test_a_name_with_a_comma(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the environment a list may be a JSON array; in the file it is one anyway."""
+    file = tmp_path / "icecore.toml"
+    file.write_text('[sinks.a]\ntype = "stdout"\nnamespaces = ["north, south", "[x]"]\n[sinks.b]\ntype = "stdout"\n')
+    monkeypatch.setenv("ICECORE_SINKS__B__NAMESPACES", '["north, south", "[x]"]')
+    sinks = load_settings(file).sinks
+    assert ("north, south", "[x]") == sinks["a"].namespaces == sinks["b"].namespaces
+    with pytest.raises(SettingsError, match=r"B__NAMESPACES.*JSON array"):
+        in_environment(monkeypatch, B__TYPE="stdout", B__NAMESPACES="[north")
+
+
 def test_sinks_from_the_file_and_over_it_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One sink may be named in both: the environment has its secret."""
     file = tmp_path / "icecore.toml"

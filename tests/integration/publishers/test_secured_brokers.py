@@ -1,0 +1,217 @@
+"""Brokers as their users secure them: passwords, tokens, TLS, mutual TLS, SCRAM; and what an operator is told where it does not fit."""
+
+import asyncio
+import json
+import os
+import ssl
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import pytest
+from confluent_kafka.admin import AdminClient, ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
+
+from icecore.settings import load_settings
+from icecore.sinks import run_publishers
+from publishers.jetstream import JetStream
+from publishers.sink import SinkError, Tail
+from publishers.sink_settings import NatsSink
+from tests.fixtures.catalog import opened_catalog
+from tests.integration.publishers.telling import (
+    FAULTLESS,
+    SINK,
+    KafkaUnderTest,
+    NatsUnderTest,
+    Received,
+    Writer,
+    judge,
+    log_ids,
+    row,
+    until,
+    until_told,
+)
+from tests.servers.certificates import Authority
+from tests.servers.kafka import kafka_broker
+from tests.servers.nats import nats_server
+from tests.servers.places import ROOT
+
+_PASSWORD, _WRONG_PASSWORD = "the-right-one", "another-one"
+_KAFKA = """\
+ssl.keystore.type=PEM
+ssl.keystore.location={certificate}
+ssl.truststore.type=PEM
+ssl.truststore.location={authority}
+sasl.enabled.mechanisms=SCRAM-SHA-512
+listener.name.scram.scram-sha-512.sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required;
+listener.name.mutual.ssl.client.auth=required
+"""
+
+
+class Reads(Protocol):
+    async def read(self) -> list[Received]: ...
+
+
+@dataclass(frozen=True)
+class Secured:
+    """A broker; its sink in the settings file; and what is changed in it to something wrong, with what is then said."""
+
+    broker: Reads
+    sink: dict[str, str]
+    wrong: list[tuple[dict[str, str], str]]
+
+
+@contextmanager
+def secured_nats(directory: Path) -> Iterator[Secured]:
+    """TLS with an own authority, a user and a password."""
+    ours, strangers = Authority(directory, "ours"), Authority(directory, "strangers")
+    server = ours.issue("nats")
+    configuration = f"""
+        tls {{ cert_file: "{server.certificate}", key_file: "{server.key}" }}
+        authorization {{ user: icecore, password: {_PASSWORD} }}
+    """
+    with nats_server(directory / "nats", configuration=configuration) as started:
+        url = started.url.replace("nats://", "tls://")
+        reading = {"tls": ssl.create_default_context(cafile=ours.file), "user": "icecore", "password": _PASSWORD}
+        sink = {"type": "nats", "url": url, "user": "icecore", "password": _PASSWORD, "tls_ca_file": str(ours.file)}
+        wrong = [({"password": _WRONG_PASSWORD}, "authorization"), ({"tls_ca_file": str(strangers.file)}, "certificate verify failed")]
+        yield Secured(NatsUnderTest(started, reading=reading), sink, wrong)
+
+
+@contextmanager
+def secured_kafka(directory: Path, listener: str) -> Iterator[Secured]:
+    """One broker: by password over TLS (SCRAM), or by the client's own certificate (MUTUAL); consumers of the test go in at the back."""
+    ours, strangers = Authority(directory, "ours"), Authority(directory, "strangers")
+    configuration = _KAFKA.format(certificate=ours.issue("kafka").both, authority=ours.file)
+    listeners = {"SCRAM": "SASL_SSL", "MUTUAL": "SSL"}
+    with kafka_broker(directory / "kafka", listeners=listeners, configuration=configuration) as started:
+        broker = KafkaUnderTest(started)
+        sink = {"type": "kafka", "url": started.url_of(listener), "topic": broker.topic, "tls_ca_file": str(ours.file)}
+        untrusted = ({"tls_ca_file": str(strangers.file)}, "certificate verify failed")
+        if listener == "SCRAM":
+            _set_password(started.url)
+            by_password = {"sasl_mechanism": "SCRAM-SHA-512", "user": "icecore", "password": _PASSWORD}
+            yield Secured(broker, sink | by_password, [({"password": _WRONG_PASSWORD}, "authentication failed"), untrusted])
+        else:
+            mine, strange = ours.issue("icecore"), strangers.issue("icecore")
+            by_certificate = {"tls_certificate_file": str(mine.certificate), "tls_key_file": str(mine.key)}
+            stranger = {"tls_certificate_file": str(strange.certificate), "tls_key_file": str(strange.key)}
+            yield Secured(broker, sink | by_certificate, [(stranger, "bad certificate"), untrusted])
+
+
+def _set_password(url: str) -> None:
+    admin = AdminClient({"bootstrap.servers": url})
+    kind = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096)
+    for altered in admin.alter_user_scram_credentials([UserScramCredentialUpsertion("icecore", kind, _PASSWORD.encode())]).values():
+        altered.result()
+
+
+@pytest.fixture(params=["nats", "kafka-scram", "kafka-mutual"])
+def secured(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Secured]:
+    kind, _, listener = str(request.param).partition("-")
+    with secured_nats(tmp_path) if kind == "nats" else secured_kafka(tmp_path, listener.upper()) as opened:
+        yield opened
+
+
+@pytest.fixture
+async def log(database: str, tmp_path: Path) -> list[str]:
+    """A short log; its ids."""
+    async with opened_catalog(database, tmp_path / "warehouse") as catalog:
+        writer = await Writer.on(catalog)
+        for _ in range(25):
+            await writer.step()
+    return log_ids(database)
+
+
+def written(directory: Path, database: str, sink: dict[str, str]) -> Path:
+    """A settings file as a user writes it."""
+    file = directory / "icecore.toml"
+    lines = [f'database_url = "{database}"', f"[sinks.{SINK}]", *(f'{name} = "{value}"' for name, value in sink.items())]
+    file.write_text("\n".join([*lines, "answer_seconds_max = 3\n"]))
+    return file
+
+
+@asynccontextmanager
+async def publishing(file: Path) -> AsyncIterator[None]:
+    """A publisher in this process, with the settings of the file."""
+    stop = asyncio.Event()
+    task = asyncio.create_task(run_publishers(load_settings(file), stop))
+    try:
+        yield
+    finally:
+        stop.set()
+        await task
+
+
+def shown(file: Path) -> subprocess.CompletedProcess[str]:
+    """`icecore sinks --json`."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("ICECORE_")}
+    command = [sys.executable, "-m", "icecore", "sinks", "--json"]
+    environment["ICECORE_CONFIG"] = str(file)
+    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120, check=False)
+
+
+async def test_a_secured_broker_is_told_everything_and_a_wrong_word_harms_nothing(
+    database: str, log: list[str], secured: Secured, tmp_path: Path
+) -> None:
+    """The settings users write; with a wrong password or certificate an operator sees why, and with the right one nothing is missing."""
+    for change, said in secured.wrong:
+        file = written(tmp_path, database, secured.sink | change)
+        async with publishing(file):
+
+            async def is_reported(expected: str = said) -> bool:
+                state = await row(database, "last_error, position")
+                return state is not None and expected in (state[0] or "").lower() and state[1] == 0
+
+            await until(is_reported, what=f"{said!r} is reported")
+            operators = shown(file)
+        assert 1 == operators.returncode
+        assert said in json.loads(operators.stdout)[0]["last-error"].lower()
+        assert _WRONG_PASSWORD not in operators.stdout + operators.stderr
+    file = written(tmp_path, database, secured.sink)
+    async with publishing(file):
+        await until_told(database)
+        assert (0, []) == (shown(file).returncode, json.loads(shown(file).stdout)[0]["trouble"])
+    assert FAULTLESS == judge(log, await secured.broker.read())
+
+
+async def opened(url: str, **settings: Any) -> Tail:
+    """What the sink says when it is opened."""
+    sink = JetStream("s", NatsSink(type="nats", url=url, answer_seconds_max=3, **settings), "")  # type: ignore[arg-type]
+    try:
+        return await sink.open()
+    finally:
+        await sink.close()
+
+
+async def test_a_token(tmp_path: Path) -> None:
+    """The right one opens; the wrong one is refused in words, without being shown."""
+    with nats_server(tmp_path, configuration="authorization { token: s3cret }") as started:
+        assert Tail(None, 0) == await opened(started.url, token="s3cret")
+        with pytest.raises(SinkError, match=r"(?i)authorization") as refused:
+            await opened(started.url, token="x")
+        assert "s3cret" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("sink", "missing"),
+    [
+        ({"type": "nats", "url": "nats://127.0.0.1:9", "credentials_file": "no.creds"}, "no.creds"),
+        ({"type": "kafka", "url": "127.0.0.1:9", "tls_ca_file": "no.pem"}, "no.pem"),
+        ({"type": "kafka", "url": "127.0.0.1:9", "password_file": "no.password"}, "no.password"),
+        ({"type": "webhook", "url": "http://127.0.0.1:9", "secret_file": "no.secret"}, "no.secret"),
+    ],
+)
+async def test_a_file_that_is_not_there_is_named(database: str, tmp_path: Path, sink: dict[str, str], missing: str) -> None:
+    """The operator reads which; the publisher goes on asking for it."""
+    paths = {name: str(tmp_path / value) if name.endswith("_file") else value for name, value in sink.items()}
+    async with publishing(written(tmp_path, database, paths)):
+
+        async def is_reported() -> bool:
+            state = await row(database, "last_error")
+            return state is not None and missing in (state[0] or "")
+
+        await until(is_reported, what=f"{missing} is named")

@@ -1,0 +1,54 @@
+"""Webhooks: signatures of Standard Webhooks, so that its libraries verify them; how long an endpoint asks to be left alone."""
+
+import base64
+from datetime import UTC, datetime
+
+import pytest
+
+from publishers.sink_settings import WebhookSink
+from publishers.webhook import RETRY_AFTER_SECONDS_MAX, retry_after_seconds, signature, signing_key
+
+
+def test_the_published_example_of_standard_webhooks() -> None:
+    """The test vector of the specification's reference libraries."""
+    settings = WebhookSink(type="webhook", url="https://x", secret="whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")  # type: ignore[arg-type]
+    key = signing_key(settings.secret, settings.secret_file)
+    headers = signature(key, "msg_p5jXN8AQM9LWM0D4loKWxJek", 1614265330, b'{"test": 2432232314}')
+    assert {
+        "webhook-id": "msg_p5jXN8AQM9LWM0D4loKWxJek",
+        "webhook-timestamp": "1614265330",
+        "webhook-signature": "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=",
+    } == headers
+
+
+def test_any_other_secret_is_taken_as_it_stands() -> None:
+    """Also one that looks like base64."""
+    text = base64.b64encode(b"key").decode()
+    settings = WebhookSink(type="webhook", url="https://x", secret=text)  # type: ignore[arg-type]
+    assert text.encode() == signing_key(settings.secret, settings.secret_file)
+
+
+@pytest.mark.parametrize(
+    ("header", "seconds"),
+    [
+        ("7", 7.0),
+        (" 0 ", 0.0),
+        ("86400", RETRY_AFTER_SECONDS_MAX),
+        ("9" * 10_000, RETRY_AFTER_SECONDS_MAX),
+        ("Sun, 01 Mar 2026 12:00:20 GMT", 20.0),
+        ("Sun, 01 Mar 2026 11:00:00 GMT", 0.0),
+        ("Sun, 01 Mar 2026 13:00:20 +0100", 20.0),
+        ("Sun, 01 Mar 2026 12:00:20 -0000", 20.0),
+        ("Fri, 31 Dec 9999 23:59:59 GMT", RETRY_AFTER_SECONDS_MAX),
+        ("-3", 0.0),
+        ("1.5", 0.0),
+        ("٣", 0.0),
+        ("soon", 0.0),
+        ("Sun, 99 Mar 99999999999999999999 12:00:20 GMT", 0.0),
+        ("", 0.0),
+        (None, 0.0),
+    ],
+)
+def test_how_long_an_endpoint_asks_to_be_left_alone(header: str | None, seconds: float) -> None:
+    """Seconds or a date, as RFC 9110 has it, never longer than a minute; rubbish says nothing."""
+    assert seconds == retry_after_seconds(header, datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC))

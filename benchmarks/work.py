@@ -22,8 +22,9 @@ def schema(columns: int = COLUMNS) -> Json:
 
 
 def create_body(name: str, properties: dict[str, str] | None = None) -> bytes:
-    """A CreateTableRequest."""
-    return orjson.dumps({"name": name, "schema": schema(), "properties": {"owner": "data-eng", **(properties or {})}})
+    """A CreateTableRequest; with `stage-create`, which engines send and some servers insist on."""
+    given = {"owner": "data-eng", **(properties or {})}
+    return orjson.dumps({"name": name, "schema": schema(), "stage-create": False, "properties": given})
 
 
 def new_snapshot_id() -> int:

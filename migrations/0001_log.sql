@@ -117,44 +117,37 @@ create function icecore.location_prefixes(key text) returns text[] language sql 
   select array_agg(left(key, i)) from generate_series(1, length(key)) i where substr(key, i, 1) = '/' $$;
 
 -- Takes and releases a command's claims, or raises IC409 with what stands in the way.
--- Loops count over the arrays: a loop over a query opens a cursor, which costs more than all that is done in it.
 create function icecore.settle_claims(c jsonb) returns void language plpgsql as $$
 declare r jsonb; v_key text; v_owner uuid;
 begin
   -- What the command relies on: parents that live, namespaces that hold nothing.
-  for n in 0 .. jsonb_array_length(c->'alive') - 1 loop
-    r := c->'alive'->n;
+  for r in select * from jsonb_array_elements(c->'alive') loop
     if not exists (select 1 from icecore.claims where owner = (r#>>'{}')::uuid) then
       raise exception using errcode = 'IC409', constraint = 'parent', detail = r#>>'{}';
     end if;
   end loop;
-  for n in 0 .. jsonb_array_length(c->'empty') - 1 loop
-    r := c->'empty'->n;
+  for r in select * from jsonb_array_elements(c->'empty') loop
     if exists (select 1 from icecore.claims where scope = (r#>>'{}')::uuid) then
       raise exception using errcode = 'IC409', constraint = 'not_empty', detail = r#>>'{}';
     end if;
   end loop;
-  for n in 0 .. jsonb_array_length(c->'release') - 1 loop
-    r := c->'release'->n;
+  for r in select * from jsonb_array_elements(c->'release') loop
     delete from icecore.claims where kind = r->>0 and scope = (r->>1)::uuid and key = r->>2 and owner = (r->>3)::uuid;
     if not found then
       raise exception using errcode = 'IC409', constraint = 'claim', detail = r->>2;
     end if;
   end loop;
-  for n in 0 .. jsonb_array_length(c->'take') - 1 loop
-    r := c->'take'->n;
+  for r in select * from jsonb_array_elements(c->'take') loop
     insert into icecore.claims (kind, scope, key, owner) values (r->>0, (r->>1)::uuid, r->>2, (r->>3)::uuid)
       on conflict do nothing;
     if not found then
       raise exception using errcode = 'IC409', constraint = 'claim', detail = r->>2;
     end if;
   end loop;
-  for n in 0 .. jsonb_array_length(c->'release_locations') - 1 loop
-    r := c->'release_locations'->n;
+  for r in select * from jsonb_array_elements(c->'release_locations') loop
     delete from icecore.location_claims where key = r->>0 and owner = (r->>1)::uuid;
   end loop;
-  for n in 0 .. jsonb_array_length(c->'take_locations') - 1 loop
-    r := c->'take_locations'->n;
+  for r in select * from jsonb_array_elements(c->'take_locations') loop
     v_key := r->>0; v_owner := (r->>1)::uuid;
     if exists (select 1 from icecore.location_claims l where l.key = any (icecore.location_prefixes(v_key)) and l.owner <> v_owner)
        or exists (select 1 from icecore.location_claims l
@@ -198,8 +191,9 @@ begin
   v_hash := coalesce(v_hash, decode(repeat('00', 32), 'hex'));
   select m.generation into v_generation from icecore.read_models m;
   v_started := v_position;
-  for n in 0 .. jsonb_array_length(batch) - 1 loop
-    c := batch->n; command := n + 1;
+  command := 0;
+  for c in select * from jsonb_array_elements(batch) loop
+    command := command + 1;
     locked_microseconds := 0; outcome := 'appended'; detail := null; status := null; object_id := null; version := null; body := null;
     v_command := (c->>'id')::uuid; i := c->'idempotency';
     -- plpgsql variables survive a subtransaction's rollback.
@@ -226,28 +220,23 @@ begin
       end if;
       if c ? 'staged' then
         -- Parts that were written beforehand: unless they were given up meanwhile, they are the table's from here on.
-        for k in 0 .. jsonb_array_length(c->'staged') - 1 loop
-          r := c->'staged'->k;
+        for r in select * from jsonb_array_elements(c->'staged') loop
           delete from icecore.staged_parts x where x.table_id = (r#>>'{}')::uuid and x.generation = v_generation and not x.given_up;
           if not found then
             raise exception using errcode = 'IC409', constraint = 'staged', detail = r#>>'{}';
           end if;
         end loop;
       end if;
-      for k in 0 .. jsonb_array_length(c->'heads') - 1 loop
-        r := c->'heads'->k;
+      for r in select * from jsonb_array_elements(c->'heads') loop
         if (select x.event_id from icecore.events x where x.originator_id = (r->>0)::uuid
             order by x.originator_version desc limit 1) is distinct from (r->>1)::uuid then
           raise exception using errcode = 'IC409', constraint = 'head', detail = r->>0;
         end if;
       end loop;
-      if c ? 'claims' then
-        perform icecore.settle_claims(c->'claims');
-      end if;
+      perform icecore.settle_claims(c);
       v_first := null;
       v_recorded := greatest(clock_timestamp(), v_at);
-      for k in 0 .. jsonb_array_length(c->'events') - 1 loop
-        e := c->'events'->k;
+      for e in select * from jsonb_array_elements(c->'events') loop
         v_position := v_position + 1;
         v_first := coalesce(v_first, v_position);
         v_row := ((e->>0)::uuid, (e->>1)::bigint, e->>2, blobs[(e->>3)::integer], v_position, (e->>4)::uuid, v_command,

@@ -56,8 +56,7 @@ begin
       from jsonb_array_elements(rows->'parts') r;
   end if;
   if rows ? 'part_columns' then
-    for k in 0 .. jsonb_array_length(rows->'part_columns') - 1 loop
-      many := rows->'part_columns'->k;
+    for many in select * from jsonb_array_elements(rows->'part_columns') loop
       insert into icecore.table_parts
         select p_generation, (many->>0)::uuid, (many->>1)::smallint, p.ordinal, (many->>2)::bigint, null, p.snapshot_id,
                blobs[(many->>5)::integer + p.number - 1]
@@ -72,8 +71,7 @@ begin
   end if;
   if rows ? 'parts_closed' then
     -- One statement per table and kind, by the key: joined to the JSON, it would be planned for as many rows as the JSON might have.
-    for k in 0 .. jsonb_array_length(rows->'parts_closed') - 1 loop
-      closed := rows->'parts_closed'->k;
+    for closed in select * from jsonb_array_elements(rows->'parts_closed') loop
       update icecore.table_parts p set valid_to = (closed->>2)::bigint
         where p.generation = p_generation and p.table_id = (closed->>0)::uuid and p.kind = (closed->>1)::smallint
           and p.ordinal = any (array(select o::bigint from jsonb_array_elements_text(closed->3) o));

@@ -13,7 +13,7 @@ select pg_advisory_unlock(4936203179)
 select pg_advisory_lock_shared(4936203179)
 
 -- name: lock_append --
--- The lock `icecore.append` takes (migrations/0001_log.sql): nothing is appended until this transaction ends.
+-- The lock `icecore.append` takes (migrations/0012_append_loops.sql): nothing is appended until this transaction ends.
 select pg_advisory_xact_lock(4936203174)
 
 -- name: lock_settling --

@@ -10,6 +10,15 @@ import pytest
 from icecore.server_check import UnfitServerError, check_server
 from migrations.apply import Migration, MigrationError, apply_migrations, load_migrations, pending_migrations
 
+CHECKSUMS = {
+    "0001_log": "00260ee8d5dbe23a1619c5e98086b791ddad8cf8854f647881e667458db6bcef",
+    "0002_secrets": "ec0aaa3007308da8d161c39932d7ca7b34db4f7d9be8fdb303392f82a4c06086",
+    "0003_read_models": "fb5f5725a5198eea22e42e54f9e2f50734450ae537cb67ac10f1ab2210329184",
+    "0010_sinks": "99037d9bea16380da653895ba83d2b9f36055b31001b624a005b53e683487216",
+    "0011_proposals": "c79f2407f2a7ff7a70edd7e1a22cae2a6c6fcb52da88da8dc489f558c9c1ca32",
+    "0012_append_loops": "b973a3c215a98855ce68b0b40d8475353603565c3c9a350279e45278126f21a8",
+}
+
 
 def migration(number: int, text: str, checksum: str = "c") -> Migration:
     return Migration(number, f"step_{number}", checksum, text)
@@ -48,6 +57,11 @@ async def test_names_without_a_schema_land_in_icecore(empty_database: str) -> No
     """The search path of a migration is the schema icecore."""
     await apply_migrations(empty_database, [migration(1, "CREATE TABLE plain (x integer)")])
     assert ["migrations", "plain"] == tables(empty_database)
+
+
+def test_migrations_are_never_changed() -> None:
+    """Databases out there were made by these texts and refuse any other: what changes, changes by a migration of its own."""
+    assert CHECKSUMS == {str(carried): carried.checksum for carried in load_migrations()}
 
 
 async def test_a_migration_that_fails_leaves_nothing_and_keeps_what_came_before(empty_database: str) -> None:

@@ -16,11 +16,14 @@ from uuid import UUID
 import orjson
 
 from domain.documents import Json
+from domain.json_in_pieces import loads_in_pieces
 
 STATE_BYTES_PLAIN_MAX = 64 * 1024
 """A larger state is stored as one zlib stream: it is written and hashed under the log's lock (docs/decisions/0004)."""
 # Ten times smaller at a quarter of the time the default level takes.
 _DEFLATE_LEVEL = 1
+# Of a table that was registered.
+_LARGEST_LIST = ("metadata", "snapshots")
 # What a zlib stream begins with, and JSON never does.
 _DEFLATED = b"\x78"
 
@@ -77,7 +80,7 @@ def decode(topic: str, state: bytes) -> Event:
 
     Raises LookupError for a topic this program does not know: a newer program wrote it.
     """
-    data: Json = orjson.loads(state_json(state))
+    data: Json = loads_in_pieces(state_json(state), _LARGEST_LIST)
     while topic in _UPCASTERS:
         topic, upcast = _UPCASTERS[topic]
         data = upcast(data)

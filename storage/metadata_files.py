@@ -1,5 +1,6 @@
 """Metadata files: where they lie, how they are written and read (Iceberg spec, "Table Metadata and Snapshots")."""
 
+import asyncio
 import gzip
 import zlib
 from collections.abc import Mapping
@@ -9,6 +10,7 @@ from uuid import UUID
 import orjson
 
 from domain.errors import BadRequest, IllegalArgument
+from domain.json_in_pieces import loads_in_pieces
 from storage.locations import StorageLocation
 from storage.object_store import ObjectStore
 from storage.profiles import StorageProfile
@@ -22,6 +24,8 @@ GZIP_LEVEL = 1
 _SUFFIXES = {"none": ".metadata.json", "gzip": ".gz.metadata.json"}
 _GZIP_MAGIC = b"\x1f\x8b"
 _UNPACK_PIECE_BYTES = 1024 * 1024
+# Packed or not: what takes longer than a millisecond or two leaves the event loop.
+_READ_AT_ONCE_BYTES_MAX = 64 * 1024
 
 
 def metadata_file_location(
@@ -63,10 +67,16 @@ async def read_metadata(store: ObjectStore, location: StorageLocation) -> dict[s
     NotFound if missing; PayloadTooLarge over METADATA_BYTES_MAX, stored or unpacked; BadRequest if it is not one JSON object.
     """
     data = await store.get(location, bytes_max=METADATA_BYTES_MAX)
+    if len(data) > _READ_AT_ONCE_BYTES_MAX:
+        return await asyncio.to_thread(_document, location, data)
+    return _document(location, data)
+
+
+def _document(location: StorageLocation, data: bytes) -> dict[str, Any]:
     if data.startswith(_GZIP_MAGIC):
         data = _unpack(location, data)
     try:
-        document = orjson.loads(data)
+        document = loads_in_pieces(data, ("snapshots",))
     except orjson.JSONDecodeError:
         raise _unreadable(location, "it is not JSON") from None
     if not isinstance(document, dict):

@@ -1,0 +1,82 @@
+"""Large JSON read in pieces: one call of the parser holds the interpreter's lock from beginning to end, and everybody else waits."""
+
+import re
+from collections.abc import Sequence
+from itertools import count
+from typing import Any
+
+import orjson
+
+WHOLE_BYTES_MAX = 1024 * 1024
+"""Up to here a document is read at once: some milliseconds."""
+
+_PIECE_BYTES = 256 * 1024
+# A bracket may stand in a text or in an element: a document in which that happens more often is read at once.
+_PIECES_FAILED_MAX = 16
+_FIRST_MARK = 7_203_186_659_421
+_BETWEEN_ELEMENTS = re.compile(rb"\}\s*,\s*(?=\{)")
+_BEHIND_THE_LAST = re.compile(rb"\}\s*(?=\])")
+
+
+def loads_in_pieces(data: bytes, path: Sequence[str]) -> Any:
+    """What `orjson.loads` gives; the list of objects at `path` (member names from the top) is read some of its elements at a time.
+
+    Raises orjson.JSONDecodeError as it does. Called in a thread, so that others get their turns between the pieces.
+    """
+    if len(data) > WHOLE_BYTES_MAX:
+        opening = re.search(rb'"' + re.escape(path[-1].encode()) + rb'"\s*:\s*\[\s*(?=\{)', data)
+        found = None if opening is None else _elements(data, opening.end())
+        if opening is not None and found is not None:
+            elements, end = found
+            if (document := _around(data, opening.end(), end, path, elements)) is not None:
+                return document
+    return orjson.loads(data)
+
+
+def _elements(data: bytes, start: int) -> tuple[list[Any], int] | None:
+    """The objects of a list from its first on, and where its bytes end; None where they are not easily told apart.
+
+    A piece ends where the parser says that it is whole elements: from the beginning of one, no other reading is possible.
+    """
+    elements: list[Any] = []
+    failed, seen = 0, start + _PIECE_BYTES
+    while failed < _PIECES_FAILED_MAX:
+        between = _BETWEEN_ELEMENTS.search(data, seen)
+        piece = None if between is None else _list_or_none(data[start : between.start() + 1])
+        if piece is not None and between is not None:
+            elements += piece
+            start, seen = between.end(), between.end() + _PIECE_BYTES
+            continue
+        # Another list's, if this one ends before.
+        for last in _BEHIND_THE_LAST.finditer(data, start, len(data) if between is None else between.start()):
+            if (piece := _list_or_none(data[start : last.start() + 1])) is not None:
+                return elements + piece, last.end()
+            failed += 1
+            if failed > _PIECES_FAILED_MAX:
+                return None
+        if between is None:
+            return None
+        failed, seen = failed + 1, between.end()
+    return None
+
+
+def _list_or_none(piece: bytes) -> list[Any] | None:
+    try:
+        elements: list[Any] = orjson.loads(b"[" + piece + b"]")
+    except orjson.JSONDecodeError:
+        return None
+    return elements
+
+
+def _around(data: bytes, start: int, end: int, path: Sequence[str], elements: list[Any]) -> Any:
+    """The document with `elements` where its bytes stand; None where that is not at `path`."""
+    # A number that stands nowhere else: found at `path`, it proves that the bytes it took the place of stood there.
+    mark = next(number for number in count(_FIRST_MARK) if b"%d" % number not in data)
+    document = orjson.loads(data[:start] + b"%d" % mark + data[end:])
+    holder = document
+    for name in path[:-1]:
+        holder = holder.get(name) if isinstance(holder, dict) else None
+    if not isinstance(holder, dict) or holder.get(path[-1]) != [mark]:
+        return None
+    holder[path[-1]] = elements
+    return document

@@ -1,0 +1,79 @@
+"""Large JSON read in pieces: the same as read at once, whatever stands in it."""
+
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from domain import json_in_pieces
+from domain.json_in_pieces import loads_in_pieces
+
+# Brackets in texts, where a piece must not end.
+texts = st.text(alphabet='ab"\\},{][: \n', max_size=12)
+values = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | texts,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(texts, inner, max_size=4),
+    max_leaves=12,
+)
+members = st.dictionaries(texts, values, max_size=3)
+
+
+@pytest.fixture(autouse=True)
+def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every document is large, every piece a few bytes."""
+    monkeypatch.setattr(json_in_pieces, "WHOLE_BYTES_MAX", 0)
+    monkeypatch.setattr(json_in_pieces, "_PIECE_BYTES", 8)
+    monkeypatch.setattr(json_in_pieces, "_PIECES_FAILED_MAX", 1_000)
+
+
+@given(members, st.lists(members, max_size=8), members, st.booleans())
+def test_equal_to_what_is_read_at_once(before: dict[str, Any], elements: list[Any], after: dict[str, Any], indented: bool) -> None:
+    """Whatever stands before the list, in it and behind it."""
+    document = {**before, "snapshots": elements, **after}
+    data = orjson.dumps(document, option=orjson.OPT_INDENT_2 if indented else None)
+    read = loads_in_pieces(data, ("snapshots",))
+    assert document == read
+    assert [*document] == [*read]
+
+
+def test_no_call_of_the_parser_reads_much_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it is for: a piece is as long as asked for, and an element more."""
+    longest = 0
+    loads = orjson.loads
+
+    def noted(data: bytes) -> Any:
+        nonlocal longest
+        longest = max(longest, len(data))
+        return loads(data)
+
+    document = {"metadata": {"snapshots": [{"snapshot-id": n, "summary": {"operation": "append"}} for n in range(1_000)]}}
+    data = orjson.dumps(document)
+    monkeypatch.setattr(json_in_pieces, "_PIECE_BYTES", 1_000)
+    monkeypatch.setattr(orjson, "loads", noted)
+    assert document == loads_in_pieces(data, ("metadata", "snapshots"))
+    assert longest < 1_200
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b'{"a":{"snapshots":[{"b":1},{"b":2}]},"snapshots":[{"c":1},{"c":2}]}',
+        b'{"snapshots":[{"b":1},{"b":2}],"snapshots":[{"c":1},{"c":2}]}',
+        b'{"text":"\\"snapshots\\":[{","snapshots":[{"c":1},{"c":2}]}',
+        b'{"snapshots":[{"b":1},{"b":2},3]}',
+        b'{"snapshots":[{"b":[{"c":1},{"c":2}]},{"b":[{"c":"}]"},{"c":2}]}]}',
+        b'[{"snapshots":[{"b":1},{"b":2}]}]',
+    ],
+)
+def test_lists_elsewhere_and_of_other_things(data: bytes) -> None:
+    """A list of that name that is not the one asked for, or holds more than objects, is read as ever."""
+    assert orjson.loads(data) == loads_in_pieces(data, ("snapshots",))
+
+
+@pytest.mark.parametrize("data", [b'{"snapshots":[{"b":1},{"b":2}]', b'{"snapshots":[{"b":1},{"b":2}}', b'{"snapshots":[{"b":1},{"b":}]}'])
+def test_what_is_not_json_is_refused(data: bytes) -> None:
+    """As when it is read at once."""
+    with pytest.raises(orjson.JSONDecodeError):
+        loads_in_pieces(data, ("snapshots",))

@@ -1,5 +1,6 @@
 """What the edge counts of the requests it answered, for the metrics."""
 
+from bisect import bisect_left
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import Final
@@ -19,11 +20,7 @@ class Durations:
 
     def add(self, seconds: float) -> None:
         self.seconds += seconds
-        for number, bound in enumerate(SECONDS_BOUNDS):
-            if seconds <= bound:
-                self.counts[number] += 1
-                return
-        self.counts[-1] += 1
+        self.counts[bisect_left(SECONDS_BOUNDS, seconds)] += 1
 
 
 @dataclass(slots=True)

@@ -68,13 +68,7 @@ class Kafka:
         return await self._run(self._open)
 
     async def publish(self, events: Sequence[Outgoing], live: Checkpoint | None) -> int:
-        mark = 0
-        for start in range(0, len(events), EVENTS_PER_TRANSACTION):
-            part = events[start : start + EVENTS_PER_TRANSACTION]
-            checkpoint = live or Checkpoint(part[-1].position, part[-1].event_id)
-            await self._run(partial(self._transaction, part, checkpoint))
-            mark = checkpoint.position
-        return mark
+        return await self._run(partial(self._publish, events, live))
 
     async def close(self) -> None:
         self._closed.set()
@@ -100,7 +94,6 @@ class Kafka:
                 "transaction.timeout.ms": max(1_000, int(self._settings.answer_seconds_max * 1_000)),
                 "partitioner": "murmur2_random",  # the Java client's: other producers of a key agree with us
                 "message.max.bytes": self._settings.event_bytes_max + _MESSAGE_ROOM_BYTES,
-                "delivery.report.only.error": True,
                 **self._configuration,
             },
             logger=None,
@@ -110,36 +103,38 @@ class Kafka:
         checkpoint = self._read_checkpoint()
         return Tail(checkpoint, 0 if checkpoint is None else checkpoint.position)
 
+    def _publish(self, events: Sequence[Outgoing], live: Checkpoint | None) -> int:
+        """One transaction after the other, without a turn of the loop between: it is busy making what comes next."""
+        mark = 0
+        for start in range(0, len(events), EVENTS_PER_TRANSACTION):
+            if self._closed.is_set():
+                raise SinkError("closed while events were on their way")
+            part = events[start : start + EVENTS_PER_TRANSACTION]
+            checkpoint = live or Checkpoint(part[-1].position, part[-1].event_id)
+            self._transaction(part, checkpoint)
+            mark = checkpoint.position
+        return mark
+
     def _transaction(self, events: Sequence[Outgoing], checkpoint: Checkpoint) -> None:
+        """No event has a callback: one that is not delivered fails the commit, and a broker refuses all that came in one request."""
         producer = self._producer
         assert producer is not None
-        failed: list[tuple[Outgoing, KafkaError]] = []
         producer.begin_transaction()
         try:
             for event in events:
-                self._produce(producer, event, failed)
+                self._produce(producer, event)
             producer.produce(self._checkpoint_topic, key=self._name, value=_checkpoint_value(checkpoint), partition=0)
             self._until_done(producer.commit_transaction)
         except (KafkaException, SinkRefusedError) as error:
             self._abort(producer, error)
-            if failed:
-                raise _delivery_error(*failed[0]) from error
+            if isinstance(error, KafkaException) and error.args[0].code() in _REFUSED:
+                raise SinkRefusedError(events[0], error.args[0].str(), among=len(events)) from error
             raise
 
-    def _produce(self, producer: Producer, event: Outgoing, failed: list[tuple[Outgoing, KafkaError]]) -> None:
-        def failed_with(error: KafkaError | None, _message: object) -> None:
-            assert error is not None, "of those alone that failed (delivery.report.only.error)"
-            failed.append((event, error))
-
+    def _produce(self, producer: Producer, event: Outgoing) -> None:
         message = self._encoded(event)
         try:
-            producer.produce(
-                self._settings.topic,
-                key=event.key,
-                value=message.body,
-                headers=list(message.headers.items()),
-                on_delivery=failed_with,
-            )
+            producer.produce(self._settings.topic, key=event.key, value=message.body, headers=list(message.headers.items()))
         except KafkaException as error:
             if error.args[0].code() in _REFUSED:
                 raise SinkRefusedError(event, error.args[0].str()) from error
@@ -246,12 +241,6 @@ class Kafka:
 
 def _checkpoint_value(checkpoint: Checkpoint) -> bytes:
     return orjson.dumps({"position": checkpoint.position, "event-id": checkpoint.event_id})
-
-
-def _delivery_error(event: Outgoing, error: KafkaError) -> SinkError:
-    if error.code() in _REFUSED:
-        return SinkRefusedError(event, error.str())
-    return _as_sink_error(KafkaException(error))
 
 
 def _as_sink_error(failure: KafkaException, complaint: str = "") -> SinkError:

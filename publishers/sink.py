@@ -25,11 +25,17 @@ class SinkMovedError(SinkError):
 
 
 class SinkRefusedError(SinkError):
-    """The sink does not take this event, and will not by itself: the operator mends it, or has the event skipped."""
+    """The sink does not take this event, and will not by itself: the operator mends it, or has the event skipped.
 
-    def __init__(self, event: Outgoing, reason: str) -> None:
-        super().__init__(f"position {event.position} ({event.topic}) is refused: {reason}")
-        self.position = event.position
+    among -- where the sink does not say which, it is one of so many, of which `event` is the first.
+    """
+
+    def __init__(self, event: Outgoing, reason: str, *, among: int = 1) -> None:
+        if among == 1:
+            super().__init__(f"position {event.position} ({event.topic}) is refused: {reason}")
+            self.position = event.position
+        else:
+            super().__init__(f"one of {among} events from position {event.position} on is refused: {reason}")
 
 
 @dataclass(frozen=True, slots=True)

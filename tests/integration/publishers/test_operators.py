@@ -13,6 +13,8 @@ from typing import Any
 import nats as nats_client
 import psycopg
 import pytest
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
 from nats.js.api import StreamConfig
 from pydantic import SecretStr
 from rich.console import Console
@@ -223,6 +225,29 @@ async def test_a_broker_that_refuses_an_event_names_it_and_the_operator_decides(
         await until_told(database)
     await client.close()
     assert log == [each.id for each in await broker.read()]
+
+
+async def test_a_topic_that_refuses_an_event_names_it_and_the_operator_decides(database: str, kafka: KafkaBroker, tmp_path: Path) -> None:
+    """Kafka refuses all that came in one request: the event is found, those before it are told, and behind it those that follow a skip."""
+    broker = KafkaUnderTest(kafka)
+    topic = NewTopic(broker.topic, 1, 1, config={"max.message.bytes": "15000"})
+    admin = AdminClient({"bootstrap.servers": kafka.url})
+    admin.create_topics([topic])[broker.topic].result()
+    async with opened_catalog(database, tmp_path / "warehouse") as catalog:
+        run = await CommandRun.on(catalog)
+        for step in (Step("create_namespace"), Step("create_table")):
+            await run.step(step)
+        for value in ("1", "2", "x" * 20_000, "3"):
+            await commit_property(run, "t", "k", value)
+    ids = log_ids(database)
+    position = len(ids) - 1
+    async with publishing(settings_of(database, broker=broker.sink)):
+        await blocked_at(database, position)
+        assert ids[: position - 1] == [each.id for each in await broker.read()]
+        settings = {"BROKER__TYPE": "kafka", "BROKER__URL": kafka.url}
+        assert 0 == icecore(database, "sinks", "skip", SINK, str(position), "--reason", "too large", **settings).returncode
+        await until_told(database)
+    assert [*ids[: position - 1], ids[position]] == [each.id for each in await broker.read()]
 
 
 async def test_a_stream_of_another_log_is_not_gone_on_with(

@@ -15,9 +15,11 @@ import psycopg
 import structlog
 from psycopg import AsyncConnection
 from psycopg.pq import TransactionStatus
-from psycopg.rows import TupleRow
 
 from domain.errors import ServiceUnavailable
+from projections.postgres import Connection
+
+__all__ = ["Connection", "ConnectionHandOff", "HandOffFigures", "SilenceWatch", "has_ended", "sever"]
 
 _log = structlog.get_logger("icecore.connections")
 
@@ -31,8 +33,6 @@ STATEMENT_SECONDS_MAX = 10.0
 NETWORK_OPTIONS: dict[str, Any] = {"tcp_user_timeout": 5_000, "keepalives_idle": 5, "keepalives_interval": 2, "keepalives_count": 2}
 # Prepared on first use: every statement here comes again.
 _PREPARE_AFTER = 0
-
-Connection = AsyncConnection[TupleRow]
 
 
 def has_ended(connection: Connection) -> bool:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from migrations.named_sql import named_sql
-from projections.connections import Connection
+from projections.postgres import Connection
 
 _SQL = named_sql("projections", "log_changes.sql")
 

@@ -6,7 +6,7 @@ from uuid import UUID
 from domain.errors import NoSuchNamespace, NoSuchTable, NoSuchView
 from domain.identifiers import NamespaceIdentifier, TabularIdentifier, name_key
 from migrations.named_sql import named_sql
-from projections.connections import Connection
+from projections.postgres import Connection
 
 _SQL = named_sql("projections", "names.sql")
 # No name key is empty: every one lies after this.

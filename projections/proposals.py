@@ -8,7 +8,7 @@ import orjson
 
 from domain.proposal import ProposalState, ProposalStatus
 from migrations.named_sql import named_sql
-from projections.connections import Connection
+from projections.postgres import Connection
 from projections.rows import Rows
 
 _SQL = named_sql("projections", "proposals.sql")

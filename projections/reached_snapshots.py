@@ -7,7 +7,7 @@ import orjson
 
 from domain.documents import TABLE_KINDS
 from migrations.named_sql import named_sql
-from projections.connections import Connection
+from projections.postgres import Connection
 
 _SQL = named_sql("projections", "reached_snapshots.sql")
 _SNAPSHOTS = 1 + TABLE_KINDS.index("snapshots")

@@ -8,6 +8,7 @@ of the old generation notice nothing: a command that was decided on it is decide
 import os
 import time
 from collections import OrderedDict
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -17,7 +18,8 @@ import structlog
 
 from migrations.named_sql import named_sql
 from projections.overlap import together
-from projections.rebuild_part import Connection, Part, connect, copy_part, copy_part_in_process, fold_events, new_fold, parts_between
+from projections.postgres import Connection
+from projections.rebuild_part import Part, connect, copy_parts, copy_parts_in_process, fold_events, new_fold, parts_between
 from projections.rows import Row, Rows
 from projections.stamped_rows import PART_TOMBSTONES, READ_MODELS
 from projections.streams import StreamFold
@@ -25,9 +27,12 @@ from projections.streams import StreamFold
 _SQL = named_sql("projections", "rebuild.sql")
 _log = structlog.get_logger("icecore.rebuild")
 
-# For each so many there is another process: it takes half a second to start.
-_EVENTS_PER_PROCESS = 40_000
+# For each so many there is another process: it takes a third of a second of processor time to start.
+_EVENTS_PER_PROCESS = 10_000
 _PROCESSES_MAX = 8
+# The log is divided finer than among processes, so that none waits long for the others: each takes the next part when it has done one.
+_EVENTS_PER_PART = 2_000
+_PARTS_PER_PROCESS_MAX = 32
 # Events looked at to divide the log among processes.
 _SAMPLE_EVENTS = 5_000
 _BATCH_EVENTS_MAX = 500
@@ -105,21 +110,23 @@ class _Attempt:
         """Every stream as of one snapshot, folded whole."""
         await self._reader.execute(_SQL["begin_snapshot"])
         self.position = await _value(self._reader, "head")
-        first, *others = await self._divided()
-        works = [copy_part(self._reader, self._writer, self._generation, first)]
-        if others:
+        processes = min(os.cpu_count() or 1, _PROCESSES_MAX, 1 + self.position // _EVENTS_PER_PROCESS)
+        parts = iter(await self._divided(processes))
+        works = [copy_parts(self._reader, self._writer, self._generation, _each(parts))]
+        if processes > 1:
             snapshot = await _value(self._reader, "export_snapshot")
-            works += [copy_part_in_process(self._dsn, snapshot, self._generation, part) for part in others]
+            works += [copy_parts_in_process(self._dsn, snapshot, self._generation, parts) for _ in range(1, processes)]
         self.rows += await together(*works)
         await self._reader.execute("rollback")
 
-    async def _divided(self) -> list[Part]:
-        """The streams in as many parts of about as many events as processes are worth it."""
-        count = min(os.cpu_count() or 1, _PROCESSES_MAX, 1 + self.position // _EVENTS_PER_PROCESS)
+    async def _divided(self, processes: int) -> list[Part]:
+        """The streams in parts of about as many events each: one for a single process, at least one for each of several."""
+        if processes == 1:
+            return parts_between([])
+        count = min(max(processes, self.position // _EVENTS_PER_PART), processes * _PARTS_PER_PROCESS_MAX)
         shares = [n / count for n in range(1, count)]
         percent = min(100.0, 100.0 * _SAMPLE_EVENTS / max(1, self.position))
-        boundaries = await _value(self._reader, "boundaries", {"shares": shares, "percent": percent}) if shares else None
-        return parts_between(boundaries or [])
+        return parts_between(await _value(self._reader, "boundaries", {"shares": shares, "percent": percent}) or [])
 
     async def catch_up(self) -> None:
         """Rounds over what was appended meanwhile, until little is left or writers stay ahead."""
@@ -175,6 +182,11 @@ class _Attempt:
         else:
             self._folds.move_to_end(stream_id)
         return fold
+
+
+async def _each(parts: Iterator[Part]) -> AsyncIterator[Part]:
+    for part in parts:
+        yield part
 
 
 async def _delete_others(writer: Connection, kept: int) -> None:

@@ -1,27 +1,29 @@
 """One part of a rebuild: the streams between two ids, as of one snapshot, folded and copied into a new generation.
 
-A large log is folded by a process per core. Each beside the first runs this module, is handed its part through its standard input, and
-ends when that is closed: its parent has ended, whichever way.
+A large log is folded by a process per core. Each beside the first runs this module. It is handed parts through its standard input, one
+after the other as it asks for them, so that it takes as many as it comes to; when that is closed it ends: its parent has ended,
+whichever way.
 """
 
 import asyncio
 import os
 import sys
 from collections import defaultdict
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
+from typing import Any
 from uuid import UUID
 
 import orjson
 import uvloop
 from psycopg import AsyncClientCursor, AsyncConnection
-from psycopg.rows import TupleRow
 
 from migrations.named_sql import named_sql
 from projections.overlap import OneBehind, fetched_ahead
+from projections.postgres import Connection
 from projections.rows import Row, Rows
 from projections.stamped_rows import READ_MODELS, stamped
 from projections.streams import StreamFold
@@ -34,8 +36,8 @@ _COPY_BYTES = 16 * 1024 * 1024
 # A fetch fits into a socket's buffer, so that Postgres gets it ready while the one before is folded.
 _FETCH_ROWS = 100
 _LOWEST, _HIGHEST = UUID(int=0), UUID(int=2**128 - 1)
-
-Connection = AsyncConnection[TupleRow]
+# What a process says when it has come to the end of a part; its last word is how many rows it copied.
+_NEXT = b"next\n"
 
 
 class PartFailedError(Exception):
@@ -61,8 +63,8 @@ async def connect(dsn: str) -> Connection:
     return await AsyncConnection.connect(dsn, autocommit=True, prepare_threshold=0, application_name="icecore-rebuild")
 
 
-async def copy_part(reader: Connection, writer: Connection, generation: int, part: Part) -> int:
-    """Folds every stream of the part as `reader`'s transaction sees it; how many rows were copied."""
+async def copy_parts(reader: Connection, writer: Connection, generation: int, parts: AsyncIterator[Part]) -> int:
+    """Folds every stream of the parts as `reader`'s transaction sees it; how many rows were copied."""
     copied = 0
 
     async def copy(finished: dict[str, list[Row]]) -> None:
@@ -70,24 +72,27 @@ async def copy_part(reader: Connection, writer: Connection, generation: int, par
         await _copy(writer, generation, finished)
         copied += sum(map(len, finished.values()))
 
-    async with aclosing(_streams(reader, part)) as streams, OneBehind() as copies:
+    async with aclosing(_streams(reader, parts)) as streams, OneBehind() as copies:
         async for finished in _folded(streams):
             await copies.start(copy(finished))
     return copied
 
 
-async def copy_part_in_process(dsn: str, snapshot: str, generation: int, part: Part) -> int:
-    """The same by a process of its own, on a snapshot that was exported; raises PartFailedError."""
+async def copy_parts_in_process(dsn: str, snapshot: str, generation: int, parts: Iterator[Part]) -> int:
+    """The same by a process of its own, on a snapshot that was exported, as far as it comes with them; raises PartFailedError."""
+    first = next(parts, None)
+    if first is None:
+        return 0
     command = [sys.executable, "-m", "projections.rebuild_part"]
     process = await asyncio.create_subprocess_exec(*command, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE)
     assert process.stdin is not None
     assert process.stdout is not None
     try:
-        given = {"dsn": dsn, "snapshot": snapshot, "generation": generation, "first": part.first, "last": part.last}
-        process.stdin.write(orjson.dumps(given) + b"\n")
         with suppress(ConnectionError):
-            await process.stdin.drain()
-        said = await process.stdout.read()
+            await _tell(process.stdin, {"dsn": dsn, "snapshot": snapshot, "generation": generation})
+            await _tell(process.stdin, first)
+            while (said := await process.stdout.readline()) == _NEXT:
+                await _tell(process.stdin, next(parts, None))
         if await process.wait() != 0:
             raise PartFailedError(f"A process of the rebuild ended with {process.returncode}")
         return int(said)
@@ -95,6 +100,11 @@ async def copy_part_in_process(dsn: str, snapshot: str, generation: int, part: P
         if process.returncode is None:
             process.kill()
             await process.wait()
+
+
+async def _tell(process: asyncio.StreamWriter, given: object) -> None:
+    process.write(orjson.dumps(given) + b"\n")
+    await process.drain()
 
 
 def fold_events(fold: StreamFold, events: Sequence[Row], rows: Rows, number: int) -> None:
@@ -108,19 +118,20 @@ def new_fold(event: Row) -> StreamFold:
     return StreamFold(event[0], project_id=event[6], warehouse_id=event[7])
 
 
-async def _streams(reader: Connection, part: Part) -> AsyncGenerator[list[Row], None]:
+async def _streams(reader: Connection, parts: AsyncIterator[Part]) -> AsyncGenerator[list[Row], None]:
     """The events of each stream in turn."""
-    pending: list[Row] = []
-    async with reader.cursor(name="rebuild_streams") as cursor, aclosing(fetched_ahead(cursor, _FETCH_ROWS)) as batches:
-        await cursor.execute(_SQL["streams"], {"first": part.first, "last": part.last}, binary=True)
-        async for batch in batches:
-            for stream_id, events in groupby(batch, itemgetter(0)):
-                if pending and pending[-1][0] != stream_id:
-                    yield pending
-                    pending = []
-                pending.extend(events)
-    if pending:
-        yield pending
+    async for part in parts:
+        pending: list[Row] = []
+        async with reader.cursor(name="rebuild_streams") as cursor, aclosing(fetched_ahead(cursor, _FETCH_ROWS)) as batches:
+            await cursor.execute(_SQL["streams"], {"first": part.first, "last": part.last}, binary=True)
+            async for batch in batches:
+                for stream_id, events in groupby(batch, itemgetter(0)):
+                    if pending and pending[-1][0] != stream_id:
+                        yield pending
+                        pending = []
+                    pending.extend(events)
+        if pending:
+            yield pending
 
 
 async def _folded(streams: AsyncIterator[list[Row]]) -> AsyncIterator[dict[str, list[Row]]]:
@@ -154,25 +165,46 @@ async def _copy(writer: Connection, generation: int, finished: dict[str, list[Ro
                     await copy.write_row((generation, *row))
 
 
-def main() -> None:
-    given = orjson.loads(sys.stdin.buffer.readline())
-    part = Part(UUID(given["first"]), UUID(given["last"]))
-    rows = uvloop.run(_run(given["dsn"], given["snapshot"], given["generation"], part))
-    sys.stdout.write(f"{rows}\n")
+class _Parent:
+    """What the parent sends, line by line."""
+
+    def __init__(self) -> None:
+        self._lines: asyncio.Queue[bytes] = asyncio.Queue()
+        self._begun = b""
+        asyncio.get_running_loop().add_reader(sys.stdin.fileno(), self._read)
+
+    def _read(self) -> None:
+        sent = os.read(sys.stdin.fileno(), 65_536)
+        if not sent:
+            # It has ended, whatever it was that this process was doing for it.
+            os._exit(1)
+        *lines, self._begun = (self._begun + sent).split(b"\n")
+        for line in lines:
+            self._lines.put_nowait(line)
+
+    async def said(self) -> Any:
+        return orjson.loads(await self._lines.get())
+
+    async def parts(self) -> AsyncIterator[Part]:
+        """One that came unasked, then others until there are none left."""
+        while (part := await self.said()) is not None:
+            yield Part(UUID(part["first"]), UUID(part["last"]))
+            sys.stdout.buffer.write(_NEXT)
+            sys.stdout.buffer.flush()
 
 
-async def _run(dsn: str, snapshot: str, generation: int, part: Part) -> int:
-    # Nothing is sent behind the first line: what makes it readable again is its end.
-    asyncio.get_running_loop().add_reader(sys.stdin.fileno(), os._exit, 1)
-    async with await connect(dsn) as writer, await connect(dsn) as reader:
+async def _run() -> int:
+    parent = _Parent()
+    given = await parent.said()
+    async with await connect(given["dsn"]) as writer, await connect(given["dsn"]) as reader:
         # First the lock, then the snapshot, which is there only while the parent's transaction is: a rebuild that begins when the
         # parent has ended so sees the lock of whoever may still write.
         await writer.execute(_SQL["lock_part"])
         await writer.execute(_SQL["commit_without_waiting"])
         await reader.execute(_SQL["begin_snapshot"])
-        await AsyncClientCursor(reader).execute(_SQL["take_snapshot"], {"snapshot": snapshot})
-        return await copy_part(reader, writer, generation, part)
+        await AsyncClientCursor(reader).execute(_SQL["take_snapshot"], {"snapshot": given["snapshot"]})
+        return await copy_parts(reader, writer, given["generation"], parent.parts())
 
 
 if __name__ == "__main__":
-    main()
+    sys.stdout.write(f"{uvloop.run(_run())}\n")

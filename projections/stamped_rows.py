@@ -8,7 +8,6 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from operator import itemgetter
-from typing import Any
 from uuid import UUID
 
 from projections.rows import Row, Rows
@@ -82,7 +81,7 @@ PART_TOMBSTONES = _read_model("part_tombstones", 3, "table_id:uuid kind:int2 val
 
 
 def stamped(rows: Rows, positions: Sequence[int]) -> dict[str, list[Row]]:
-    """The finished rows by table; event `n` of `rows` has the position `positions[n - 1]`."""
+    """The finished rows of one stream by table; event `n` of `rows` has the position `positions[n - 1]`."""
     return {
         "names": _names(rows, positions),
         "warehouses": _versions(rows.warehouses, positions),
@@ -112,13 +111,14 @@ def _names(rows: Rows, positions: Sequence[int]) -> list[Row]:
 
 
 def _parts(rows: Rows) -> list[Row]:
-    ends: dict[tuple[Any, int, int], int] = {}
-    for table_id, kind, valid_to, ordinals in rows.parts_closed:
+    # All of one table, so that no id need be looked at.
+    ends: dict[tuple[int, int], int] = {}
+    for _, kind, valid_to, ordinals in rows.parts_closed:
         for ordinal in ordinals:
-            ends[table_id, kind, ordinal] = valid_to
+            ends[kind, ordinal] = valid_to
     # In the order of their key: a list that is compared with rows read in that order is compared at once.
     return [
-        (table_id, kind, ordinal, valid_from, ends.get((table_id, kind, ordinal)), snapshot_id, body)
+        (table_id, kind, ordinal, valid_from, ends.get((kind, ordinal)), snapshot_id, body)
         for table_id, kind, ordinal, valid_from, snapshot_id, body in sorted(rows.parts, key=_PART_KEY)
     ]
 

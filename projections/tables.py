@@ -13,7 +13,7 @@ from domain.documents import TABLE_KINDS, Document, Json, KindDelta, Part, assem
 from domain.events import Event, TableCommitted, TableCreated, TableOverwritten, TableRegistered, TableRenamed
 from domain.table import TableState
 from migrations.named_sql import named_sql
-from projections.connections import Connection
+from projections.postgres import Connection
 from projections.rows import Rows, close_name, open_name
 
 _SQL = named_sql("projections", "tables.sql")

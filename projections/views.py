@@ -8,7 +8,7 @@ import orjson
 from domain.events import Event, ViewCreated, ViewDropped, ViewRegistered, ViewRenamed
 from domain.view import ViewState
 from migrations.named_sql import named_sql
-from projections.connections import Connection
+from projections.postgres import Connection
 from projections.rows import Rows, close_name, open_name
 
 _SQL = named_sql("projections", "views.sql")

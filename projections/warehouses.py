@@ -10,7 +10,7 @@ from domain.events import Event, WarehouseCreated
 from domain.identifiers import name_key
 from domain.warehouse import WarehouseState
 from migrations.named_sql import named_sql
-from projections.connections import Connection
+from projections.postgres import Connection
 from projections.rows import Rows, open_name
 
 _SQL = named_sql("projections", "warehouses.sql")

@@ -87,8 +87,8 @@ async def test_processes_rebuild_the_same_generation(catalog: Catalog, monkeypat
         await run.step(step)
     divided, parts = rebuilding._Attempt._divided, list[Part]()
 
-    async def divided_then_more(attempt: rebuilding._Attempt) -> list[Part]:
-        parts.extend(await divided(attempt))
+    async def divided_then_more(attempt: rebuilding._Attempt, processes: int) -> list[Part]:
+        parts.extend(await divided(attempt, processes))
         await run.step(Step("create_namespace", 1))
         return parts
 
@@ -100,29 +100,54 @@ async def test_processes_rebuild_the_same_generation(catalog: Catalog, monkeypat
     assert sum(map(len, dump(catalog.dsn, 2).values())) == report.rows
 
 
-async def test_a_process_that_fails_fails_the_rebuild(
-    catalog: Catalog, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
+@pytest.mark.usefixtures("three_processes")
+async def test_a_process_that_fails_fails_the_rebuild(catalog: Catalog, capfd: pytest.CaptureFixture[str]) -> None:
     """It says why itself; the old generation serves, and the next attempt begins anew."""
     run = await CommandRun.on(catalog)
     for step in EVERY_KIND:
         await run.step(step)
     with psycopg.connect(catalog.dsn, autocommit=True) as connection:
-        ((last_table,),) = connection.execute("select table_id from icecore.tables order by 1 desc limit 1").fetchall()
-
-        async def divided(attempt: rebuilding._Attempt) -> list[Part]:
-            return parts_between([last_table])
-
-        monkeypatch.setattr(rebuilding._Attempt, "_divided", divided)
-        full = sql.SQL("alter table icecore.tables add constraint full_disk check (generation < 2 or table_id <> {})")
-        connection.execute(full.format(last_table))
+        # The lock of those beside the first process.
+        others = "exists (select 1 from pg_locks where pid = pg_backend_pid() and mode = 'ShareLock' and objid = 641235883)"
+        connection.execute(f"create function others() returns boolean language sql as $$ select {others} $$")
+        for model in READ_MODELS:
+            full = sql.SQL("alter table {} add constraint full_disk check (not others())")
+            connection.execute(full.format(sql.Identifier("icecore", model.table)))
         with pytest.raises(PartFailedError):
             await rebuild(catalog.dsn)
-        connection.execute("alter table icecore.tables drop constraint full_disk")
+        for model in READ_MODELS:
+            connection.execute(sql.SQL("alter table {} drop constraint full_disk").format(sql.Identifier("icecore", model.table)))
     assert "full_disk" in capfd.readouterr().err
     assert [] == (await verify(catalog.dsn)).differences
     assert 2 == (await rebuild(catalog.dsn)).generation
     assert [] == (await verify(catalog.dsn)).differences
+
+
+@pytest.mark.usefixtures("three_processes")
+async def test_whoever_is_done_takes_the_next_part(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many more parts than processes: every stream is copied, and once."""
+    run = await CommandRun.on(catalog)
+    for step in EVERY_KIND:
+        await run.step(step)
+    inline = dump(catalog.dsn, 1)
+    with psycopg.connect(catalog.dsn) as connection:
+        streams = [stream for (stream,) in connection.execute("select distinct originator_id from icecore.events")]
+
+    async def divided(attempt: rebuilding._Attempt, processes: int) -> list[Part]:
+        return parts_between(streams)
+
+    monkeypatch.setattr(rebuilding._Attempt, "_divided", divided)
+    report = await rebuild(catalog.dsn)
+    assert inline == dump(catalog.dsn, 2)
+    assert sum(map(len, inline.values())) == report.rows
+    # Fewer parts than processes: those that get none are not begun.
+    monkeypatch.setattr(rebuilding._Attempt, "_divided", _undivided)
+    await rebuild(catalog.dsn)
+    assert inline == dump(catalog.dsn, 3)
+
+
+async def _undivided(attempt: rebuilding._Attempt, processes: int) -> list[Part]:
+    return parts_between([])
 
 
 async def test_an_empty_log_can_be_rebuilt(database: str) -> None:
@@ -352,7 +377,7 @@ def test_whatever_was_commanded_is_rebuilt_and_verified(new_database: Callable[[
             assert inline == dump(catalog.dsn, 2)
             # Again, all of it by rounds.
             fold_all = rebuilding._Attempt.fold_all
-            rebuilding._Attempt.fold_all = _nothing  # type: ignore[method-assign]
+            rebuilding._Attempt.fold_all = _nothing  # type: ignore[method-assign, assignment]
             try:
                 await rebuild(catalog.dsn)
             finally:

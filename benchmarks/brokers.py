@@ -142,7 +142,7 @@ class KafkaPlace:
         await asyncio.to_thread(self._make)
 
     def _make(self) -> None:
-        admin = AdminClient({"bootstrap.servers": self._url})
+        admin = AdminClient({"bootstrap.servers": self._url, "log_level": 0})
         for made in admin.create_topics([NewTopic(self._name, 1, 1)]).values():
             made.result()
 

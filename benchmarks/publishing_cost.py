@@ -58,10 +58,10 @@ class _Counted:
 
 def cost(bench: Bench, sinks: dict[str, Json]) -> list[Finding]:
     """By kind of sink, beside a server without any."""
-    without = _counted(bench, "costs_nothing", {})
+    counted = _counted(bench, {"nothing": {}, **{kind: sink_settings("told", sink) for kind, sink in sinks.items()}})
+    without = counted.pop("nothing")
     findings = []
-    for kind, sink in sinks.items():
-        beside = _counted(bench, f"costs_{kind}", sink_settings("told", sink))
+    for kind, beside in counted.items():
         details = {"commits": COMMITS, "with": asdict(beside), "without": asdict(without)}
         figures = {
             "statements": (beside.statements[_COMMITS_IT] / without.statements[_COMMITS_IT], STATEMENT_GOAL),
@@ -72,33 +72,82 @@ def cost(bench: Bench, sinks: dict[str, Json]) -> list[Finding]:
     return findings
 
 
-def _counted(bench: Bench, database: str, settings: dict[str, str]) -> _Counted:
-    """COMMITS commits of one client, one after the other: what they need, and nothing that comes of crowding."""
-    dsn = bench.local_database(database)
-    with bench.served(database, settings=settings) as service, contextlib.closing(service.catalog()) as catalog:
-        catalog.create_namespace(NAMESPACE)
-        catalog.create_table(NAMESPACE, _TABLE)
-        with psycopg.connect(dsn, autocommit=True) as connection, _logged(connection) as log:
-            # Once before: then all sessions are there, and have prepared what they run again and again.
-            _commit(catalog)
-            _until_told(connection)
-            before, at = _sessions(connection), log.stat().st_size
-            _commit(catalog)
-            logged = log.read_bytes()[at:]
-            # The last event is still told, to be counted too; the next heartbeat is none of the commits'.
-            _until_told(connection)
-            after = _sessions(connection)
-    committers = {pid for pid, session in after.items() if session.name == _COMMITS_IT}
-    if not committers <= before.keys():
+def _counted(bench: Bench, variants: dict[str, dict[str, str]]) -> dict[str, _Counted]:
+    """COMMITS commits of one client, one after the other, to a server of each variant: what they need, and nothing that comes of crowding.
+
+    The servers run side by side, so that what Postgres reports late is waited for once.
+    """
+    with contextlib.ExitStack() as opened:
+        servers = {name: opened.enter_context(_server(bench, f"costs_{name}", settings)) for name, settings in variants.items()}
+        log = opened.enter_context(_logged(next(iter(servers.values())).connection))
+        # Once before: then all sessions are there, and have prepared what they run again and again.
+        for server in servers.values():
+            server.commit()
+            server.until_told()
+        time.sleep(_REPORT_SECONDS)
+        before = {name: server.sessions() for name, server in servers.items()}
+        at = log.stat().st_size
+        for server in servers.values():
+            server.commit()
+        logged = Counter(int(pid) for pid in _STATEMENT.findall(log.read_bytes()[at:]))
+        # The last event is still told, to be counted too; the next heartbeat is none of the commits'.
+        for server in servers.values():
+            server.until_told()
+        time.sleep(_REPORT_SECONDS)
+        return {name: _difference(before[name], server.sessions(), logged) for name, server in servers.items()}
+
+
+def _difference(before: dict[int, _Session], after: dict[int, _Session], logged: Counter[int]) -> _Counted:
+    if not {pid for pid, session in after.items() if session.name == _COMMITS_IT} <= before.keys():
         raise UnfitRunError("a session that commits was opened while its WAL was counted")
-    statements = Counter(after[int(pid)].name for pid in _STATEMENT.findall(logged) if int(pid) in after)
+    statements: Counter[str] = Counter()
     written: Counter[str] = Counter()
     for pid, session in after.items():
+        if pid in logged:
+            statements[session.name] += logged[pid]
         written[session.name] += session.wal_bytes - (before[pid].wal_bytes if pid in before else 0)
     return _Counted(
         {name: count / COMMITS for name, count in statements.items()},
         {name: round(count / COMMITS, 1) for name, count in written.items()},
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Server:
+    """A server of ours, and a session that looks at its database."""
+
+    catalog: RestCatalog
+    connection: psycopg.Connection[tuple[object, ...]]
+
+    def commit(self) -> None:
+        for number in range(COMMITS):
+            self.catalog.commit(NAMESPACE, _TABLE, work.properties_body({"turn": f"{number:04d}"}))
+
+    def until_told(self) -> None:
+        """Waits until the sink, where there is one, has moved its row to the end of the log."""
+        until = time.monotonic() + _FLUSH_SECONDS_MAX
+        while self.connection.execute(_BEHIND).fetchone() != (0,):
+            if time.monotonic() > until:
+                raise UnfitRunError("the sink does not come to the end of the log")
+            time.sleep(0.05)
+
+    def sessions(self) -> dict[int, _Session]:
+        """By process id; a session that is idle has said what it did after ten seconds."""
+        found = self.connection.execute(_SESSIONS)
+        return {int(str(pid)): _Session(str(name), int(str(count))) for pid, name, count in found}
+
+
+@contextlib.contextmanager
+def _server(bench: Bench, database: str, settings: dict[str, str]) -> Iterator[_Server]:
+    dsn = bench.local_database(database)
+    with (
+        bench.served(database, settings=settings) as service,
+        contextlib.closing(service.catalog()) as catalog,
+        psycopg.connect(dsn, autocommit=True) as connection,
+    ):
+        catalog.create_namespace(NAMESPACE)
+        catalog.create_table(NAMESPACE, _TABLE)
+        yield _Server(catalog, connection)
 
 
 @contextlib.contextmanager
@@ -117,23 +166,3 @@ def _set_logging(connection: psycopg.Connection[tuple[object, ...]], which: str)
     """Of all that is open: a session takes it up before its next statement."""
     connection.execute(sql.SQL("alter system set log_statement = {}").format(which))
     connection.execute("select pg_reload_conf()")
-
-
-def _commit(catalog: RestCatalog) -> None:
-    for number in range(COMMITS):
-        catalog.commit(NAMESPACE, _TABLE, work.properties_body({"turn": f"{number:04d}"}))
-
-
-def _until_told(connection: psycopg.Connection[tuple[object, ...]]) -> None:
-    """Waits until the sink, where there is one, has moved its row to the end of the log."""
-    until = time.monotonic() + _FLUSH_SECONDS_MAX
-    while connection.execute(_BEHIND).fetchone() != (0,):
-        if time.monotonic() > until:
-            raise UnfitRunError("the sink does not come to the end of the log")
-        time.sleep(0.05)
-
-
-def _sessions(connection: psycopg.Connection[tuple[object, ...]]) -> dict[int, _Session]:
-    """By process id, once all of them have said what they did: a session that is idle does so after ten seconds."""
-    time.sleep(_REPORT_SECONDS)
-    return {int(str(pid)): _Session(str(name), int(str(count))) for pid, name, count in connection.execute(_SESSIONS)}

@@ -53,7 +53,7 @@ class Describer:
         """The descriptions of those `wanted` of `events`, in their order; the others may change what things are called."""
         found = await self._reader.read(connection, events, wanted)
         decoded = [(event, decode(event.topic, event.state)) for event in wanted]
-        snapshots = (_snapshot_wanted(event, fact, found) for event, fact in decoded)
+        snapshots = (_snapshot_wanted(event, fact) for event, fact in decoded)
         await self._reader.read_snapshots(connection, found, (each for each in snapshots if each is not None))
         return [_describe(event, fact, found) for event, fact in decoded]
 
@@ -268,11 +268,11 @@ def _view_schema_id(document: Json) -> int | None:
     return found
 
 
-def _snapshot_wanted(event: RecordedEvent, fact: Event, found: Pointers) -> tuple[UUID, int, int] | None:
+def _snapshot_wanted(event: RecordedEvent, fact: Event) -> tuple[UUID, int, int] | None:
     """The current snapshot, where a commit set it and did not add it: a roll-back, or a branch that was fast-forwarded."""
     if not isinstance(fact, facts.TableCommitted) or "current-snapshot-id" not in fact.delta["head"]["set"]:
         return None
-    current = _current_snapshot_id(found.rows[event.position].document)
+    current = _current_snapshot_id(fact.delta["head"]["set"])
     if current is None or any(each["snapshot-id"] == current for each in _added(fact.delta["parts"], "snapshots")):
         return None
     return event.stream_id, event.version, current

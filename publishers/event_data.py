@@ -4,6 +4,7 @@ A member that says nothing is left out: no current snapshot, an id that did not 
 spell theirs. Changing a type here changes what consumers read: only add members, or give the topic its next version.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Annotated, Any, Literal
@@ -42,8 +43,13 @@ class Told:
 
     def to_json(self) -> bytes:
         """The object as it is sent. Raises PydanticSerializationError for a member of another type than it says."""
-        written: bytes = self.adapter().dump_json(self, by_alias=True, exclude_none=True, warnings="error")
-        return written
+        return self._write()(self, by_alias=True, exclude_none=True, warnings="error")
+
+    @classmethod
+    @cache
+    def _write(cls) -> Callable[..., bytes]:
+        # Not the adapter's own method: the way through it takes a quarter of the time.
+        return cls.adapter().serializer.to_json
 
     @classmethod
     @cache

@@ -11,7 +11,7 @@ from commands.create_table import Created, add_table, created_alone
 from commands.decision import Decision, MetadataFile
 from commands.located import Located, locate_table
 from commands.submission import IdempotencyRecord, Submission
-from commands.table_files import free_name, loaded_table, location_key, next_file_number, next_metadata_file, written_table
+from commands.table_files import free_name, loaded_table, location_key, next_file_number, next_metadata_file, written_pieces, written_table
 from commands.write_side import WriteSide
 from domain.documents import Json, difference
 from domain.errors import AlreadyExists, CommitFailed
@@ -40,10 +40,10 @@ class CommitTable:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What a commit makes of a table: the state it leaves, the document to write, and old files that nothing will name."""
+    """What a commit makes of a table: the state it leaves, where its document goes, and old files that nothing will name."""
 
     after: TableState
-    file: MetadataFile
+    place: StorageLocation
     trimmed: tuple[str, ...]
 
 
@@ -65,10 +65,12 @@ async def commit_table(write: WriteSide, context: CommandContext, warehouse: War
             return _unchanged(submission, state)
         after = change.after
         trimmed[:] = change.trimmed
-        body = results.commit_table_response(loaded_table(after, change.file.document))
+        body, document = results.commit_table_response_of(after.metadata_location, written_pieces(after.document))
         etag = results.table_etag(after.id, after.version)
         record = IdempotencyRecord(200, after.id, after.version)
-        return Decision(submission, record, lambda position: Answer(200, body, position, etag), [change.file], after)
+        return Decision(
+            submission, record, lambda position: Answer(200, body, position, etag), [MetadataFile(change.place, document)], after
+        )
 
     answer = await write.execute_in_lane(context, warehouse, locate, decide)
     trim(write, warehouse, trimmed)
@@ -86,7 +88,7 @@ def add_commit(
 ) -> Change | None:
     """Decides, checks all that must be checked before anything is written, and adds the event; None where nothing changes.
 
-    What is written is the document that the encoded event folds to, so the file and the rows are one fold.
+    What is to be written is the document that the encoded event folds to, so the file and the rows are one fold.
     """
     before = state.document
     metadata = decide_commit(state, commit, now_ms)
@@ -101,7 +103,7 @@ def add_commit(
     event = TableCommitted(place.spelled, location_key(warehouse, metadata) if moved else None, delta.to_json(), actions)
     after = submission.add(state.id, warehouse.id, state, [event], generation)
     assert isinstance(after, TableState)
-    return Change(after, MetadataFile(place, written_table(after.document)), _trimmed(state, metadata))
+    return Change(after, place, _trimmed(state, metadata))
 
 
 def trim(write: WriteSide, warehouse: Warehouse, files: Sequence[str]) -> None:

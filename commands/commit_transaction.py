@@ -9,6 +9,7 @@ from commands.context import Answer, CommandContext
 from commands.decision import Decision, MetadataFile
 from commands.located import Located, locate_table
 from commands.submission import IdempotencyRecord, Submission
+from commands.table_files import written_table
 from commands.write_side import WriteSide
 from domain.errors import BadRequest
 from domain.table import TableCommit, TableState
@@ -50,7 +51,7 @@ async def commit_transaction(write: WriteSide, context: CommandContext, warehous
             if change is None:
                 submission.rest_on(state)
                 continue
-            files.append(change.file)
+            files.append(MetadataFile(change.place, written_table(change.after.document)))
             trimmed.extend(change.trimmed)
         for creation in creations:
             files.append((await add_created(write, warehouse, submission, creation)).file)

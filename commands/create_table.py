@@ -70,15 +70,11 @@ async def create_table(write: WriteSide, context: CommandContext, warehouse: War
 
 @dataclass(frozen=True, slots=True)
 class Created:
-    """A table on its way into the log, and its first metadata file."""
+    """A table on its way into the log: its state, what a load will find, and its first metadata file."""
 
     state: TableState
+    loaded: LoadedTable
     file: MetadataFile
-
-    @property
-    def loaded(self) -> LoadedTable:
-        """What a load will find."""
-        return loaded_table(self.state, self.file.document)
 
 
 def created_alone(
@@ -113,4 +109,4 @@ def add_table(
     submission.alive.append(namespace_id)
     state = submission.add(table_id, warehouse.id, None, [event])
     assert isinstance(state, TableState)
-    return Created(state, file)
+    return Created(state, loaded_table(state, written), file)

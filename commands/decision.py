@@ -14,7 +14,7 @@ class MetadataFile:
     """A metadata file that must stand before the event that names it."""
 
     location: StorageLocation
-    document: bytes
+    document: bytes | memoryview
 
 
 @dataclass(slots=True)

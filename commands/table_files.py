@@ -6,7 +6,7 @@ from uuid import UUID
 from uuid_utils.compat import uuid7
 
 from commands.decision import MetadataFile
-from domain.documents import TABLE_KINDS, Document, Json, join, joined_bodies, table_head
+from domain.documents import TABLE_KINDS, Document, Json, joined_bodies, pieces, table_head
 from domain.errors import AlreadyExists, NoSuchNamespace
 from domain.identifiers import TabularIdentifier
 from domain.table import TableState
@@ -22,7 +22,12 @@ _FILE_NUMBER = re.compile(r"^(\d{1,9})-")
 
 def written_table(document: Document) -> bytes:
     """The metadata document as it is written and sent."""
-    return join(table_head(document), joined_bodies(document), TABLE_KINDS)
+    return b"".join(written_pieces(document))
+
+
+def written_pieces(document: Document) -> list[bytes]:
+    """The same in pieces, to be joined into what it is sent in."""
+    return pieces(table_head(document), joined_bodies(document), TABLE_KINDS)
 
 
 def loaded_table(state: TableState, metadata: bytes) -> LoadedTable:

@@ -272,15 +272,20 @@ def table_head_value(head: bytes) -> Json:
 
 
 def join(head: bytes, bodies: Mapping[str, Sequence[bytes]], kinds: Sequence[str]) -> bytes:
-    """The written document: the head's members, then each kind; `bodies` are pieces that make its parts' bodies with commas between."""
-    pieces = [head[:-1]]
+    """The written document."""
+    return b"".join(pieces(head, bodies, kinds))
+
+
+def pieces(head: bytes, bodies: Mapping[str, Sequence[bytes]], kinds: Sequence[str]) -> list[bytes]:
+    """The written document in pieces: the head's members, then each kind; `bodies` make its parts' bodies with commas between."""
+    written = [head[:-1]]
     for kind in kinds:
         body = bodies.get(kind, ())
         if any(body) or kind not in _WRITTEN_IF_ANY:
             opening, closing = (b"{", b"}") if kind in _KEYED_KINDS else (b"[", b"]")
-            pieces += [b',"', kind.encode(), b'":', opening, *body, closing]
-    pieces.append(b"}")
-    return b"".join(pieces)
+            written += [b',"', kind.encode(), b'":', opening, *body, closing]
+    written.append(b"}")
+    return written
 
 
 def joined_bodies(document: Document) -> dict[str, Sequence[bytes]]:

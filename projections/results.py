@@ -1,6 +1,6 @@
 """The bodies of the spec's answers about tables and views, joined from bytes without parsing."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import orjson
 
@@ -23,7 +23,14 @@ def staged_table_result(metadata: bytes, config: Mapping[str, str]) -> bytes:
 
 def commit_table_response(table: LoadedTable) -> bytes:
     """CommitTableResponse; also what unregister answers."""
-    return b"".join((b'{"metadata-location":', orjson.dumps(table.metadata_location), b',"metadata":', table.metadata, b"}"))
+    return commit_table_response_of(table.metadata_location, (table.metadata,))[0]
+
+
+def commit_table_response_of(metadata_location: str, metadata: Iterable[bytes]) -> tuple[bytes, memoryview]:
+    """CommitTableResponse with the metadata joined from pieces, and the metadata in it: the same bytes go into the file."""
+    opening = b'{"metadata-location":' + orjson.dumps(metadata_location) + b',"metadata":'
+    body = b"".join((opening, *metadata, b"}"))
+    return body, memoryview(body)[len(opening) : -1]
 
 
 def load_view_result(view: LoadedView, config: Mapping[str, str]) -> bytes:

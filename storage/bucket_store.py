@@ -56,7 +56,7 @@ class BucketStore:
                 raise file_too_large(location, bytes_max)
             return bytes(await answer.bytes_async())
 
-    async def put_new(self, location: StorageLocation, data: bytes) -> None:
+    async def put_new(self, location: StorageLocation, data: bytes | memoryview) -> None:
         async with _errors(location):
             try:
                 await obstore.put_async(self._bucket(location), _path(location), data, mode="create", use_multipart=False)

@@ -53,7 +53,7 @@ class LocalStore:
             finally:
                 os.close(file)
 
-    async def put_new(self, location: StorageLocation, data: bytes) -> None:
+    async def put_new(self, location: StorageLocation, data: bytes | memoryview) -> None:
         with self._errors(location):
             if len(data) <= INLINE_BYTES_MAX:
                 self._write(location, data, on_loop=True)
@@ -131,7 +131,7 @@ class LocalStore:
         with self._folder(location, create=False) as (folder, name):
             return os.open(name, _READ, dir_fd=folder)
 
-    def _write(self, location: StorageLocation, data: bytes, *, on_loop: bool) -> None:
+    def _write(self, location: StorageLocation, data: bytes | memoryview, *, on_loop: bool) -> None:
         with self._folder(location, create=True, on_loop=on_loop) as (folder, name):
             temporary = f"{_TEMPORARY_PREFIX}{token_hex(8)}"
             file = os.open(temporary, _CREATE, 0o666, dir_fd=folder)

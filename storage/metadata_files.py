@@ -53,7 +53,7 @@ def metadata_file_location(
     return folder.child(f"{version_number:05d}-{file_id}{_SUFFIXES[codec]}")
 
 
-async def write_metadata(store: ObjectStore, location: StorageLocation, document: bytes) -> None:
+async def write_metadata(store: ObjectStore, location: StorageLocation, document: bytes | memoryview) -> None:
     """Write `document`, packed when the file's name says gzip. The file must be new."""
     if location.segments[-1].endswith(_SUFFIXES["gzip"]):
         # mtime 0: equal documents give equal files.

@@ -40,6 +40,13 @@ async def test_what_was_put_is_got(opened_store: OpenedStore) -> None:
     assert data == await opened_store.store.get(location)
 
 
+async def test_a_view_is_written_as_its_bytes(opened_store: OpenedStore) -> None:
+    """A document is a part of the answer that holds it."""
+    location = opened_store.profile.base.child("t", "viewed.json")
+    await opened_store.store.put_new(location, memoryview(b"[document]")[1:-1])
+    assert b"document" == await opened_store.store.get(location)
+
+
 async def test_large_and_empty_files_round_trip(opened_store: OpenedStore) -> None:
     """Neither size has a special end: zero bytes, and more than is handled on the event loop."""
     for name, size_bytes in (("empty", 0), ("large", 3_000_001)):

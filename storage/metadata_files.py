@@ -45,12 +45,11 @@ def metadata_file_location(
     codec = properties.get(COMPRESSION_CODEC, default_codec).lower()
     if codec not in _SUFFIXES:
         raise IllegalArgument(f"Invalid codec name: {codec}")
+    name = f"{version_number:05d}-{file_id}{_SUFFIXES[codec]}"
     path = properties.get(WRITE_METADATA_PATH)
     if path is None:
-        folder = profile.permit(table_location, imported=True).child("metadata")
-    else:
-        folder = profile.permit(path, imported=True, field=WRITE_METADATA_PATH)
-    return folder.child(f"{version_number:05d}-{file_id}{_SUFFIXES[codec]}")
+        return profile.permit(table_location, imported=True).child("metadata", name)
+    return profile.permit(path, imported=True, field=WRITE_METADATA_PATH).child(name)
 
 
 async def write_metadata(store: ObjectStore, location: StorageLocation, document: bytes | memoryview) -> None:

@@ -3,9 +3,13 @@
 from typing import Any
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from domain.errors import BadRequest
+from storage import location_door
 from storage.location_door import check_document_locations
+from storage.locations import LOCATION_BYTES_MAX
 from storage.profiles import parse_storage_profile
 
 PROFILE = parse_storage_profile({"type": "local", "directory": "/data/wh", "allowed-locations": ["file:/imports"]})
@@ -87,6 +91,26 @@ def test_the_folder_itself_is_no_file() -> None:
     """A manifest list at the table's location would be the table."""
     with pytest.raises(BadRequest):
         check_document_locations(PROFILE, None, {"location": "file:/data/wh/t", "snapshots": [{"manifest-list": "file:/data/wh"}]})
+
+
+@given(st.text(alphabet="a0._-/%+=*? \n\u200bé", max_size=8))
+@example("/" + "a" * LOCATION_BYTES_MAX)
+@example("/" + "a" * (LOCATION_BYTES_MAX + 1))
+@example("/metadata/snap-1-1-a.avro")
+def test_what_passes_at_a_glance_passes_every_rule(below: str) -> None:
+    """The short way never lets through what the long way refuses."""
+
+    def passes() -> bool:
+        try:
+            check_document_locations(PROFILE, None, {"location": LOCATION, "snapshots": [{"manifest-list": LOCATION + below}]})
+        except BadRequest:
+            return False
+        return True
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(location_door, "_lies_plainly_in", lambda *_: False)
+        by_every_rule = passes()
+    assert by_every_rule == passes()
 
 
 @pytest.mark.parametrize("value", [None, 1, [], {}])

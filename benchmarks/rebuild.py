@@ -23,13 +23,13 @@ _TIMES = 3
 _ROOT = Path(__file__).resolve().parents[1]
 # A process of its own, as `icecore rebuild` is.
 _REBUILD = """
-import orjson, resource, sys, uvloop
-from projections.rebuild import rebuild
+import orjson, resource, sys
+from projections.rebuild import rebuild_on_every_core
 def cpu_seconds():
     usages = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     return sum(usage.ru_utime + usage.ru_stime for usage in usages)
 before = cpu_seconds()
-report = uvloop.run(rebuild(sys.argv[1]))
+report = rebuild_on_every_core(sys.argv[1])
 figures = {"events": report.events, "rows": report.rows, "seconds": report.seconds, "cpu_seconds": cpu_seconds() - before}
 print(orjson.dumps(figures).decode())
 """

@@ -20,8 +20,7 @@ from icecore.exit_codes import CommandFailed, ExitCode
 from icecore.log_database import opened_database, prepare_database, require_schema
 from icecore.settings import Settings
 from projections import warehouses
-from projections.rebuild import RebuildRunningError
-from projections.rebuild import rebuild as rebuild_read_models
+from projections.rebuild import RebuildRunningError, rebuild_on_every_core
 from projections.verify import verify as verify_log
 
 HEALTH_SECONDS_MAX = 5.0
@@ -41,7 +40,7 @@ def rebuild(settings: Settings, console: Console) -> ExitCode:
     with opened_database(settings) as opened:
         uvloop.run(require_schema(opened))
         try:
-            report = uvloop.run(rebuild_read_models(opened.dsn))
+            report = rebuild_on_every_core(opened.dsn)
         except RebuildRunningError as error:
             raise CommandFailed(ExitCode.BUSY, str(error)) from None
     console.out(str(report), highlight=False)

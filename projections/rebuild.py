@@ -8,18 +8,29 @@ of the old generation notice nothing: a command that was decided on it is decide
 import os
 import time
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
 import orjson
 import structlog
+import uvloop
 
 from migrations.named_sql import named_sql
 from projections.overlap import together
 from projections.postgres import Connection
-from projections.rebuild_part import Part, connect, copy_parts, copy_parts_in_process, fold_events, new_fold, parts_between
+from projections.rebuild_part import (
+    Helper,
+    Part,
+    connect,
+    copy_parts,
+    copy_parts_by,
+    fold_events,
+    forked_helpers,
+    new_fold,
+    parts_between,
+)
 from projections.rows import Row, Rows
 from projections.stamped_rows import PART_TOMBSTONES, READ_MODELS
 from projections.streams import StreamFold
@@ -27,8 +38,8 @@ from projections.streams import StreamFold
 _SQL = named_sql("projections", "rebuild.sql")
 _log = structlog.get_logger("icecore.rebuild")
 
-# For each so many there is another process: it takes a third of a second of processor time to start.
-_EVENTS_PER_PROCESS = 10_000
+# For each so many another process helps.
+_EVENTS_PER_PROCESS = 4_000
 _PROCESSES_MAX = 8
 # The log is divided finer than among processes, so that none waits long for the others: each takes the next part when it has done one.
 _EVENTS_PER_PART = 2_000
@@ -67,9 +78,16 @@ class RebuildReport:
         )
 
 
-async def rebuild(dsn: str) -> RebuildReport:
+def rebuild_on_every_core(dsn: str) -> RebuildReport:
+    """`rebuild` with a process per core, in a loop of its own: for a process that does nothing else."""
+    with forked_helpers(min(os.cpu_count() or 1, _PROCESSES_MAX) - 1) as helpers:
+        return uvloop.run(rebuild(dsn, helpers))
+
+
+async def rebuild(dsn: str, helpers: Sequence[Helper] = ()) -> RebuildReport:
     """Folds the log into the next generation and switches to it; what an attempt that died left behind goes first.
 
+    helpers -- processes that fold parts of a large log.
     Raises RebuildRunningError where another one runs.
     """
     started = time.monotonic()
@@ -83,7 +101,7 @@ async def rebuild(dsn: str) -> RebuildReport:
         # What is copied is of no use before the switch, and on disk with it.
         await writer.execute(_SQL["commit_without_waiting"])
         await _delete_others(writer, kept)
-        attempt = _Attempt(dsn, reader, writer, kept + 1)
+        attempt = _Attempt(dsn, reader, writer, kept + 1, helpers)
         await attempt.fold_all()
         await writer.execute(_SQL["analyze_coarsely"])
         await writer.execute(_SQL["analyze"])
@@ -97,25 +115,26 @@ async def rebuild(dsn: str) -> RebuildReport:
 class _Attempt:
     """One generation on its way; `position` is how far the log is in it."""
 
-    def __init__(self, dsn: str, reader: Connection, writer: Connection, generation: int) -> None:
+    def __init__(self, dsn: str, reader: Connection, writer: Connection, generation: int, helpers: Sequence[Helper]) -> None:
         self.position = 0
         self.rows = 0
         self._dsn = dsn
         self._reader = reader
         self._writer = writer
         self._generation = generation
+        self._helpers = helpers
         self._folds: OrderedDict[UUID, StreamFold] = OrderedDict()
 
     async def fold_all(self) -> None:
         """Every stream as of one snapshot, folded whole."""
         await self._reader.execute(_SQL["begin_snapshot"])
         self.position = await _value(self._reader, "head")
-        processes = min(os.cpu_count() or 1, _PROCESSES_MAX, 1 + self.position // _EVENTS_PER_PROCESS)
-        parts = iter(await self._divided(processes))
+        helpers = self._helpers[: self.position // _EVENTS_PER_PROCESS]
+        parts = iter(await self._divided(1 + len(helpers)))
         works = [copy_parts(self._reader, self._writer, self._generation, _each(parts))]
-        if processes > 1:
+        if helpers:
             snapshot = await _value(self._reader, "export_snapshot")
-            works += [copy_parts_in_process(self._dsn, snapshot, self._generation, parts) for _ in range(1, processes)]
+            works += [copy_parts_by(helper, self._dsn, snapshot, self._generation, parts) for helper in helpers]
         self.rows += await together(*works)
         await self._reader.execute("rollback")
 

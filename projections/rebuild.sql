@@ -78,7 +78,7 @@ select icecore.write_rows(%(rows)s::text::jsonb, %(blobs)b::bytea[], %(generatio
 
 -- name: analyze_coarsely --
 -- Enough for the first plans on the new generation: autovacuum looks closer when the old one has gone.
-set default_statistics_target = 25
+set default_statistics_target = 10
 
 -- name: analyze --
 -- What rows are found by; bodies and heads take most of the time and say nothing. Where autovacuum is at work just now, it looks itself.

@@ -1,23 +1,23 @@
 """One part of a rebuild: the streams between two ids, as of one snapshot, folded and copied into a new generation.
 
-A large log is folded by a process per core. Each beside the first runs this module. It is handed parts through its standard input, one
-after the other as it asks for them, so that it takes as many as it comes to; when that is closed it ends: its parent has ended,
-whichever way.
+A large log is folded by a process per core. Those beside the first are forked before it has connections or a loop, so that they need not
+start anew. They are handed parts one after the other, as they ask for them; when nobody is there to ask any more they end.
 """
 
 import asyncio
+import multiprocessing
 import os
-import sys
 from collections import defaultdict
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
-from contextlib import aclosing, suppress
+from contextlib import aclosing, contextmanager
 from dataclasses import dataclass
 from itertools import groupby
+from multiprocessing.connection import Connection as Pipe
+from multiprocessing.context import ForkProcess
 from operator import itemgetter
 from typing import Any
 from uuid import UUID
 
-import orjson
 import uvloop
 from psycopg import AsyncClientCursor, AsyncConnection
 
@@ -36,12 +36,10 @@ _COPY_BYTES = 16 * 1024 * 1024
 # A fetch fits into a socket's buffer, so that Postgres gets it ready while the one before is folded.
 _FETCH_ROWS = 100
 _LOWEST, _HIGHEST = UUID(int=0), UUID(int=2**128 - 1)
-# What a process says when it has come to the end of a part; its last word is how many rows it copied.
-_NEXT = b"next\n"
 
 
 class PartFailedError(Exception):
-    """A process of the rebuild ended without its rows; what it died of stands on its standard error."""
+    """A helper ended without its rows; what it died of stands on its standard error."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,33 +76,59 @@ async def copy_parts(reader: Connection, writer: Connection, generation: int, pa
     return copied
 
 
-async def copy_parts_in_process(dsn: str, snapshot: str, generation: int, parts: Iterator[Part]) -> int:
-    """The same by a process of its own, on a snapshot that was exported, as far as it comes with them; raises PartFailedError."""
+@dataclass(frozen=True, slots=True)
+class Helper:
+    """A process that waits for a rebuild's parts; `pipe` is this process's end of what they talk through."""
+
+    process: ForkProcess
+    pipe: Pipe
+
+
+@contextmanager
+def forked_helpers(count: int) -> Iterator[list[Helper]]:
+    """Processes for one rebuild, which end with the block. To be called before there are connections, threads or a running loop."""
+    forking = multiprocessing.get_context("fork")
+    helpers: list[Helper] = []
+    try:
+        for _ in range(count):
+            ours, theirs = forking.Pipe()
+            # Each is told of our ends up to its own: while it held one, nobody would notice that we have ended.
+            process = forking.Process(target=_help, args=(theirs, [*(helper.pipe for helper in helpers), ours]), daemon=True)
+            process.start()
+            theirs.close()
+            helpers.append(Helper(process, ours))
+        yield helpers
+    finally:
+        for helper in helpers:
+            helper.pipe.close()
+        for helper in helpers:
+            helper.process.join()
+
+
+async def copy_parts_by(helper: Helper, dsn: str, snapshot: str, generation: int, parts: Iterator[Part]) -> int:
+    """The same by a helper, on a snapshot that was exported, as far as it comes with the parts; raises PartFailedError."""
     first = next(parts, None)
     if first is None:
         return 0
-    command = [sys.executable, "-m", "projections.rebuild_part"]
-    process = await asyncio.create_subprocess_exec(*command, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE)
-    assert process.stdin is not None
-    assert process.stdout is not None
     try:
-        with suppress(ConnectionError):
-            await _tell(process.stdin, {"dsn": dsn, "snapshot": snapshot, "generation": generation})
-            await _tell(process.stdin, first)
-            while (said := await process.stdout.readline()) == _NEXT:
-                await _tell(process.stdin, next(parts, None))
-        if await process.wait() != 0:
-            raise PartFailedError(f"A process of the rebuild ended with {process.returncode}")
-        return int(said)
+        helper.pipe.send((dsn, snapshot, generation))
+        helper.pipe.send(first)
+        while (said := await _heard(helper.pipe)) is None:
+            helper.pipe.send(next(parts, None))
+    except (EOFError, OSError):
+        raise PartFailedError("A process of the rebuild ended without its rows") from None
+    return int(said)
+
+
+async def _heard(pipe: Pipe) -> Any:
+    readable = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    loop.add_reader(pipe.fileno(), readable.set)
+    try:
+        await readable.wait()
     finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
-
-
-async def _tell(process: asyncio.StreamWriter, given: object) -> None:
-    process.write(orjson.dumps(given) + b"\n")
-    await process.drain()
+        loop.remove_reader(pipe.fileno())
+    return pipe.recv()
 
 
 def fold_events(fold: StreamFold, events: Sequence[Row], rows: Rows, number: int) -> None:
@@ -165,46 +189,36 @@ async def _copy(writer: Connection, generation: int, finished: dict[str, list[Ro
                     await copy.write_row((generation, *row))
 
 
-class _Parent:
-    """What the parent sends, line by line."""
+def _help(pipe: Pipe, of_others: Sequence[Pipe]) -> None:
+    for other in of_others:
+        other.close()
+    uvloop.run(_copy_for(pipe))
 
-    def __init__(self) -> None:
-        self._lines: asyncio.Queue[bytes] = asyncio.Queue()
-        self._begun = b""
-        asyncio.get_running_loop().add_reader(sys.stdin.fileno(), self._read)
 
-    def _read(self) -> None:
-        sent = os.read(sys.stdin.fileno(), 65_536)
-        if not sent:
-            # It has ended, whatever it was that this process was doing for it.
+async def _copy_for(pipe: Pipe) -> None:
+    """Copies what the first process hands out; None asks it for the next part, the last word is how many rows were copied."""
+    heard: asyncio.Queue[Any] = asyncio.Queue()
+
+    def hear() -> None:
+        try:
+            heard.put_nowait(pipe.recv())
+        except (EOFError, OSError):
+            # The first process has ended, or wants no more of this one, whatever it was doing.
             os._exit(1)
-        *lines, self._begun = (self._begun + sent).split(b"\n")
-        for line in lines:
-            self._lines.put_nowait(line)
 
-    async def said(self) -> Any:
-        return orjson.loads(await self._lines.get())
+    async def parts() -> AsyncIterator[Part]:
+        while (part := await heard.get()) is not None:
+            yield part
+            pipe.send(None)
 
-    async def parts(self) -> AsyncIterator[Part]:
-        """One that came unasked, then others until there are none left."""
-        while (part := await self.said()) is not None:
-            yield Part(UUID(part["first"]), UUID(part["last"]))
-            sys.stdout.buffer.write(_NEXT)
-            sys.stdout.buffer.flush()
-
-
-async def _run() -> int:
-    parent = _Parent()
-    given = await parent.said()
-    async with await connect(given["dsn"]) as writer, await connect(given["dsn"]) as reader:
-        # First the lock, then the snapshot, which is there only while the parent's transaction is: a rebuild that begins when the
-        # parent has ended so sees the lock of whoever may still write.
+    asyncio.get_running_loop().add_reader(pipe.fileno(), hear)
+    dsn, snapshot, generation = await heard.get()
+    async with await connect(dsn) as writer, await connect(dsn) as reader:
+        # First the lock, then the snapshot, which is there only while the first process's transaction is: a rebuild that begins when
+        # that has ended so sees the lock of whoever may still write.
         await writer.execute(_SQL["lock_part"])
         await writer.execute(_SQL["commit_without_waiting"])
         await reader.execute(_SQL["begin_snapshot"])
-        await AsyncClientCursor(reader).execute(_SQL["take_snapshot"], {"snapshot": given["snapshot"]})
-        return await copy_parts(reader, writer, given["generation"], parent.parts())
-
-
-if __name__ == "__main__":
-    sys.stdout.write(f"{uvloop.run(_run())}\n")
+        await AsyncClientCursor(reader).execute(_SQL["take_snapshot"], {"snapshot": snapshot})
+        rows = await copy_parts(reader, writer, generation, parts())
+    pipe.send(rows)

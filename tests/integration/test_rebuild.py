@@ -2,7 +2,7 @@
 
 import asyncio
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from domain.identifiers import NamespaceIdentifier, TabularIdentifier
 from icecore.compose import Catalog
 from projections import rebuild as rebuilding
 from projections.rebuild import RebuildRunningError, rebuild
-from projections.rebuild_part import Part, PartFailedError, parts_between
+from projections.rebuild_part import Helper, Part, forked_helpers, parts_between
 from projections.stamped_rows import PART_TOMBSTONES, READ_MODELS
 from projections.verify import verify
 from tests.fixtures.catalog import context, opened_catalog
@@ -73,14 +73,14 @@ async def test_a_rebuilt_generation_equals_the_one_before_byte_for_byte(catalog:
 
 
 @pytest.fixture
-def three_processes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every log is worth three processes."""
+def helpers(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Helper]]:
+    """Two processes for one rebuild, and every log is worth them."""
     monkeypatch.setattr(rebuilding, "_EVENTS_PER_PROCESS", 1)
-    monkeypatch.setattr("os.cpu_count", lambda: 3)
+    with forked_helpers(2) as forked:
+        yield forked
 
 
-@pytest.mark.usefixtures("three_processes")
-async def test_processes_rebuild_the_same_generation(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_processes_rebuild_the_same_generation(catalog: Catalog, helpers: list[Helper], monkeypatch: pytest.MonkeyPatch) -> None:
     """Each stream is in one of their parts, whatever was appended behind their snapshot comes after it."""
     run = await CommandRun.on(catalog)
     for step in EVERY_KIND:
@@ -93,38 +93,14 @@ async def test_processes_rebuild_the_same_generation(catalog: Catalog, monkeypat
         return parts
 
     monkeypatch.setattr(rebuilding._Attempt, "_divided", divided_then_more)
-    report = await rebuild(catalog.dsn)
+    report = await rebuild(catalog.dsn, helpers)
     assert 3 == len(parts)
     assert [] == (await verify(catalog.dsn)).differences
     assert {2} == generations(catalog.dsn)
     assert sum(map(len, dump(catalog.dsn, 2).values())) == report.rows
 
 
-@pytest.mark.usefixtures("three_processes")
-async def test_a_process_that_fails_fails_the_rebuild(catalog: Catalog, capfd: pytest.CaptureFixture[str]) -> None:
-    """It says why itself; the old generation serves, and the next attempt begins anew."""
-    run = await CommandRun.on(catalog)
-    for step in EVERY_KIND:
-        await run.step(step)
-    with psycopg.connect(catalog.dsn, autocommit=True) as connection:
-        # The lock of those beside the first process.
-        others = "exists (select 1 from pg_locks where pid = pg_backend_pid() and mode = 'ShareLock' and objid = 641235883)"
-        connection.execute(f"create function others() returns boolean language sql as $$ select {others} $$")
-        for model in READ_MODELS:
-            full = sql.SQL("alter table {} add constraint full_disk check (not others())")
-            connection.execute(full.format(sql.Identifier("icecore", model.table)))
-        with pytest.raises(PartFailedError):
-            await rebuild(catalog.dsn)
-        for model in READ_MODELS:
-            connection.execute(sql.SQL("alter table {} drop constraint full_disk").format(sql.Identifier("icecore", model.table)))
-    assert "full_disk" in capfd.readouterr().err
-    assert [] == (await verify(catalog.dsn)).differences
-    assert 2 == (await rebuild(catalog.dsn)).generation
-    assert [] == (await verify(catalog.dsn)).differences
-
-
-@pytest.mark.usefixtures("three_processes")
-async def test_whoever_is_done_takes_the_next_part(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_whoever_is_done_takes_the_next_part(catalog: Catalog, helpers: list[Helper], monkeypatch: pytest.MonkeyPatch) -> None:
     """Many more parts than processes: every stream is copied, and once."""
     run = await CommandRun.on(catalog)
     for step in EVERY_KIND:
@@ -137,17 +113,29 @@ async def test_whoever_is_done_takes_the_next_part(catalog: Catalog, monkeypatch
         return parts_between(streams)
 
     monkeypatch.setattr(rebuilding._Attempt, "_divided", divided)
-    report = await rebuild(catalog.dsn)
+    report = await rebuild(catalog.dsn, helpers)
     assert inline == dump(catalog.dsn, 2)
     assert sum(map(len, inline.values())) == report.rows
-    # Fewer parts than processes: those that get none are not begun.
-    monkeypatch.setattr(rebuilding._Attempt, "_divided", _undivided)
-    await rebuild(catalog.dsn)
+
+
+async def test_helpers_may_have_nothing_to_do(catalog: Catalog, helpers: list[Helper], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where there are fewer parts than processes, and where the log is small; then they end as they are."""
+    run = await CommandRun.on(catalog)
+    for step in EVERY_KIND:
+        await run.step(step)
+    inline = dump(catalog.dsn, 1)
+
+    async def undivided(attempt: rebuilding._Attempt, processes: int) -> list[Part]:
+        return parts_between([])
+
+    with monkeypatch.context() as patched:
+        patched.setattr(rebuilding._Attempt, "_divided", undivided)
+        await rebuild(catalog.dsn, helpers)
+    assert inline == dump(catalog.dsn, 2)
+    monkeypatch.setattr(rebuilding, "_EVENTS_PER_PROCESS", 1_000_000)
+    await rebuild(catalog.dsn, helpers)
     assert inline == dump(catalog.dsn, 3)
-
-
-async def _undivided(attempt: rebuilding._Attempt, processes: int) -> list[Part]:
-    return parts_between([])
+    assert [True, True] == [helper.process.is_alive() for helper in helpers]
 
 
 async def test_an_empty_log_can_be_rebuilt(database: str) -> None:
@@ -288,13 +276,36 @@ asyncio.run(rebuilding.rebuild(sys.argv[1]))
 """
 
 DIVIDED = """
-import asyncio, os, sys
+import os, sys
 from projections import rebuild as rebuilding
 
 rebuilding._EVENTS_PER_PROCESS = 1
 os.cpu_count = lambda: 3
-asyncio.run(rebuilding.rebuild(sys.argv[1]))
+rebuilding.rebuild_on_every_core(sys.argv[1])
 """
+
+
+async def test_a_process_that_fails_fails_the_rebuild(catalog: Catalog) -> None:
+    """It says why itself; the old generation serves, and the next attempt begins anew."""
+    run = await CommandRun.on(catalog)
+    for step in EVERY_KIND:
+        await run.step(step)
+    with psycopg.connect(catalog.dsn, autocommit=True) as connection:
+        # The lock of those beside the first process.
+        others = "exists (select 1 from pg_locks where pid = pg_backend_pid() and mode = 'ShareLock' and objid = 641235883)"
+        connection.execute(f"create function others() returns boolean language sql as $$ select {others} $$")
+        for model in READ_MODELS:
+            full = sql.SQL("alter table {} add constraint full_disk check (not others())")
+            connection.execute(full.format(sql.Identifier("icecore", model.table)))
+        divided = [sys.executable, "-c", DIVIDED, catalog.dsn]
+        process = await asyncio.create_subprocess_exec(*divided, cwd=Path(__file__).parents[2], stderr=asyncio.subprocess.PIPE)
+        _, said = await process.communicate()
+        assert (1, True, True) == (process.returncode, b"full_disk" in said, b"PartFailedError" in said)
+        for model in READ_MODELS:
+            connection.execute(sql.SQL("alter table {} drop constraint full_disk").format(sql.Identifier("icecore", model.table)))
+    assert [] == (await verify(catalog.dsn)).differences
+    assert 2 == (await rebuild(catalog.dsn)).generation
+    assert [] == (await verify(catalog.dsn)).differences
 
 
 @pytest.mark.parametrize("point", ["catch_up", "switch"])

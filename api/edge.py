@@ -59,8 +59,8 @@ def _operation_name(request: web.Request) -> str | None:
 
 def _log_request(request: web.Request, status: int, refusal: CatalogError | None, seconds: float) -> None:
     """One line a request, at debug for reads that succeed. Neither body nor query is logged: both can hold credentials."""
-    succeeded_reading = refusal is None and request.method in _READS
-    if succeeded_reading and not _levels.isEnabledFor(logging.DEBUG):
+    level = logging.DEBUG if refusal is None and request.method in _READS else logging.INFO
+    if not _levels.isEnabledFor(level):
         return
     fields: dict[str, Any] = {
         "request_id": request[REQUEST_ID],
@@ -71,11 +71,8 @@ def _log_request(request: web.Request, status: int, refusal: CatalogError | None
         "milliseconds": round(seconds * 1000, 3),
     }
     if refusal is not None:
-        _log.info("request", **fields, error=refusal.type)
-    elif succeeded_reading:
-        _log.debug("request", **fields)
-    else:
-        _log.info("request", **fields)
+        fields["error"] = refusal.type
+    _log.log(level, "request", **fields)
 
 
 class Edge:

@@ -50,8 +50,11 @@ class Workload:
                 assert response.status == 200, await response.text()
             client = Client(-1, self._url, session, History(), self._floors, f"{self._seed}-setup")
             for table in (*PLAIN, *HOT, *ACCOUNTS):
-                while (await client.create(table)).outcome != "ok":
-                    pass
+                created = False
+                while not created:
+                    attempt = await client.create(table)
+                    # A conflict: it is there, by an attempt whose answer was given up.
+                    created = attempt.outcome == "ok" or attempt.attempts[-1].status == 409
             for account in ACCOUNTS:
                 self._set_up_position = await _deposit(client, account)
         self._history.bank_total = BALANCE * len(ACCOUNTS)

@@ -103,7 +103,16 @@ def comparable(document: Json) -> str:
         key: sorted(value, key=lambda file: file["snapshot-id"]) if key in ("statistics", "partition-statistics") else value
         for key, value in document.items()
     }
+    ordered["schemas"] = [_with_ordered_identifiers(schema) for schema in document["schemas"]]
+    if "schema" in document:
+        ordered["schema"] = _with_ordered_identifiers(document["schema"])
     return json.dumps(ordered, sort_keys=True, indent=1)
+
+
+def _with_ordered_identifiers(schema: Json) -> Json:
+    """A set by the spec; where Java gives new ids to the fields of a new table, it passes through a hash set."""
+    key = "identifier-field-ids"
+    return {**schema, key: sorted(schema[key])} if key in schema else schema
 
 
 def comparable_message(message: str) -> str:
@@ -132,11 +141,13 @@ def assert_agreement(answer: Json, ours: Json | CatalogError, java_document: Jso
 
 
 def in_java_order(java_document: Json, ours: Json) -> Json:
-    """Our statistics in the order in which Java's hash maps have theirs."""
+    """Our statistics and identifier fields, the same as Java's already, in the order in which its hash maps and sets have them."""
     order: Json = {}
     for key in ("statistics", "partition-statistics"):
         ids = [file["snapshot-id"] for file in java_document[key]]
         order[key] = sorted(ours[key], key=lambda file: ids.index(file["snapshot-id"]))
+    identifiers = [{key: schema[key] for key in ("identifier-field-ids",) if key in schema} for schema in java_document["schemas"]]
+    order["schemas"] = [{**mine, **theirs} for mine, theirs in zip(ours["schemas"], identifiers, strict=True)]
     return order
 
 

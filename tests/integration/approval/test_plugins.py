@@ -2,6 +2,8 @@
 
 import asyncio
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -75,15 +77,23 @@ def until_there(path: Path) -> None:
         waiting.wait(0.01)
 
 
-@pytest.mark.timeout(120)
-def test_a_plugin_that_blocks_holds_up_nobody_else(database: str, tmp_path: Path, plugins: dict[str, str]) -> None:
-    """It goes on only after others were answered, which they could not be if it stood on the server's event loop."""
-    hook = {"TYPE": "plugin", "PLUGIN": "waits", "TIMEOUT_SECONDS": "60", "OPTIONS": f'{{"folder": "{tmp_path}"}}'}
+@contextmanager
+def waiting(database: str, directory: Path, plugins: dict[str, str], *, timeout_seconds: str) -> Iterator[tuple[str, Approver]]:
+    """Address and client of a server that asks the plug-in which waits; the table `a.t` is there."""
+    hook = {"TYPE": "plugin", "PLUGIN": "waits", "TIMEOUT_SECONDS": timeout_seconds, "OPTIONS": f'{{"folder": "{directory}"}}'}
     environment = plugins | {f"ICECORE_HOOKS__SLOW__{name}": value for name, value in hook.items()}
-    with serving(database, tmp_path / "server.log", **environment) as (url, _):
+    with serving(database, directory / "server.log", **environment) as (url, _):
         client = Approver(url)
         client.create_namespace("a")
         client.create_table(["a"], "t")
+        yield url, client
+        client.close()
+
+
+@pytest.mark.timeout(120)
+def test_a_plugin_that_blocks_holds_up_nobody_else(database: str, tmp_path: Path, plugins: dict[str, str]) -> None:
+    """It goes on only after others were answered, which they could not be if it stood on the server's event loop."""
+    with waiting(database, tmp_path, plugins, timeout_seconds="60") as (url, client):
         asking = Asking(url)
         asking.start()
         until_there(tmp_path / "asked")
@@ -93,24 +103,17 @@ def test_a_plugin_that_blocks_holds_up_nobody_else(database: str, tmp_path: Path
         asking.join()
         assert asking.answer is not None
         assert 200 == asking.answer.status
-        client.close()
 
 
 @pytest.mark.timeout(120)
 def test_a_plugin_that_blocks_runs_out_of_its_time(database: str, tmp_path: Path, plugins: dict[str, str]) -> None:
     """503 by its policy, as if it slept properly; once it goes on, changes do."""
-    hook = {"TYPE": "plugin", "PLUGIN": "waits", "TIMEOUT_SECONDS": "0.2", "OPTIONS": f'{{"folder": "{tmp_path}"}}'}
-    environment = plugins | {f"ICECORE_HOOKS__SLOW__{name}": value for name, value in hook.items()}
-    with serving(database, tmp_path / "server.log", **environment) as (url, _):
-        client = Approver(url)
-        client.create_namespace("a")
-        client.create_table(["a"], "t")
+    with waiting(database, tmp_path, plugins, timeout_seconds="0.2") as (_, client):
         for _ in range(2):
             assert (503, "ApprovalUnavailableException") == client.commit(["a"], "t", set_properties(k="v")).error
         (tmp_path / "go on").touch()
         while client.commit(["a"], "t", set_properties(k="v")).status != 200:
             pass
-        client.close()
 
 
 @pytest.mark.timeout(120)

@@ -1,10 +1,12 @@
 """Fixtures of the tests of telling."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
-from tests.integration.publishers.telling import Nursery
+from tests.fixtures.catalog import opened_catalog
+from tests.integration.publishers.telling import Nursery, Writer, log_ids
 
 
 @pytest.fixture(scope="session")
@@ -13,3 +15,13 @@ def nursery() -> Iterator[Nursery]:
     opened = Nursery()
     yield opened
     opened.close()
+
+
+@pytest.fixture
+async def log(database: str, tmp_path: Path) -> list[str]:
+    """A log of some thirty events; their ids."""
+    async with opened_catalog(database, tmp_path / "warehouse") as catalog:
+        writer = await Writer.on(catalog)
+        for _ in range(25):
+            await writer.step()
+    return log_ids(database)

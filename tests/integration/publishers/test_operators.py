@@ -44,16 +44,6 @@ from tests.servers.nats import NatsServer
 from tests.servers.places import ROOT
 
 
-@pytest.fixture
-async def log(database: str, tmp_path: Path) -> list[str]:
-    """A log of some thirty events; their ids."""
-    async with opened_catalog(database, tmp_path / "warehouse") as catalog:
-        writer = await Writer.on(catalog)
-        for _ in range(25):
-            await writer.step()
-    return log_ids(database)
-
-
 def settings_of(database: str, **sinks: dict[str, Any]) -> Settings:
     return Settings(database_url=SecretStr(database), sinks=sinks)  # type: ignore[arg-type]
 

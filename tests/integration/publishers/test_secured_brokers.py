@@ -20,16 +20,13 @@ from icecore.sinks import run_publishers
 from publishers.jetstream import JetStream
 from publishers.sink import SinkError, Tail
 from publishers.sink_settings import NatsSink
-from tests.fixtures.catalog import opened_catalog
 from tests.integration.publishers.telling import (
     FAULTLESS,
     SINK,
     KafkaUnderTest,
     NatsUnderTest,
     Received,
-    Writer,
     judge,
-    log_ids,
     row,
     until,
     until_told,
@@ -114,16 +111,6 @@ def secured(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Secured]
     kind, _, listener = str(request.param).partition("-")
     with secured_nats(tmp_path) if kind == "nats" else secured_kafka(tmp_path, listener.upper()) as opened:
         yield opened
-
-
-@pytest.fixture
-async def log(database: str, tmp_path: Path) -> list[str]:
-    """A short log; its ids."""
-    async with opened_catalog(database, tmp_path / "warehouse") as catalog:
-        writer = await Writer.on(catalog)
-        for _ in range(25):
-            await writer.step()
-    return log_ids(database)
 
 
 def written(directory: Path, database: str, sink: dict[str, str]) -> Path:

@@ -86,16 +86,6 @@ async def publishing(database: str, sinks: dict[str, dict[str, Any]]) -> AsyncIt
         await task
 
 
-@pytest.fixture
-async def log(database: str, tmp_path: Path) -> list[str]:
-    """A short log; its ids."""
-    async with opened_catalog(database, tmp_path / "warehouse") as catalog:
-        writer = await Writer.on(catalog)
-        for _ in range(25):
-            await writer.step()
-    return log_ids(database)
-
-
 async def test_every_event_in_order_and_signed(database: str, log: list[str], endpoint: Endpoint) -> None:
     """Once each, as long as nothing fails."""
     async with publishing(database, {"hook": endpoint.sink()}):

@@ -27,34 +27,35 @@ def gzip(body: bytes) -> bytes:
 
 
 class GzipCache:
-    """Compressed forms by the plain bytes themselves, least recently used out first.
+    """Compressed forms of plain bytes, least recently used out first.
 
-    The read side answers a table from its process cache with the same `bytes` object each time, whose hash Python keeps: a hit costs a
-    dictionary look-up. The bytes are the key, so a stale answer cannot be served.
+    The read side answers a table from its process cache with the same `bytes` object each time. It is looked up by its identity: a
+    table read anew has equal bytes in another object, and to compare both to their end takes longer than all else of an answer.
+    The plain bytes are held too, so that no other object can take over the identity, and a stale answer cannot be served.
     """
 
     def __init__(self, limits: ApiLimits) -> None:
         self._limits = limits
-        self._compressed: OrderedDict[bytes, bytes] = OrderedDict()
+        self._forms: OrderedDict[int, tuple[bytes, bytes]] = OrderedDict()
         self._bytes_held = 0
 
     async def compressed(self, body: bytes) -> bytes:
-        kept = self._compressed.get(body)
-        if kept is not None:
-            self._compressed.move_to_end(body)
-            return kept
+        forms = self._forms.get(id(body))
+        if forms is not None:
+            self._forms.move_to_end(id(body))
+            return forms[1]
         result = await compress(body, self._limits)
         self._keep(body, result)
         return result
 
     def _keep(self, body: bytes, result: bytes) -> None:
         size = len(body) + len(result)
-        if body in self._compressed or size > self._limits.gzip_cache_bytes_max // 4:
+        if id(body) in self._forms or size > self._limits.gzip_cache_bytes_max // 4:
             return
-        self._compressed[body] = result
+        self._forms[id(body)] = (body, result)
         self._bytes_held += size
         while self._bytes_held > self._limits.gzip_cache_bytes_max:
-            plain, compressed = self._compressed.popitem(last=False)
+            _, (plain, compressed) = self._forms.popitem(last=False)
             self._bytes_held -= len(plain) + len(compressed)
 
 

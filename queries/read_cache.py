@@ -69,14 +69,21 @@ class ReadCache:
         if not self._filling:
             self._dropped_while_filling.clear()
 
-    def keep(self, ticket: int, key: Hashable, value: Any, size_bytes: int, tags: Iterable[Tag]) -> None:
-        """Keeps a value unless one of its tags was dropped since its ticket was given, or it is too large to be worth it."""
+    def keep(self, ticket: int, key: Hashable, value: Any, size_bytes: int, tags: Iterable[Tag]) -> Any:
+        """Keeps a value unless one of its tags was dropped since its ticket was given, or it is too large to be worth it.
+
+        Returns the value, or an equal one that was kept already: of requests that came at once each has read its own, and what is known
+        of an answer by its identity, its compressed form, should not be found out for each.
+        """
         tags = frozenset(tags)
         size_bytes += ENTRY_OVERHEAD_BYTES
         stale = self._cleared_at > ticket or any(self._dropped_while_filling.get(tag, 0) > ticket for tag in tags)
         self.give_up(ticket)
         if stale or size_bytes > self._bytes_max // 4:
-            return
+            return value
+        held = self._entries.get(key)
+        if held is not None and held.value == value:
+            value = held.value
         self._remove(key)
         self._entries[key] = _Entry(value, size_bytes, tags)
         for tag in tags:
@@ -85,6 +92,7 @@ class ReadCache:
         while self.figures.bytes_held > self._bytes_max:
             self._remove(next(iter(self._entries)))
             self.figures.evicted += 1
+        return value
 
     def drop(self, tag: Tag) -> None:
         """Forgets every entry with the tag, and those being read."""

@@ -98,8 +98,7 @@ class ReadSide:
         except BaseException:
             self.cache.give_up(ticket)
             raise
-        self.cache.keep(ticket, key, fresh.value, fresh.size_bytes, fresh.tags)
-        return fresh.value
+        return cast(Value, self.cache.keep(ticket, key, fresh.value, fresh.size_bytes, fresh.tags))
 
     async def store(self, warehouse: Warehouse) -> ObjectStore:
         """The warehouse's object store, opened with its own credential."""

@@ -147,6 +147,14 @@ def test_a_value_read_before_its_tag_was_dropped_is_not_kept() -> None:
     assert (None, 2) == (cache.get("early"), cache.get("late"))
 
 
+def test_requests_that_came_at_once_end_up_with_one_object() -> None:
+    """What each has read is equal; another value takes its place."""
+    cache, values = ReadCache(1_000_000), [b"".join((b"same", n)) for n in (b"", b"", b"!")]
+    kept = [cache.keep(ticket, "key", value, 10, []) for ticket, value in zip([cache.begin() for _ in values], values, strict=True)]
+    assert [id(values[0]), id(values[0]), id(values[2])] == [id(value) for value in kept]
+    assert cache.get("key") is values[2]
+
+
 def test_the_memory_is_bounded_in_bytes() -> None:
     """The longest unused goes first; one too large is not kept at all."""
     cache = ReadCache(10 * (ENTRY_OVERHEAD_BYTES + 100))

@@ -1,6 +1,7 @@
 """Many tables at once: through `append` like any registration, without HTTP; and through HTTP for any other server."""
 
 import asyncio
+import os
 import secrets
 import time
 from dataclasses import dataclass
@@ -169,5 +170,9 @@ def write_metadata_file(folder: Path, snapshots: int) -> str:
     document = table_document(f"file://{folder}", str(uuid7()), snapshots)
     (folder / "metadata").mkdir(parents=True)
     file = folder / "metadata" / f"00002-{uuid7()}.metadata.json"
-    file.write_bytes(orjson.dumps(document))
+    with file.open("wb") as opened:
+        opened.write(orjson.dumps(document))
+        opened.flush()
+        # Else the kernel writes it half a minute later, into whatever is measured then.
+        os.fsync(opened.fileno())
     return f"file://{file}"

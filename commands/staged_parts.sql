@@ -5,10 +5,11 @@ select %(table_id)s, generation, now() from icecore.read_models
 returning generation
 
 -- name: write --
+-- Without a flush of its own: the append that takes them over flushes what came before it, and waiting here would hold up others' flushes.
 insert into icecore.table_parts (generation, table_id, kind, ordinal, valid_from, valid_to, snapshot_id, body)
 select %(generation)s, %(table_id)s, p.kind, p.ordinal, p.valid_from, null, p.snapshot_id, p.body
 from unnest(%(kinds)s::smallint[], %(ordinals)s::bigint[], %(versions)s::bigint[], %(snapshot_ids)s::bigint[], %(bodies)b::bytea[])
-  p(kind, ordinal, valid_from, snapshot_id, body)
+  p(kind, ordinal, valid_from, snapshot_id, body), set_config('synchronous_commit', 'off', true)
 
 -- name: give_up --
 -- Waits for an append that is about to take it, and then finds nothing.
@@ -22,7 +23,7 @@ returning table_id, generation
 
 -- name: remove --
 delete from icecore.table_parts p
-where p.generation = %(generation)s and p.table_id = %(table_id)s and p.ctid = any (array(
+where p.ctid = any (array(
   select q.ctid from icecore.table_parts q where q.generation = %(generation)s and q.table_id = %(table_id)s limit %(limit)s))
 
 -- name: forget --

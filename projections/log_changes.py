@@ -2,6 +2,13 @@
 
 from dataclasses import dataclass
 from uuid import UUID
+from weakref import WeakSet
+
+from psycopg import errors
+from psycopg.abc import PQGen
+from psycopg.generators import execute
+from psycopg.pq import ExecStatus, Format
+from psycopg.pq.abc import PGconn, PGresult
 
 from migrations.named_sql import named_sql
 from projections.postgres import Connection
@@ -10,6 +17,9 @@ _SQL = named_sql("projections", "log_changes.sql")
 
 # Beyond this many a memory is emptied rather than mended.
 CHANGES_MAX = 10_000
+
+_CHANGES = b"icecore_changes"
+_prepared: WeakSet[Connection] = WeakSet()
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,11 +33,45 @@ class LogChanges:
 
 
 async def read_changes(connection: Connection, after: int) -> LogChanges:
-    """The streams, with the topics, of every event after `after`."""
-    cursor = await connection.execute(_SQL["changes"], {"after": after, "limit": CHANGES_MAX}, binary=True)
-    rows = await cursor.fetchall()
-    events = [(stream_id, topic) for _, position, stream_id, topic in rows if position is not None]
-    return LogChanges(rows[0][0], rows[-1][1] or after, events, len(events) < CHANGES_MAX)
+    """The streams, with the topics, of every event after `after`.
+
+    Through psycopg's generators and without a cursor, which takes four times as long: all answers of a process wait for this statement.
+    """
+    if connection not in _prepared:
+        await connection.wait(_prepare(connection.pgconn))
+        _prepared.add(connection)
+    result = await connection.wait(_changes(connection.pgconn, after))
+    generation = result.get_value(0, 0)
+    assert generation is not None, "a migrated database has its read models' row"
+    events = [_event(result, row) for row in range(result.ntuples) if result.get_value(row, 1) is not None]
+    head = events[-1][0] if events else after
+    streams = [(stream_id, topic) for _, stream_id, topic in events]
+    return LogChanges(int.from_bytes(generation, "big"), head, streams, len(events) < CHANGES_MAX)
+
+
+def _prepare(pgconn: PGconn) -> PQGen[None]:
+    pgconn.send_prepare(_CHANGES, _SQL["changes"].encode())
+    yield from _only_result(pgconn, ExecStatus.COMMAND_OK)
+
+
+def _changes(pgconn: PGconn, after: int) -> PQGen[PGresult]:
+    parameters = (after.to_bytes(8, "big"), CHANGES_MAX.to_bytes(8, "big"))
+    pgconn.send_query_prepared(_CHANGES, parameters, param_formats=(Format.BINARY, Format.BINARY), result_format=Format.BINARY)
+    return (yield from _only_result(pgconn, ExecStatus.TUPLES_OK))
+
+
+def _only_result(pgconn: PGconn, expected: ExecStatus) -> PQGen[PGresult]:
+    result: PGresult
+    (result,) = yield from execute(pgconn)
+    if result.status != expected:
+        raise errors.error_from_result(result)
+    return result
+
+
+def _event(result: PGresult, row: int) -> tuple[int, UUID, str]:
+    """Position, stream and topic."""
+    position, stream_id, topic = (result.get_value(row, column) or b"" for column in (1, 2, 3))
+    return int.from_bytes(position, "big"), UUID(bytes=stream_id), topic.decode()
 
 
 async def read_head(connection: Connection) -> tuple[int, int]:

@@ -1,10 +1,10 @@
 -- name: changes --
--- What came into the log after a position, with the generation of the read models that is served.
+-- What came into the log after a position ($1), at most $2 events, with the generation of the read models that is served.
 select m.generation, e.notification_id, e.originator_id, e.topic
 from icecore.read_models m
 left join lateral (
   select notification_id, originator_id, topic from icecore.events
-  where notification_id > %(after)s order by notification_id limit %(limit)s
+  where notification_id > $1 order by notification_id limit $2
 ) e on true
 
 -- name: head --

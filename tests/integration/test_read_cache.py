@@ -6,6 +6,7 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 
 import orjson
+import psycopg
 import pytest
 
 from commands.commit_table import CommitTable, commit_table
@@ -14,9 +15,10 @@ from commands.create_table import CreateTable, create_table
 from commands.drop_table import DropTable, drop_table
 from commands.rename_table import RenameTable, rename_table
 from commands.update_namespace_properties import UpdateNamespaceProperties, update_namespace_properties
-from domain.errors import NoSuchTable
+from domain.errors import NoSuchTable, ServiceUnavailable
 from domain.identifiers import NamespaceIdentifier, TabularIdentifier
 from icecore.compose import Catalog
+from projections import log_changes
 from projections.rebuild import rebuild
 from queries import freshness
 from queries.answers import PageRequest
@@ -134,6 +136,36 @@ async def test_a_rebuild_under_the_readers_changes_no_answer(catalog: Catalog, w
     before = await load_table(catalog.reads, warehouse, TABLE)
     await rebuild(catalog.dsn)
     assert before == await load_table(catalog.reads, warehouse, TABLE)
+
+
+async def test_more_changes_than_are_mended_empty_the_memory(
+    catalog: Catalog, other: Catalog, warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing stale is left where the log has run away from a process."""
+    await _turn(other, warehouse)
+    await load_namespace(other.reads, warehouse, NAMESPACE)
+    monkeypatch.setattr(log_changes, "CHANGES_MAX", 3)
+    for turn in range(5):
+        await _set(catalog, warehouse, turn)
+    assert 4 == await _turn(other, warehouse)
+    hits = other.reads.cache.figures.hits
+    await load_namespace(other.reads, warehouse, NAMESPACE)
+    assert hits == other.reads.cache.figures.hits
+
+
+async def test_a_read_of_the_log_that_is_cut_is_said_and_the_next_one_answers(catalog: Catalog, warehouse: Warehouse) -> None:
+    """Postgres ends the session while the statement waits for a lock: 503 for who waited, and no broken connection is handed on."""
+    await _turn(catalog, warehouse)
+    connect = psycopg.AsyncConnection.connect
+    async with await connect(catalog.dsn) as locker, await connect(catalog.dsn, autocommit=True) as ender:
+        await locker.execute("lock table icecore.read_models in access exclusive mode")
+        reading = asyncio.create_task(_turn(catalog, warehouse))
+        query = "select pg_terminate_backend(pid) from pg_stat_activity where wait_event_type = 'Lock' and query like '%read_models m%'"
+        while (await (await ender.execute(query)).fetchone()) is None:
+            await asyncio.sleep(0.01)
+        with pytest.raises(ServiceUnavailable):
+            await reading
+    assert -1 == await _turn(catalog, warehouse)
 
 
 def test_a_value_read_before_its_tag_was_dropped_is_not_kept() -> None:

@@ -55,6 +55,17 @@ async def test_an_answer_is_whole_however_it_comes(pieces: tuple[bytes, ...], bo
             assert (200, body, len(body)) == (received.status, received.body, received.body_bytes)
 
 
+async def test_connections_that_read_in_turns_keep_their_own_bodies() -> None:
+    """They share what the loop reads into."""
+
+    def pieces(letter: bytes) -> list[bytes]:
+        return [b"HTTP/1.1 200 OK\r\nConten", b"t-Length: 400000\r\n\r\n" + letter * 100_000, letter * 200_000, letter * 100_000]
+
+    async with answering(*pieces(b"a")) as first, answering(*pieces(b"b")) as second:
+        received = await asyncio.gather(*(connection.exchange(get("/", "host", {})) for connection in (first, second)))
+    assert [b"a" * 400_000, b"b" * 400_000] == [one.body for one in received]
+
+
 @pytest.mark.parametrize("status", [204, 304])
 async def test_answers_without_a_body_need_no_length(status: int) -> None:
     """204 and 304 end with their header."""

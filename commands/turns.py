@@ -2,8 +2,9 @@
 
 Of n clients that load a table and commit on it, one wins and n - 1 are refused; refused at once, all of them load it again at once,
 and all but one have worked for nothing again. Held until it is their turn they come back one by one, and a crowd gets as much done
-as one client alone. A winner that commits again and again goes on for QUANTUM_SECONDS before the next is called, since two at a time would
-again work for nothing half the time. Nobody is held who was refused without a crowd, and nobody longer than HOLD_SECONDS_MAX.
+as one client alone. A winner that commits again and again goes on for a quantum before the next is called, since two at a time would
+again work for nothing half the time; the more are waiting, the shorter it is. Where who was called does not come back, twice as many are
+called next: the crowd has gone home. Nobody is held who was refused without a crowd, and nobody longer than HOLD_SECONDS_MAX.
 """
 
 import asyncio
@@ -22,7 +23,9 @@ TURN_SECONDS_MIN = 0.02
 TURN_SECONDS_MAX = 0.5
 
 # How long winners that come back at once, or another process, may go on before the next in the queue is called.
-QUANTUM_SECONDS = 0.05
+QUANTUM_SECONDS_MAX = 0.05
+# In which everybody who waits should have had a turn, where winners come back.
+ROUND_SECONDS = 0.8
 # Where winners do not come back, one success in so many is waited behind to see whether they do by now.
 _LOOK_AGAIN_AFTER = 8
 
@@ -43,6 +46,8 @@ class Turns:
         self._successes = 0
         self._winners_return = False
         self._waits_for_winner = False
+        # How many were called last, if nobody has come back since.
+        self._called = 0
 
     @property
     def held(self) -> int:
@@ -59,6 +64,7 @@ class Turns:
             self._begin_turn(now)
             return
         self._held.append((give, now + HOLD_SECONDS_MAX))
+        self._called = 0
         self._schedule(now)
 
     def came_through(self) -> None:
@@ -67,6 +73,7 @@ class Turns:
         self._interval += _NEWEST_WEIGHT * (min(now - self._came_through_at, TURN_SECONDS_MAX) - self._interval)
         self._came_through_at = now
         self._successes += 1
+        self._called = 0
         self._winners_return = self._winners_return or self._waits_for_winner
         looks = self._winners_return or self._successes % _LOOK_AGAIN_AFTER == 0
         self._waits_for_winner = bool(self._held) and looks and now < self._quantum_ends
@@ -80,17 +87,19 @@ class Turns:
         """Another process came first: who waits here is not called while it may go on."""
         now = time.monotonic()
         self._waits_for_winner = False
-        self._turn_ends = now + QUANTUM_SECONDS
+        self._called = 0
+        self._turn_ends = now + QUANTUM_SECONDS_MAX
         self._schedule(now)
 
     def _begin_turn(self, now: float) -> None:
         self._turn_ends = now + min(max(TURN_INTERVALS * self._interval, TURN_SECONDS_MIN), TURN_SECONDS_MAX)
 
     def _next(self, now: float) -> None:
-        if self._held:
+        self._called = min(2 * self._called or 1, len(self._held))
+        for _ in range(self._called):
             give, _ = self._held.popleft()
             give()
-            self._quantum_ends = now + QUANTUM_SECONDS
+            self._quantum_ends = now + min(QUANTUM_SECONDS_MAX, ROUND_SECONDS / (1 + len(self._held)))
         self._begin_turn(now)
         self._schedule(now)
 

@@ -57,6 +57,41 @@ async def test_a_turn_that_nobody_takes_goes_to_the_next() -> None:
     assert [*range(6)] == crowd.heard
 
 
+async def test_where_nobody_comes_back_more_are_called_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each turn that ends so calls twice as many, until somebody is seen again."""
+    monkeypatch.setattr(turns, "TURN_SECONDS_MIN", 0.05)
+    monkeypatch.setattr(turns, "TURN_INTERVALS", 0.0)
+    crowd = Crowd()
+    crowd.refuse(*range(40))
+    at_once, seen = len(crowd.heard), set[int]()
+    async with asyncio.timeout(5):
+        while len(crowd.heard) < at_once + 31:
+            await asyncio.sleep(0.002)
+            seen.add(len(crowd.heard) - at_once)
+    assert seen <= {0, 1, 3, 7, 15, 31}
+    crowd.refuse(40)
+    async with asyncio.timeout(5):
+        while len(crowd.heard) == at_once + 31:
+            await asyncio.sleep(0.002)
+    assert at_once + 32 == len(crowd.heard), "one that came back is a crowd again"
+
+
+async def test_the_more_wait_the_sooner_the_next_is_called(long_turns: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A winner that comes back again and again goes on for its share of a round."""
+    monkeypatch.setattr(turns, "QUANTUM_SECONDS_MAX", 60.0)
+    monkeypatch.setattr(turns, "ROUND_SECONDS", 20.0)
+    monkeypatch.setattr(turns, "_LOOK_AGAIN_AFTER", 1)
+    crowd = Crowd()
+    crowd.refuse(*range(40))
+    crowd.turns.came_through()
+    called = len(crowd.heard)
+    crowd.turns.came_through()
+    assert called == len(crowd.heard)
+    await asyncio.sleep(0.6)
+    crowd.turns.came_through()
+    assert called + 1 == len(crowd.heard)
+
+
 async def test_nobody_is_held_for_long(long_turns: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """Not even while nobody comes through."""
     monkeypatch.setattr(turns, "HOLD_SECONDS_MAX", 0.05)
@@ -78,7 +113,7 @@ async def test_the_queue_is_bounded(long_turns: None, monkeypatch: pytest.Monkey
 
 async def test_winners_that_come_back_go_on_for_a_while(long_turns: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """Once one was seen to: two at a time would work for nothing half the time."""
-    monkeypatch.setattr(turns, "QUANTUM_SECONDS", 0.2)
+    monkeypatch.setattr(turns, "QUANTUM_SECONDS_MAX", 0.2)
     monkeypatch.setattr(turns, "_LOOK_AGAIN_AFTER", 1)
     crowd = Crowd()
     crowd.refuse(*range(8))
@@ -94,7 +129,8 @@ async def test_winners_that_come_back_go_on_for_a_while(long_turns: None, monkey
 
 async def test_winners_that_go_home_are_not_waited_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """Then each success calls the next, as if there were no such thing."""
-    monkeypatch.setattr(turns, "QUANTUM_SECONDS", 60.0)
+    monkeypatch.setattr(turns, "QUANTUM_SECONDS_MAX", 60.0)
+    monkeypatch.setattr(turns, "ROUND_SECONDS", 6_000.0)
     monkeypatch.setattr(turns, "_LOOK_AGAIN_AFTER", 4)
     crowd = Crowd()
     crowd.refuse(*range(20))
@@ -112,7 +148,7 @@ async def test_winners_that_go_home_are_not_waited_for_again(monkeypatch: pytest
 
 async def test_nobody_is_called_while_another_process_may_go_on(long_turns: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """And then the next one is, although nobody here came through."""
-    monkeypatch.setattr(turns, "QUANTUM_SECONDS", 0.1)
+    monkeypatch.setattr(turns, "QUANTUM_SECONDS_MAX", 0.1)
     crowd = Crowd()
     crowd.refuse(*range(6))
     before = len(crowd.heard)

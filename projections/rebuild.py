@@ -8,7 +8,7 @@ of the old generation notice nothing: a command that was decided on it is decide
 import os
 import time
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -54,6 +54,7 @@ _ROUNDS_MAX = 100
 # Streams whose folds are kept between rounds: those being written to.
 _FOLDS_KEPT_MAX = 2_000
 _DELETE_PAGES = 256
+_TABLES = tuple(model.table for model in (*READ_MODELS, PART_TOMBSTONES))
 
 
 class RebuildRunningError(Exception):
@@ -100,7 +101,7 @@ async def rebuild(dsn: str, helpers: Sequence[Helper] = ()) -> RebuildReport:
         kept = await _value(writer, "generation")
         # What is copied is of no use before the switch, and on disk with it.
         await writer.execute(_SQL["commit_without_waiting"])
-        await _delete_others(writer, kept)
+        await _delete_others(writer, kept, await _unfinished(writer, kept))
         attempt = _Attempt(dsn, reader, writer, kept + 1, helpers)
         await attempt.fold_all()
         await writer.execute(_SQL["analyze_coarsely"])
@@ -108,7 +109,7 @@ async def rebuild(dsn: str, helpers: Sequence[Helper] = ()) -> RebuildReport:
         await attempt.catch_up()
         locked_seconds = await attempt.switch()
         seconds = time.monotonic() - started
-        await _delete_others(writer, kept + 1)
+        await _delete_others(writer, kept + 1, _TABLES)
     return RebuildReport(attempt.position, attempt.rows, seconds, kept + 1, locked_seconds)
 
 
@@ -208,18 +209,21 @@ async def _each(parts: Iterator[Part]) -> AsyncIterator[Part]:
         yield part
 
 
-async def _delete_others(writer: Connection, kept: int) -> None:
+async def _unfinished(writer: Connection, served: int) -> set[str]:
+    """The tables an attempt that died has left rows in."""
+    # Older generations go at the end, with the one that serves: to look for them is to walk over all that was just deleted.
+    cursor = await writer.execute(_SQL["tables_with_later"], {"served": served})
+    return {table for (table,) in await cursor.fetchall()}
+
+
+async def _delete_others(writer: Connection, kept: int, tables: Collection[str]) -> None:
     """Deletes the rows of other generations than `kept`, some pages at a time: no row is looked at twice."""
     # The job that closes parts moves rows from page to page: not behind us.
     await writer.execute(_SQL["lock_settling"])
-    cursor = await writer.execute(_SQL["tables_with_others"], {"kept": kept})
-    with_others = {table for (table,) in await cursor.fetchall()}
-    for model in (*READ_MODELS, PART_TOMBSTONES):
-        if model.table not in with_others:
-            continue
-        pages = await _value(writer, "pages", {"table": f"icecore.{model.table}"})
+    for table in tables:
+        pages = await _value(writer, "pages", {"table": f"icecore.{table}"})
         for page in range(0, pages, _DELETE_PAGES):
-            await writer.execute(_SQL[f"delete_{model.table}"], {"kept": kept, "first": page, "end": page + _DELETE_PAGES})
+            await writer.execute(_SQL[f"delete_{table}"], {"kept": kept, "first": page, "end": page + _DELETE_PAGES})
     await writer.execute(_SQL["unlock_settling"])
 
 

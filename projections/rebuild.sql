@@ -120,18 +120,18 @@ copy icecore.proposals (generation, proposal_id, version, position, event_id, wa
                         expires_at_ms, document)
 from stdin (format binary)
 
--- name: tables_with_others --
--- Where there are rows of other generations than `kept`: by the first and the last entry of each primary key.
+-- name: tables_with_later --
+-- Where there are rows of a later generation than the one that serves: by the last entry of each primary key.
 select name from (
-  select 'names' as name, min(generation) as lowest, max(generation) as highest from icecore.names
-  union all select 'warehouses', min(generation), max(generation) from icecore.warehouses
-  union all select 'namespaces', min(generation), max(generation) from icecore.namespaces
-  union all select 'tables', min(generation), max(generation) from icecore.tables
-  union all select 'table_parts', min(generation), max(generation) from icecore.table_parts
-  union all select 'part_tombstones', min(generation), max(generation) from icecore.part_tombstones
-  union all select 'views', min(generation), max(generation) from icecore.views
-  union all select 'proposals', min(generation), max(generation) from icecore.proposals
-) t where lowest < %(kept)s or highest > %(kept)s
+  select 'names' as name, max(generation) as last from icecore.names
+  union all select 'warehouses', max(generation) from icecore.warehouses
+  union all select 'namespaces', max(generation) from icecore.namespaces
+  union all select 'tables', max(generation) from icecore.tables
+  union all select 'table_parts', max(generation) from icecore.table_parts
+  union all select 'part_tombstones', max(generation) from icecore.part_tombstones
+  union all select 'views', max(generation) from icecore.views
+  union all select 'proposals', max(generation) from icecore.proposals
+) t where last > %(served)s
 
 -- name: pages --
 select pg_relation_size(%(table)s::text::regclass) / current_setting('block_size')::bigint

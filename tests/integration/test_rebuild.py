@@ -2,7 +2,7 @@
 
 import asyncio
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -337,6 +337,32 @@ async def test_a_rebuild_that_was_killed_leaves_nothing_the_next_one_minds(catal
     assert inline != inline_after
     assert inline_after == dump(catalog.dsn, 2)
     assert {2} == generations(catalog.dsn)
+
+
+async def test_a_generation_that_was_switched_away_from_and_left_goes_with_the_next_rebuild(
+    catalog: Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A rebuild that dies behind its switch leaves the generation before: the new one serves, and the next rebuild removes both."""
+    run = await CommandRun.on(catalog)
+    for step in EVERY_KIND:
+        await run.step(step)
+    inline = dump(catalog.dsn, 1)
+    delete_others = rebuilding._delete_others
+
+    async def delete_or_die(writer: AsyncConnection, kept: int, tables: Collection[str]) -> None:
+        if kept == 2:
+            raise ConnectionAbortedError
+        await delete_others(writer, kept, tables)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(rebuilding, "_delete_others", delete_or_die)
+        with pytest.raises(ConnectionAbortedError):
+            await rebuild(catalog.dsn)
+    assert {1, 2} == generations(catalog.dsn)
+    assert [] == (await verify(catalog.dsn)).differences
+    assert 3 == (await rebuild(catalog.dsn)).generation
+    assert inline == dump(catalog.dsn, 3)
+    assert {3} == generations(catalog.dsn)
 
 
 async def test_the_processes_of_a_rebuild_that_was_killed_end_with_it(catalog: Catalog) -> None:

@@ -99,11 +99,11 @@ class Submission:
         self._heads.append((state.id, state.event_id))
 
     def take_staged(self, table_id: UUID, generation: int) -> None:
-        """The table's parts are written already, in this generation of the read models: the append takes them over as they are."""
+        """The table's parts, all there are here, are written already, in this generation of the read models: the append takes them over."""
         assert self.generation in (None, generation)
         self.generation = generation
         self.staged.append(table_id)
-        self.rows.parts = [part for part in self.rows.parts if part[0] != table_id]
+        self.rows.parts = []
 
     @property
     def has_events(self) -> bool:

@@ -85,6 +85,7 @@ class Committer:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._watch.close()
         while self._waiting:
             _refuse([self._waiting.popleft()], ServiceUnavailable("The catalog is shutting down", retry_after_seconds=1))
 

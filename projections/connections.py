@@ -75,6 +75,11 @@ class SilenceWatch:
     def end(self, connection: Connection) -> None:
         self._uses.pop(connection, None)
 
+    def close(self) -> None:
+        """Nothing is in use any more: whoever looked after it need not wait for the end of its pause."""
+        if self._looking is not None:
+            self._looking.cancel()
+
     async def _look(self) -> None:
         loop = asyncio.get_running_loop()
         try:
@@ -172,6 +177,7 @@ class ConnectionHandOff:
     async def close(self) -> None:
         while self._idle:
             await self._idle.popleft().close()
+        self._watch.close()
 
     async def _take(self) -> Connection:
         while self._idle:

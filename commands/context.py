@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from uuid import UUID
 
+from domain.byte_pieces import BytePieces
+
 
 @dataclass(frozen=True, slots=True)
 class SentRequest:
@@ -50,6 +52,6 @@ class Answer:
     """What the edge sends: an HTTP status, a JSON body ready to send, the position of the command in the log, an ETag."""
 
     status: int
-    body: bytes | None
+    body: bytes | BytePieces | None
     position: int
     etag: str | None = None

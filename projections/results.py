@@ -1,9 +1,10 @@
 """The bodies of the spec's answers about tables and views, joined from bytes without parsing."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 
 import orjson
 
+from domain.byte_pieces import JOINED_BYTES_MAX, BytePieces, few
 from projections.tables import LoadedTable
 from projections.views import LoadedView
 
@@ -23,14 +24,23 @@ def staged_table_result(metadata: bytes, config: Mapping[str, str]) -> bytes:
 
 def commit_table_response(table: LoadedTable) -> bytes:
     """CommitTableResponse; also what unregister answers."""
-    return commit_table_response_of(table.metadata_location, (table.metadata,))[0]
+    return b"".join((_commit_opening(table.metadata_location), table.metadata, b"}"))
 
 
-def commit_table_response_of(metadata_location: str, metadata: Iterable[bytes]) -> tuple[bytes, memoryview]:
-    """CommitTableResponse with the metadata joined from pieces, and the metadata in it: the same bytes go into the file."""
-    opening = b'{"metadata-location":' + orjson.dumps(metadata_location) + b',"metadata":'
+def commit_table_response_of(
+    metadata_location: str, metadata: Sequence[bytes]
+) -> tuple[bytes, memoryview] | tuple[BytePieces, BytePieces]:
+    """CommitTableResponse, and the metadata in it, which goes into the file: joined, or of a large table in the pieces it came in."""
+    opening = _commit_opening(metadata_location)
+    if any(len(piece) >= JOINED_BYTES_MAX for piece in metadata):
+        shared = few(metadata)
+        return BytePieces((opening, *shared, b"}")), BytePieces(shared)
     body = b"".join((opening, *metadata, b"}"))
     return body, memoryview(body)[len(opening) : -1]
+
+
+def _commit_opening(metadata_location: str) -> bytes:
+    return b'{"metadata-location":' + orjson.dumps(metadata_location) + b',"metadata":'
 
 
 def load_view_result(view: LoadedView, config: Mapping[str, str]) -> bytes:

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from secrets import token_hex
 from typing import TypeVar
 
+from domain.byte_pieces import BytePieces
 from domain.errors import BadRequest, CatalogError
 from storage.known_folders import KnownFolders
 from storage.locations import StorageLocation, refuse_location
@@ -53,7 +54,7 @@ class LocalStore:
             finally:
                 os.close(file)
 
-    async def put_new(self, location: StorageLocation, data: bytes | memoryview) -> None:
+    async def put_new(self, location: StorageLocation, data: bytes | memoryview | BytePieces) -> None:
         with self._errors(location):
             if len(data) <= INLINE_BYTES_MAX:
                 self._write(location, data, on_loop=True)
@@ -131,15 +132,16 @@ class LocalStore:
         with self._folder(location, create=False) as (folder, name):
             return os.open(name, _READ, dir_fd=folder)
 
-    def _write(self, location: StorageLocation, data: bytes | memoryview, *, on_loop: bool) -> None:
+    def _write(self, location: StorageLocation, data: bytes | memoryview | BytePieces, *, on_loop: bool) -> None:
         with self._folder(location, create=True, on_loop=on_loop) as (folder, name):
             temporary = f"{_TEMPORARY_PREFIX}{token_hex(8)}"
             file = os.open(temporary, _CREATE, 0o666, dir_fd=folder)
             try:
                 try:
-                    rest = memoryview(data)
-                    while rest:
-                        rest = rest[os.write(file, rest) :]
+                    for piece in data if isinstance(data, BytePieces) else (data,):
+                        rest = memoryview(piece)
+                        while rest:
+                            rest = rest[os.write(file, rest) :]
                 finally:
                     os.close(file)
                 # A link never replaces what is there, and shows the file only when it is whole.

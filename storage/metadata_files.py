@@ -9,6 +9,7 @@ from uuid import UUID
 
 import orjson
 
+from domain.byte_pieces import BytePieces
 from domain.errors import BadRequest, IllegalArgument
 from domain.json_in_pieces import loads_in_pieces
 from storage.locations import StorageLocation
@@ -52,11 +53,11 @@ def metadata_file_location(
     return profile.permit(path, imported=True, field=WRITE_METADATA_PATH).child(name)
 
 
-async def write_metadata(store: ObjectStore, location: StorageLocation, document: bytes | memoryview) -> None:
+async def write_metadata(store: ObjectStore, location: StorageLocation, document: bytes | memoryview | BytePieces) -> None:
     """Write `document`, packed when the file's name says gzip. The file must be new."""
     if location.segments[-1].endswith(_SUFFIXES["gzip"]):
         # mtime 0: equal documents give equal files.
-        document = gzip.compress(document, GZIP_LEVEL, mtime=0)
+        document = gzip.compress(document.joined() if isinstance(document, BytePieces) else document, GZIP_LEVEL, mtime=0)
     await store.put_new(location, document)
 
 

@@ -155,6 +155,25 @@ def test_a_commit_answers_writes_and_numbers_its_file(client: RestClient) -> Non
     assert answer.headers["etag"] == loaded.headers["etag"]
 
 
+@pytest.mark.parametrize(("codec", "accepted"), [("none", "identity"), ("none", "gzip"), ("gzip", "identity"), ("gzip", "gzip")])
+def test_a_commit_on_a_large_table_answers_what_it_writes(client: RestClient, codec: str, accepted: str) -> None:
+    """Its document is not joined: of more than 256 KB each piece is written and sent by itself."""
+    client.create_table(["a"], "t")
+    assert 200 == client.commit(["a"], "t", set_properties({CODEC: codec, "large": "x" * 300_000})).status
+    location = client.load_table(["a"], "t").json["metadata"]["location"]
+    for number in range(1, 4):
+        updates = append(number, number, location, number - 1 or None)
+        body = {"requirements": [], "updates": updates}
+        answer = client.call("POST", table_path(["a"], "t"), body, headers={"Accept-Encoding": accepted})
+        assert (200, accepted == "gzip") == (answer.status, answer.headers.get("content-encoding") == "gzip")
+        content = gzip.decompress(answer.body) if accepted == "gzip" else answer.body
+        committed = json.loads(content)
+        assert str(len(answer.body)) == answer.headers["content-length"]
+        assert number == len(committed["metadata"]["snapshots"])
+        assert committed["metadata"] == document(committed["metadata-location"])
+        assert committed["metadata"] == client.load_table(["a"], "t").json["metadata"]
+
+
 def test_a_commit_that_changes_nothing_writes_nothing(client: RestClient, warehouse: FreshWarehouse) -> None:
     """The same metadata location, position and ETag; no file and no event more."""
     client.create_table(["a"], "t")

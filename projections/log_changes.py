@@ -15,6 +15,8 @@ from projections.postgres import Connection
 
 _SQL = named_sql("projections", "log_changes.sql")
 
+# Events of one statement; it stands in log_changes.sql too.
+CHANGES_AT_ONCE = 100
 # Beyond this many a memory is emptied rather than mended.
 CHANGES_MAX = 10_000
 
@@ -40,13 +42,15 @@ async def read_changes(connection: Connection, after: int) -> LogChanges:
     if connection not in _prepared:
         await connection.wait(_prepare(connection.pgconn))
         _prepared.add(connection)
-    result = await connection.wait(_changes(connection.pgconn, after))
-    generation = result.get_value(0, 0)
-    assert generation is not None, "a migrated database has its read models' row"
-    events = [_event(result, row) for row in range(result.ntuples) if result.get_value(row, 1) is not None]
-    head = events[-1][0] if events else after
-    streams = [(stream_id, topic) for _, stream_id, topic in events]
-    return LogChanges(int.from_bytes(generation, "big"), head, streams, len(events) < CHANGES_MAX)
+    head, streams = after, list[tuple[UUID, str]]()
+    while True:
+        result = await connection.wait(_changes(connection.pgconn, head))
+        events = [_event(result, row) for row in range(result.ntuples) if result.get_value(row, 1) is not None]
+        if events:
+            head = events[-1][0]
+            streams += [(stream_id, topic) for _, stream_id, topic in events]
+        if len(events) < CHANGES_AT_ONCE or len(streams) >= CHANGES_MAX:
+            return LogChanges(_number(result, 0, 0), head, streams, len(streams) < CHANGES_MAX)
 
 
 def _prepare(pgconn: PGconn) -> PQGen[None]:
@@ -55,8 +59,8 @@ def _prepare(pgconn: PGconn) -> PQGen[None]:
 
 
 def _changes(pgconn: PGconn, after: int) -> PQGen[PGresult]:
-    parameters = (after.to_bytes(8, "big"), CHANGES_MAX.to_bytes(8, "big"))
-    pgconn.send_query_prepared(_CHANGES, parameters, param_formats=(Format.BINARY, Format.BINARY), result_format=Format.BINARY)
+    parameters = (after.to_bytes(8, "big"),)
+    pgconn.send_query_prepared(_CHANGES, parameters, param_formats=(Format.BINARY,), result_format=Format.BINARY)
     return (yield from _only_result(pgconn, ExecStatus.TUPLES_OK))
 
 
@@ -70,8 +74,12 @@ def _only_result(pgconn: PGconn, expected: ExecStatus) -> PQGen[PGresult]:
 
 def _event(result: PGresult, row: int) -> tuple[int, UUID, str]:
     """Position, stream and topic."""
-    position, stream_id, topic = (result.get_value(row, column) or b"" for column in (1, 2, 3))
-    return int.from_bytes(position, "big"), UUID(bytes=stream_id), topic.decode()
+    stream_id, topic = (result.get_value(row, column) or b"" for column in (2, 3))
+    return _number(result, row, 1), UUID(bytes=stream_id), topic.decode()
+
+
+def _number(result: PGresult, row: int, column: int) -> int:
+    return int.from_bytes(result.get_value(row, column) or b"", "big")
 
 
 async def read_head(connection: Connection) -> tuple[int, int]:

@@ -1,6 +1,7 @@
 """The storage profile of a warehouse: where its files may lie, and the door every location of a client passes."""
 
 from abc import ABC, abstractmethod
+from functools import cached_property
 from typing import Any
 from uuid import UUID
 
@@ -63,11 +64,20 @@ class StorageProfile(ABC):
     def check_scheme(self, location: StorageLocation, field: str) -> None:  # noqa: B027 - most profiles have one scheme
         """Refuse a spelling of the scheme that the profile does not let clients use."""
 
+    @cached_property
+    def _compared(self) -> tuple[str, dict[str, Any]]:
+        """The type first: it is cheap to tell apart. Made once, because every load of a table looks its store up by the profile."""
+        return self.type, self.to_json()
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash((self.type, self.base, self.allowed))
+
     def __eq__(self, other: object) -> bool:
-        return self.to_json() == other.to_json() if isinstance(other, StorageProfile) else NotImplemented
+        return self._compared == other._compared if isinstance(other, StorageProfile) else NotImplemented
 
     def __hash__(self) -> int:
-        return hash((self.type, self.base, self.allowed))
+        return self._hash
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.base})"

@@ -10,12 +10,17 @@ ANSWER_SECONDS_MAX = 120.0
 
 @dataclass(slots=True)
 class Received:
-    """An answer: its status, its header block as it came, and its body (empty where it was asked to be thrown away)."""
+    """An answer: its status, its header block as it came, and its body as it was read (nothing where it was asked to be thrown away)."""
 
     status: int
     header: bytes
-    body: bytes
+    pieces: list[bytes]
     body_bytes: int
+
+    @property
+    def body(self) -> bytes:
+        """Joined: of a large answer that takes as long as reading it, so only where all of it is looked at."""
+        return b"".join(self.pieces)
 
 
 class ConnectionLostError(Exception):
@@ -153,7 +158,7 @@ class Connection(asyncio.BufferedProtocol):
         self._line = data
 
     def _finish(self) -> None:
-        received = Received(self._status, self._header, b"".join(self._pieces), self._size)
+        received = Received(self._status, self._header, self._pieces, self._size)
         answered, self._answered, self._lost = self._answered, None, None
         self._begin_answer()
         if answered is not None:

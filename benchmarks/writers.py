@@ -60,7 +60,8 @@ class Writing:
         self.statuses[received.status] += 1
         if received.status in (200, 204):
             self.successes += 1
-            location = location_in(received.body)
+            beginning = received.pieces[0] if received.pieces else b""
+            location = location_in(beginning) or location_in(received.body)
             if location is not None:
                 self.locations.append(location)
                 self.answered.append(answered)
@@ -76,14 +77,15 @@ class Writing:
 
 
 def location_in(body: bytes) -> str | None:
-    """The address of the metadata file that an answer, or an event, names first."""
+    """The address of the metadata file that an answer, or an event, names first; None where there is no whole one."""
     at = body.find(_LOCATION_KEY, 0, 4096)
     if at < 0:
         at = body.find(_LOCATION_KEY)
     if at < 0:
         return None
     start = at + len(_LOCATION_KEY)
-    return body[start : body.index(b'"', start)].decode()
+    end = body.find(b'"', start)
+    return None if end < 0 else body[start:end].decode()
 
 
 async def append_own(writing: Writing) -> None:

@@ -2,6 +2,7 @@
 
 import errno
 import socket
+import sys
 
 from icecore.exit_codes import CommandFailed, ExitCode
 
@@ -27,6 +28,28 @@ def listen(host: str, port: int) -> socket.socket:
         raise CommandFailed(ExitCode.USAGE, f"Cannot listen on {host}:{port}: {error.strerror}") from None
     opened.setblocking(False)
     return opened
+
+
+def spread(opened: socket.socket, count: int) -> list[socket.socket]:
+    """`count` listening sockets at the address of `opened`, the first of them: the kernel deals connections out among them.
+
+    Of one socket that several processes wait on, whoever wakes first takes all there are, and that is mostly the same one.
+    Elsewhere than on Linux the one socket is all there is.
+    """
+    if sys.platform != "linux":
+        return [opened]
+    # After the first was bound without it, so that a port that is taken is still found to be.
+    opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+    sockets = [opened]
+    for _ in range(count - 1):
+        another = socket.socket(opened.family, opened.type, opened.proto)
+        sockets.append(another)
+        another.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        another.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        another.bind(opened.getsockname())
+        another.listen(BACKLOG_CONNECTIONS_MAX)
+        another.setblocking(False)
+    return sockets
 
 
 def url_of(opened: socket.socket) -> str:

@@ -14,7 +14,7 @@ from icecore.data_folder import Claim, DataFolder
 from icecore.demo_warehouse import ensure_demo_warehouse
 from icecore.exit_codes import CommandFailed, ExitCode
 from icecore.hooks import check_hooks
-from icecore.listening import listen, url_of
+from icecore.listening import listen, spread, url_of
 from icecore.log_database import opened_database, prepare_database
 from icecore.publishing import publishing
 from icecore.server import run_server, stop_on_signals
@@ -49,7 +49,7 @@ async def _serve(settings: Settings, listening: socket.socket, announce: Callabl
         if settings.workers == 1:
             await _serve_alone(settings, listening, announce)
         else:
-            await supervise(settings, listening, announce)
+            await supervise(settings, spread(listening, settings.workers), announce)
 
 
 async def _serve_alone(settings: Settings, listening: socket.socket, announce: Callable[[], None]) -> None:

@@ -6,12 +6,13 @@ import gc
 import signal
 import socket
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import structlog
 from aiohttp import web
 
 from api.draining import Draining
+from api.protocol import EdgeRunner
 from api.server import build_runner
 from icecore.compose import Catalog, open_catalog
 from icecore.listening import BACKLOG_CONNECTIONS_MAX
@@ -19,6 +20,7 @@ from icecore.metrics import served_metrics
 from icecore.settings import Settings
 
 CLOSE_SECONDS_MAX = 1.0
+TAKE_OVER_EVERY_SECONDS = 0.25
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger("icecore.server")
 
@@ -30,10 +32,17 @@ THREAD_SWITCH_SECONDS = 0.0005
 
 
 async def run_server(
-    settings: Settings, listening: socket.socket, *, ready: Callable[[], None], stop: asyncio.Event, worker: int = 0
+    settings: Settings,
+    listening: socket.socket,
+    *,
+    others: Sequence[socket.socket] = (),
+    ready: Callable[[], None],
+    stop: asyncio.Event,
+    worker: int = 0,
 ) -> None:
     """Serves on `listening` until `stop` is set, then lets the requests in flight finish within shutdown_grace_seconds.
 
+    others -- sockets of other workers, whose connections are taken where their own worker is too long about it, or has died.
     worker -- its number among the workers, from 0: each has metrics of its own, on the port that many above metrics_port.
     ready -- called once, when requests are answered.
     """
@@ -47,8 +56,13 @@ async def run_server(
             # What is loaded by now stays.
             gc.freeze()
             gc.set_threshold(OBJECTS_PER_COLLECTION)
+            taking_over = asyncio.create_task(_take_over(runner, others), name="take-over") if others else None
             ready()
             await stop.wait()
+            if taking_over is not None:
+                taking_over.cancel()
+            for opened in others:
+                opened.close()
             # Streams of events have no end of their own: they end now, and their clients go elsewhere.
             catalog.events.stop()
             await _finish(site, runner.draining, settings.shutdown_grace_seconds)
@@ -57,6 +71,20 @@ async def run_server(
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(CLOSE_SECONDS_MAX):
                     await runner.cleanup()
+
+
+async def _take_over(runner: EdgeRunner, others: Sequence[socket.socket]) -> None:
+    """Now and then takes the connections that wait at the sockets of other workers; seldom are there any."""
+    loop = asyncio.get_running_loop()
+    assert runner.server is not None, "it is set up"
+    while True:
+        await asyncio.sleep(TAKE_OVER_EVERY_SECONDS)
+        for opened in others:
+            with contextlib.suppress(BlockingIOError, ConnectionError):
+                while True:
+                    connection, _ = opened.accept()
+                    connection.setblocking(False)
+                    await loop.connect_accepted_socket(runner.server, connection)
 
 
 def _metrics(catalog: Catalog, settings: Settings, worker: int) -> contextlib.AbstractAsyncContextManager[object]:

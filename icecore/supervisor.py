@@ -6,7 +6,7 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import structlog
 
@@ -25,8 +25,8 @@ KILL_MARGIN_SECONDS = 5.0
 _log: structlog.stdlib.BoundLogger = structlog.get_logger("icecore.supervisor")
 
 
-async def supervise(settings: Settings, listening: socket.socket, ready: Callable[[], None]) -> None:
-    """Keeps settings.workers workers on `listening` until SIGTERM or SIGINT; they share the socket, so none is lost by a restart.
+async def supervise(settings: Settings, listening: Sequence[socket.socket], ready: Callable[[], None]) -> None:
+    """Keeps settings.workers workers on `listening` until SIGTERM or SIGINT; each has all sockets, so no connection is lost by a restart.
 
     Raises CommandFailed if a worker dies before all of them have once been ready: what stops the first stops the hundredth.
     """
@@ -39,7 +39,8 @@ async def supervise(settings: Settings, listening: socket.socket, ready: Callabl
                 group.create_task(worker.keep_running())
             group.create_task(_announce(workers, stop, ready))
             await stop.wait()
-            listening.close()
+            for opened in listening:
+                opened.close()
     except* CommandFailed as failed:
         raise failed.exceptions[0] from None
 
@@ -62,7 +63,7 @@ async def _announce(workers: "list[_Worker]", stop: asyncio.Event, ready: Callab
 class _Worker:
     """One place in the crew, whoever fills it at the time."""
 
-    def __init__(self, number: int, settings: Settings, listening: socket.socket, stop: asyncio.Event) -> None:
+    def __init__(self, number: int, settings: Settings, listening: Sequence[socket.socket], stop: asyncio.Event) -> None:
         self._number = number
         self._settings = settings
         self._listening = listening
@@ -89,7 +90,7 @@ class _Worker:
     async def _run_once(self) -> int:
         process = await asyncio.create_subprocess_exec(
             sys.executable, "-m", "icecore.worker",
-            stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, pass_fds=[self._listening.fileno()],
+            stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, pass_fds=[opened.fileno() for opened in self._listening],
         )  # fmt: skip
         watching = asyncio.create_task(self._watch_ready(process))
         try:

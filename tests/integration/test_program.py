@@ -12,7 +12,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -413,6 +413,48 @@ def test_a_worker_that_dies_is_replaced_while_the_others_serve(serve: Serve) -> 
     wait_until(lambda: len(worker_processes(served) - {killed}) == 2)
     assert "worker died; starting another" in [record["event"] for record in served.records()]
     assert 0 == served.stop()
+
+
+def connections_of(process: int) -> int:
+    """How many TCP connections a process holds that are established."""
+    files = [str(file.readlink()) for file in Path(f"/proc/{process}/fd").iterdir()]
+    held = {file.removeprefix("socket:[").removesuffix("]") for file in files if file.startswith("socket:")}
+    rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    return sum(row[3] == "01" and row[9] in held for row in rows)
+
+
+def test_connections_are_dealt_out_among_the_workers(serve: Serve) -> None:
+    """Those of a client that opens many, one after another, do not all go to the worker that wakes first."""
+    served = serve("--workers", "2")
+    workers = worker_processes(served)
+    with ExitStack() as opened:
+        for _ in range(64):
+            connection = opened.enter_context(closing(http.client.HTTPConnection(urlsplit(served.url).netloc)))
+            connection.request("GET", "/health")
+            connection.getresponse().read()
+        shares = [connections_of(worker) for worker in workers]
+    assert min(shares) >= 64 // 8, shares
+
+
+def test_connections_of_a_worker_that_hangs_are_taken_by_the_others(serve: Serve) -> None:
+    """Whichever worker the kernel chose for them."""
+    served = serve("--workers", "2")
+    hanging = min(worker_processes(served))
+    os.kill(hanging, signal.SIGSTOP)
+    try:
+        for _ in range(12):
+            assert "ok" == served.get("/health")["status"]
+    finally:
+        os.kill(hanging, signal.SIGCONT)
+    assert 0 == served.stop()
+
+
+def test_a_port_with_workers_behind_it_is_busy(serve: Serve, open_directory: Path) -> None:
+    """The workers share it with each other, and with nobody else."""
+    port = str(urlsplit(serve("--workers", "2").url).port)
+    refused = icecore("serve", "--data", str(open_directory / "another"), "--port", port, "--workers", "2")
+    assert ExitCode.BUSY == refused.returncode
+    assert f"Port {port} on 127.0.0.1 is in use" in refused.stderr
 
 
 def test_workers_end_with_a_killed_supervisor(serve: Serve) -> None:

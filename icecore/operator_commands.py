@@ -85,7 +85,8 @@ def make_warehouse(settings: Settings, console: Console, command: CreateWarehous
         await require_schema(opened)
         async with open_catalog(opened) as catalog:
             answer = await create_warehouse(catalog.write, operator_context("createWarehouse"), command)
-        return answer.body or b""
+        assert isinstance(answer.body, bytes), "a warehouse is described at once"
+        return answer.body
 
     with opened_database(settings) as opened:
         body = uvloop.run(run(opened))

@@ -80,7 +80,8 @@ async def _take_over(runner: EdgeRunner, others: Sequence[socket.socket]) -> Non
     while True:
         await asyncio.sleep(TAKE_OVER_EVERY_SECONDS)
         for opened in others:
-            with contextlib.suppress(BlockingIOError, ConnectionError):
+            # None waits any more, one has gone again, or there are no descriptors left: the next look comes soon.
+            with contextlib.suppress(OSError):
                 while True:
                     connection, _ = opened.accept()
                     connection.setblocking(False)

@@ -22,8 +22,8 @@ _log = structlog.get_logger("icecore.parts")
 STAGED_SECONDS_MAX = 600.0
 # Of one statement: short, so that the flush of a commit beside it does not wait for much.
 _PARTS_PER_STATEMENT = 500
-# Between two statements: others come first.
-_PAUSE_SECONDS = 0.01
+# Between two statements, as a multiple of what the one before took: others come first, on Postgres's disk too.
+_PAUSE_FACTOR = 9
 # How long one round leads; what is left is the next round's.
 _ROUND_SECONDS_MAX = 5.0
 
@@ -56,7 +56,7 @@ class PartsJob(LeaderJob):
     async def _close_parts(self, tombstone: dict[str, Any], until: float) -> int:
         """Closes the tombstone's parts, by ordinal, and takes it away behind the last; how many were closed."""
         closed, after = 0, -1
-        while time.monotonic() <= until:
+        while (began := time.monotonic()) <= until:
             async with self._write.connection() as connection:
                 some, last = await self._close_some(connection, tombstone, after)
                 closed += some
@@ -64,7 +64,7 @@ class PartsJob(LeaderJob):
                     await connection.execute(_SQL["bury"], tombstone)
                     break
             after = last
-            await asyncio.sleep(_PAUSE_SECONDS)
+            await asyncio.sleep(_PAUSE_FACTOR * (time.monotonic() - began))
         return closed
 
     async def _close_some(self, connection: Connection, tombstone: dict[str, Any], after: int) -> tuple[int, int]:

@@ -17,7 +17,7 @@ from api.routing import Operation
 from api.targets import decode_segment, parse_query, respell_levels, warehouse_reference
 from commands.context import Answer, CommandContext, SentRequest
 from commands.write_side import WriteSide
-from domain.byte_pieces import BytePieces
+from domain.byte_pieces import BytePieces, Content
 from domain.errors import BadRequest
 from queries.resolve_warehouse import resolve_warehouse
 from queries.warehouse import Warehouse
@@ -123,7 +123,7 @@ class Call:
         return await self.json_bytes(answer.body, status=answer.status, headers=headers)
 
     async def json_bytes(
-        self, body: bytes | BytePieces, *, status: int = 200, headers: dict[str, str] | None = None, keep_compressed: bool = False
+        self, body: Content, *, status: int = 200, headers: dict[str, str] | None = None, keep_compressed: bool = False
     ) -> web.Response:
         """`body` as the answer, compressed where the client takes that and it is worth it."""
         limits = self.catalog.limits
@@ -133,7 +133,6 @@ class Call:
             headers["Vary"] = "Accept-Encoding"
             if accepts_gzip(self.request.headers.get("Accept-Encoding")):
                 headers["Content-Encoding"] = "gzip"
-                body = body.joined() if isinstance(body, BytePieces) else body
                 body = await (self.app[GZIP_CACHE].compressed(body) if keep_compressed else compress(body, limits))
         return web.Response(body=PiecePayload(body) if isinstance(body, BytePieces) else body, status=status, headers=headers)
 

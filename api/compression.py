@@ -5,6 +5,7 @@ import zlib
 from collections import OrderedDict
 
 from api.limits import ApiLimits
+from domain.byte_pieces import BytePieces, Content
 
 _LEVEL = 1
 _GZIP_WINDOW_BITS = 31
@@ -21,9 +22,10 @@ def accepts_gzip(accept_encoding: str | None) -> bool:
     return False
 
 
-def gzip(body: bytes) -> bytes:
+def gzip(body: Content) -> bytes:
     compressor = zlib.compressobj(_LEVEL, zlib.DEFLATED, _GZIP_WINDOW_BITS)
-    return compressor.compress(body) + compressor.flush()
+    pieces = body if isinstance(body, BytePieces) else (body,)
+    return b"".join([*map(compressor.compress, pieces), compressor.flush()])
 
 
 class GzipCache:
@@ -36,10 +38,10 @@ class GzipCache:
 
     def __init__(self, limits: ApiLimits) -> None:
         self._limits = limits
-        self._forms: OrderedDict[int, tuple[bytes, bytes]] = OrderedDict()
+        self._forms: OrderedDict[int, tuple[Content, bytes]] = OrderedDict()
         self._bytes_held = 0
 
-    async def compressed(self, body: bytes) -> bytes:
+    async def compressed(self, body: Content) -> bytes:
         forms = self._forms.get(id(body))
         if forms is not None:
             self._forms.move_to_end(id(body))
@@ -48,7 +50,7 @@ class GzipCache:
         self._keep(body, result)
         return result
 
-    def _keep(self, body: bytes, result: bytes) -> None:
+    def _keep(self, body: Content, result: bytes) -> None:
         size = len(body) + len(result)
         if id(body) in self._forms or size > self._limits.gzip_cache_bytes_max // 4:
             return
@@ -59,7 +61,7 @@ class GzipCache:
             self._bytes_held -= len(plain) + len(compressed)
 
 
-async def compress(body: bytes, limits: ApiLimits) -> bytes:
+async def compress(body: Content, limits: ApiLimits) -> bytes:
     """`body` compressed; in a thread when it is long, where zlib lets the event loop go on."""
     if len(body) <= limits.gzip_inline_bytes_max:
         return gzip(body)

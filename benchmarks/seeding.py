@@ -21,6 +21,7 @@ from commands.create_namespace import CreateNamespace, create_namespace
 from commands.create_warehouse import CreateWarehouse, create_warehouse
 from commands.submission import Submission
 from commands.table_files import location_key, written_table
+from domain.byte_pieces import joined
 from domain.documents import TABLE_KINDS, split
 from domain.events import TableRegistered
 from domain.identifiers import NamespaceIdentifier
@@ -142,7 +143,7 @@ async def _append_table(catalog: Catalog, warehouse: Warehouse, namespace_id: UU
     metadata = parse_table_metadata(table_document(location, str(table_id)))
     file = f"{location}/metadata/00002-{uuid7()}.metadata.json"
     if with_files:
-        _write_file(file, written_table(split(metadata, TABLE_KINDS)))
+        _write_file(file, joined(written_table(split(metadata, TABLE_KINDS))))
     submission = Submission(_context("registerTable"))
     submission.alive.append(namespace_id)
     event = TableRegistered(namespace_id, name, warehouse.scope.key(name), location_key(warehouse, metadata), file, metadata)

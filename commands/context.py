@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from uuid import UUID
 
-from domain.byte_pieces import BytePieces
+from domain.byte_pieces import Content
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +52,6 @@ class Answer:
     """What the edge sends: an HTTP status, a JSON body ready to send, the position of the command in the log, an ETag."""
 
     status: int
-    body: bytes | BytePieces | None
+    body: Content | None
     position: int
     etag: str | None = None

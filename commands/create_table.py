@@ -12,6 +12,7 @@ from commands.located import remember_begun
 from commands.submission import IdempotencyRecord, Submission
 from commands.table_files import free_name, loaded_table, location_key, location_of, metadata_file, written_table
 from commands.write_side import WriteSide
+from domain.byte_pieces import Content
 from domain.documents import TABLE_KINDS, Json, split
 from domain.events import TableCreated
 from domain.identifiers import NamespaceIdentifier, TabularIdentifier
@@ -78,7 +79,7 @@ class Created:
 
 
 def created_alone(
-    write: WriteSide, warehouse: Warehouse, submission: Submission, created: Created, identifier: TabularIdentifier, body: bytes
+    write: WriteSide, warehouse: Warehouse, submission: Submission, created: Created, identifier: TabularIdentifier, body: Content
 ) -> Decision:
     """The decision that creates one table and nothing else, and answers with `body`."""
     state, document_bytes = created.state, len(created.file.document)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from commands.context import Answer
 from commands.submission import IdempotencyRecord, Submission
-from domain.byte_pieces import BytePieces
+from domain.byte_pieces import Content
 from projections.streams import State
 from storage.locations import StorageLocation
 
@@ -15,7 +15,7 @@ class MetadataFile:
     """A metadata file that must stand before the event that names it."""
 
     location: StorageLocation
-    document: bytes | memoryview | BytePieces
+    document: Content | memoryview
 
 
 @dataclass(slots=True)

@@ -14,6 +14,7 @@ from commands.staged_parts import stage_parts
 from commands.submission import IdempotencyRecord, Submission
 from commands.table_files import free_name, loaded_table, location_key, written_table
 from commands.write_side import WriteSide
+from domain.byte_pieces import Content
 from domain.documents import Json
 from domain.errors import NoSuchTable
 from domain.events import TableOverwritten, TableRegistered
@@ -82,6 +83,6 @@ def _checked(warehouse: Warehouse, document: Json) -> Json:
     return metadata
 
 
-def _answered(warehouse: Warehouse, state: TableState) -> bytes:
+def _answered(warehouse: Warehouse, state: TableState) -> Content:
     loaded = loaded_table(state, written_table(state.document))
     return results.load_table_result(loaded, warehouse.profile.client_config())

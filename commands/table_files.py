@@ -6,6 +6,7 @@ from uuid import UUID
 from uuid_utils.compat import uuid7
 
 from commands.decision import MetadataFile
+from domain.byte_pieces import Content, content_of
 from domain.documents import TABLE_KINDS, Document, Json, joined_bodies, pieces, table_head
 from domain.errors import AlreadyExists, NoSuchNamespace
 from domain.identifiers import TabularIdentifier
@@ -20,9 +21,9 @@ from storage.metadata_files import metadata_file_location
 _FILE_NUMBER = re.compile(r"^(\d{1,9})-")
 
 
-def written_table(document: Document) -> bytes:
+def written_table(document: Document) -> Content:
     """The metadata document as it is written and sent."""
-    return b"".join(written_pieces(document))
+    return content_of(written_pieces(document))
 
 
 def written_pieces(document: Document) -> list[bytes]:
@@ -30,7 +31,7 @@ def written_pieces(document: Document) -> list[bytes]:
     return pieces(table_head(document), joined_bodies(document), TABLE_KINDS)
 
 
-def loaded_table(state: TableState, metadata: bytes) -> LoadedTable:
+def loaded_table(state: TableState, metadata: Content) -> LoadedTable:
     """The table as a load will find it once its events are in the log."""
     return LoadedTable(state.id, state.version, state.metadata_location, metadata)
 
@@ -40,7 +41,7 @@ def next_metadata_file(warehouse: Warehouse, metadata: Json, number: int) -> Sto
     return metadata_file_location(warehouse.profile, metadata["location"], metadata["properties"], number, uuid7())
 
 
-def metadata_file(warehouse: Warehouse, metadata: Json, written: bytes, number: int) -> MetadataFile:
+def metadata_file(warehouse: Warehouse, metadata: Json, written: Content, number: int) -> MetadataFile:
     """The file for a document."""
     return MetadataFile(next_metadata_file(warehouse, metadata, number), written)
 

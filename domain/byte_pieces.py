@@ -1,4 +1,4 @@
-"""Bytes in pieces: of a large document nearly all bytes are those of the one before, and joining them would copy them at every commit."""
+"""Bytes in pieces: of a large document nearly all bytes are those of the one before, or of a row, and joining them copies them."""
 
 from collections.abc import Iterable, Iterator
 
@@ -21,18 +21,41 @@ class BytePieces:
     def __iter__(self) -> Iterator[bytes | memoryview]:
         return iter(self._pieces)
 
+    def __eq__(self, other: object) -> bool:
+        """Whether they are the same pieces; the same bytes cut elsewhere are not."""
+        return self._pieces == other._pieces if isinstance(other, BytePieces) else NotImplemented
+
+    __hash__ = None  # type: ignore[assignment]
+
     def joined(self) -> bytes:
         return b"".join(self._pieces)
 
 
-def few(pieces: Iterable[bytes]) -> list[bytes]:
-    """The same bytes in fewer pieces: what is small is joined with its neighbours."""
-    joined: list[bytes] = []
+Content = bytes | BytePieces
+"""What is written or sent: joined, or of a large document in pieces."""
+
+
+def content_of(pieces: Iterable[bytes]) -> Content:
+    """Small pieces are joined with their neighbours, large ones are left as they are; bytes where there is none of these."""
+    few: list[bytes] = []
     small: list[bytes] = []
     for piece in pieces:
         if len(piece) < JOINED_BYTES_MAX:
             small.append(piece)
             continue
-        joined += [b"".join(small), piece] if small else [piece]
+        few += [b"".join(small), piece] if small else [piece]
         small = []
-    return [*joined, b"".join(small)] if small else joined
+    last = b"".join(small)
+    return BytePieces([*few, last] if last else few) if few else last
+
+
+def around(opening: bytes, content: Content, closing: bytes) -> Content:
+    """The content between two others; it is not copied where it is in pieces."""
+    if isinstance(content, BytePieces):
+        return BytePieces((opening, *content, closing))
+    return b"".join((opening, content, closing))
+
+
+def joined(content: Content) -> bytes:
+    """The content as one."""
+    return content.joined() if isinstance(content, BytePieces) else content

@@ -271,11 +271,6 @@ def table_head_value(head: bytes) -> Json:
     return value
 
 
-def join(head: bytes, bodies: Mapping[str, Sequence[bytes]], kinds: Sequence[str]) -> bytes:
-    """The written document."""
-    return b"".join(pieces(head, bodies, kinds))
-
-
 def pieces(head: bytes, bodies: Mapping[str, Sequence[bytes]], kinds: Sequence[str]) -> list[bytes]:
     """The written document in pieces: the head's members, then each kind; `bodies` make its parts' bodies with commas between."""
     written = [head[:-1]]
@@ -289,7 +284,7 @@ def pieces(head: bytes, bodies: Mapping[str, Sequence[bytes]], kinds: Sequence[s
 
 
 def joined_bodies(document: Document) -> dict[str, Sequence[bytes]]:
-    """Each kind's bodies with commas between, in pieces as `join` takes them."""
+    """Each kind's bodies with commas between, in the pieces that `pieces` takes."""
     return {kind: _joined(document, kind, members) for kind, members in document.parts.items()}
 
 

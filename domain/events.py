@@ -13,10 +13,8 @@ from dataclasses import dataclass, fields
 from typing import ClassVar, dataclass_transform
 from uuid import UUID
 
-import orjson
-
 from domain.documents import Json
-from domain.json_in_pieces import loads_in_pieces
+from domain.json_in_pieces import dumps_in_pieces, loads_in_pieces
 
 STATE_BYTES_PLAIN_MAX = 64 * 1024
 """A larger state is stored as one zlib stream: it is written and hashed under the log's lock (docs/decisions/0004)."""
@@ -36,8 +34,12 @@ class Event:
     def encode(self) -> bytes:
         """The stored state: one JSON object, member names in kebab case as the Iceberg specs spell theirs; a large one is deflated."""
         # The classes' own fields, not dataclasses.asdict: documents inside must not be copied.
-        state = orjson.dumps({_member(f.name): getattr(self, f.name) for f in fields(self)})  # type: ignore[arg-type]
-        return state if len(state) <= STATE_BYTES_PLAIN_MAX else zlib.compress(state, _DEFLATE_LEVEL)
+        members = {_member(f.name): getattr(self, f.name) for f in fields(self)}  # type: ignore[arg-type]
+        pieces = [*dumps_in_pieces(members, _LARGEST_LIST)]
+        if sum(map(len, pieces)) <= STATE_BYTES_PLAIN_MAX:
+            return b"".join(pieces)
+        deflate = zlib.compressobj(_DEFLATE_LEVEL)
+        return b"".join([*map(deflate.compress, pieces), deflate.flush()])
 
 
 _EVENTS: dict[str, type[Event]] = {}

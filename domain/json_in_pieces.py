@@ -1,7 +1,7 @@
-"""Large JSON read in pieces: one call of the parser holds the interpreter's lock from beginning to end, and everybody else waits."""
+"""Large JSON read and written in pieces: one call of orjson holds the interpreter's lock from beginning to end, and all others wait."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import count
 from typing import Any
 
@@ -9,6 +9,9 @@ import orjson
 
 WHOLE_BYTES_MAX = 1024 * 1024
 """Up to here a document is read at once: some milliseconds."""
+
+ELEMENTS_WHOLE_MAX = 500
+"""Up to so many elements of a list are written at once: a millisecond."""
 
 _PIECE_BYTES = 256 * 1024
 # A bracket may stand in a text or in an element: a document in which that happens more often is read at once.
@@ -31,6 +34,40 @@ def loads_in_pieces(data: bytes, path: Sequence[str]) -> Any:
             if (document := _around(data, opening.end(), end, path, elements)) is not None:
                 return document
     return orjson.loads(data)
+
+
+def dumps_in_pieces(document: Any, path: Sequence[str]) -> Iterator[bytes]:
+    """What `orjson.dumps` gives, in pieces; of a long list at `path` (member names from the top) some elements in each.
+
+    Called in a thread, as is reading.
+    """
+    long = document
+    for name in path:
+        long = long.get(name) if isinstance(long, dict) else None
+    if isinstance(long, list) and len(long) > ELEMENTS_WHOLE_MAX:
+        yield from _members_written(document, path)
+    else:
+        yield orjson.dumps(document)
+
+
+def _members_written(holder: dict[str, Any], path: Sequence[str]) -> Iterator[bytes]:
+    opening = b"{"
+    for name, member in holder.items():
+        yield opening + orjson.dumps(name) + b":"
+        if name != path[0]:
+            yield orjson.dumps(member)
+        elif len(path) > 1:
+            yield from _members_written(member, path[1:])
+        else:
+            yield from _elements_written(member)
+        opening = b","
+    yield b"}"
+
+
+def _elements_written(elements: list[Any]) -> Iterator[bytes]:
+    for start in range(0, len(elements), ELEMENTS_WHOLE_MAX):
+        yield (b"[" if start == 0 else b",") + orjson.dumps(elements[start : start + ELEMENTS_WHOLE_MAX])[1:-1]
+    yield b"]"
 
 
 def _elements(data: bytes, start: int) -> tuple[list[Any], int] | None:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import orjson
 
-from domain.byte_pieces import JOINED_BYTES_MAX, BytePieces, few
+from domain.byte_pieces import JOINED_BYTES_MAX, BytePieces, Content, around, content_of, joined
 from projections.tables import LoadedTable
 from projections.views import LoadedView
 
@@ -12,31 +12,34 @@ from projections.views import LoadedView
 SERIALISATION = 1
 
 
-def load_table_result(table: LoadedTable, config: Mapping[str, str]) -> bytes:
+def load_table_result(table: LoadedTable, config: Mapping[str, str]) -> Content:
     """LoadTableResult: where the metadata file is, the metadata, and what the engine's file access needs to know."""
-    return _joined(orjson.dumps(table.metadata_location), table.metadata, config)
+    return _with_config(orjson.dumps(table.metadata_location), table.metadata, config)
 
 
-def staged_table_result(metadata: bytes, config: Mapping[str, str]) -> bytes:
+def staged_table_result(metadata: Content, config: Mapping[str, str]) -> bytes:
     """LoadTableResult of a staged create: nothing is written, so there is no metadata location."""
-    return _joined(b"null", metadata, config)
+    return joined(_with_config(b"null", metadata, config))
 
 
-def commit_table_response(table: LoadedTable) -> bytes:
+def commit_table_response(table: LoadedTable) -> Content:
     """CommitTableResponse; also what unregister answers."""
-    return b"".join((_commit_opening(table.metadata_location), table.metadata, b"}"))
+    return around(_commit_opening(table.metadata_location), table.metadata, b"}")
 
 
 def commit_table_response_of(
     metadata_location: str, metadata: Sequence[bytes]
 ) -> tuple[bytes, memoryview] | tuple[BytePieces, BytePieces]:
-    """CommitTableResponse, and the metadata in it, which goes into the file: joined, or of a large table in the pieces it came in."""
+    """CommitTableResponse, and the metadata in it, which goes into the file: joined once, or of a large table in pieces."""
     opening = _commit_opening(metadata_location)
     if any(len(piece) >= JOINED_BYTES_MAX for piece in metadata):
-        shared = few(metadata)
-        return BytePieces((opening, *shared, b"}")), BytePieces(shared)
-    body = b"".join((opening, *metadata, b"}"))
-    return body, memoryview(body)[len(opening) : -1]
+        document = content_of(metadata)
+        body = around(opening, document, b"}")
+        assert isinstance(body, BytePieces)
+        assert isinstance(document, BytePieces)
+        return body, document
+    whole = b"".join((opening, *metadata, b"}"))
+    return whole, memoryview(whole)[len(opening) : -1]
 
 
 def _commit_opening(metadata_location: str) -> bytes:
@@ -45,7 +48,7 @@ def _commit_opening(metadata_location: str) -> bytes:
 
 def load_view_result(view: LoadedView, config: Mapping[str, str]) -> bytes:
     """LoadViewResult."""
-    return _joined(orjson.dumps(view.metadata_location), view.metadata, config)
+    return joined(_with_config(orjson.dumps(view.metadata_location), view.metadata, config))
 
 
 def table_etag(table_id: object, version: int, *, referenced_only: bool = False) -> str:
@@ -53,5 +56,6 @@ def table_etag(table_id: object, version: int, *, referenced_only: bool = False)
     return f'W/"{table_id}.{version}.{"refs" if referenced_only else "all"}.{SERIALISATION}"'
 
 
-def _joined(metadata_location: bytes, metadata: bytes, config: Mapping[str, str]) -> bytes:
-    return b"".join((b'{"metadata-location":', metadata_location, b',"metadata":', metadata, b',"config":', orjson.dumps(config), b"}"))
+def _with_config(metadata_location: bytes, metadata: Content, config: Mapping[str, str]) -> Content:
+    opening = b'{"metadata-location":' + metadata_location + b',"metadata":'
+    return around(opening, metadata, b',"config":' + orjson.dumps(config) + b"}")

@@ -9,7 +9,8 @@ from uuid import UUID
 
 import orjson
 
-from domain.documents import TABLE_KINDS, Document, Json, KindDelta, Part, assemble, join, part_from_body, table_head, table_head_value
+from domain.byte_pieces import Content, content_of
+from domain.documents import TABLE_KINDS, Document, Json, KindDelta, Part, assemble, part_from_body, pieces, table_head, table_head_value
 from domain.events import Event, TableCommitted, TableCreated, TableOverwritten, TableRegistered, TableRenamed
 from domain.table import TableState
 from migrations.named_sql import named_sql
@@ -41,7 +42,7 @@ class LoadedTable:
     table_id: UUID
     version: int
     metadata_location: str
-    metadata: bytes
+    metadata: Content
 
 
 def project(rows: Rows, number: int, before: TableState | None, event: Event, after: TableState) -> None:
@@ -148,8 +149,8 @@ async def _load_then(connection: Connection, table_id: UUID, **parameters: int |
 def _loaded(
     table_id: UUID, version: int, metadata_location: str, head: bytes, kinds: Sequence[int] | None, bodies: Sequence[bytes] | None
 ) -> LoadedTable:
-    pieces = {TABLE_KINDS[kind - 1]: (body,) for kind, body in zip(kinds or (), bodies or (), strict=True)}
-    return LoadedTable(table_id, version, metadata_location, join(head, pieces, TABLE_KINDS))
+    bodies_by_kind = {TABLE_KINDS[kind - 1]: (body,) for kind, body in zip(kinds or (), bodies or (), strict=True)}
+    return LoadedTable(table_id, version, metadata_location, content_of(pieces(head, bodies_by_kind, TABLE_KINDS)))
 
 
 async def read_state(connection: Connection, table_id: UUID) -> tuple[TableState, int] | None:

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from domain.byte_pieces import Content
+
 Item = TypeVar("Item")
 
 
@@ -34,4 +36,4 @@ class TableAnswer:
     """A LoadTableResult ready to send; `body` is None where the client's ETag still holds (304)."""
 
     etag: str
-    body: bytes | None
+    body: Content | None

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from uuid import UUID
 
+from domain.byte_pieces import Content
 from domain.errors import NoSuchTable, NotFound
 from domain.identifiers import TabularIdentifier
 from projections import names, results, tables
@@ -20,7 +21,7 @@ class _Kept:
     """A LoadTableResult as it is sent, with what a request is checked against before; no file where the warehouse looks for none."""
 
     etag: str
-    body: bytes
+    body: Content
     metadata_file: StorageLocation | None
 
 

@@ -13,7 +13,7 @@ import orjson
 from obstore.exceptions import AlreadyExistsError, BaseError, PermissionDeniedError, PreconditionError, UnauthenticatedError
 from obstore.store import AzureStore, GCSStore, S3Store
 
-from domain.byte_pieces import BytePieces
+from domain.byte_pieces import BytePieces, Content
 from domain.errors import BadRequest
 from storage.cloud_profiles import AdlsProfile, GcsProfile, S3Profile
 from storage.credentials import StorageCredential
@@ -57,7 +57,7 @@ class BucketStore:
                 raise file_too_large(location, bytes_max)
             return bytes(await answer.bytes_async())
 
-    async def put_new(self, location: StorageLocation, data: bytes | memoryview | BytePieces) -> None:
+    async def put_new(self, location: StorageLocation, data: Content | memoryview) -> None:
         if isinstance(data, BytePieces):
             data = data.joined()
         async with _errors(location):

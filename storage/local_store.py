@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from secrets import token_hex
 from typing import TypeVar
 
-from domain.byte_pieces import BytePieces
+from domain.byte_pieces import BytePieces, Content
 from domain.errors import BadRequest, CatalogError
 from storage.known_folders import KnownFolders
 from storage.locations import StorageLocation, refuse_location
@@ -54,7 +54,7 @@ class LocalStore:
             finally:
                 os.close(file)
 
-    async def put_new(self, location: StorageLocation, data: bytes | memoryview | BytePieces) -> None:
+    async def put_new(self, location: StorageLocation, data: Content | memoryview) -> None:
         with self._errors(location):
             if len(data) <= INLINE_BYTES_MAX:
                 self._write(location, data, on_loop=True)
@@ -132,7 +132,7 @@ class LocalStore:
         with self._folder(location, create=False) as (folder, name):
             return os.open(name, _READ, dir_fd=folder)
 
-    def _write(self, location: StorageLocation, data: bytes | memoryview | BytePieces, *, on_loop: bool) -> None:
+    def _write(self, location: StorageLocation, data: Content | memoryview, *, on_loop: bool) -> None:
         with self._folder(location, create=True, on_loop=on_loop) as (folder, name):
             temporary = f"{_TEMPORARY_PREFIX}{token_hex(8)}"
             file = os.open(temporary, _CREATE, 0o666, dir_fd=folder)

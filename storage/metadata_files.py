@@ -9,7 +9,7 @@ from uuid import UUID
 
 import orjson
 
-from domain.byte_pieces import BytePieces
+from domain.byte_pieces import BytePieces, Content
 from domain.errors import BadRequest, IllegalArgument
 from domain.json_in_pieces import loads_in_pieces
 from storage.locations import StorageLocation
@@ -27,6 +27,7 @@ _GZIP_MAGIC = b"\x1f\x8b"
 _UNPACK_PIECE_BYTES = 1024 * 1024
 # Packed or not: what takes longer than a millisecond or two leaves the event loop.
 _READ_AT_ONCE_BYTES_MAX = 64 * 1024
+_PACKED_AT_ONCE_BYTES_MAX = 256 * 1024
 
 
 def metadata_file_location(
@@ -53,12 +54,20 @@ def metadata_file_location(
     return profile.permit(path, imported=True, field=WRITE_METADATA_PATH).child(name)
 
 
-async def write_metadata(store: ObjectStore, location: StorageLocation, document: bytes | memoryview | BytePieces) -> None:
+async def write_metadata(store: ObjectStore, location: StorageLocation, document: Content | memoryview) -> None:
     """Write `document`, packed when the file's name says gzip. The file must be new."""
     if location.segments[-1].endswith(_SUFFIXES["gzip"]):
-        # mtime 0: equal documents give equal files.
-        document = gzip.compress(document.joined() if isinstance(document, BytePieces) else document, GZIP_LEVEL, mtime=0)
+        if len(document) > _PACKED_AT_ONCE_BYTES_MAX:
+            document = await asyncio.to_thread(_packed, document)
+        else:
+            document = _packed(document)
     await store.put_new(location, document)
+
+
+def _packed(document: Content | memoryview) -> bytes:
+    plain = document.joined() if isinstance(document, BytePieces) else document
+    # mtime 0: equal documents give equal files.
+    return gzip.compress(plain, GZIP_LEVEL, mtime=0)
 
 
 async def read_metadata(store: ObjectStore, location: StorageLocation) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from collections import OrderedDict
 from collections.abc import AsyncIterator, Sequence
 from typing import Protocol
 
-from domain.byte_pieces import BytePieces
+from domain.byte_pieces import Content
 from domain.errors import BadRequest
 from storage.bucket_store import open_bucket_store
 from storage.credentials import StorageCredential
@@ -28,7 +28,7 @@ class ObjectStore(Protocol):
     async def get(self, location: StorageLocation, *, bytes_max: int = METADATA_BYTES_MAX) -> bytes:
         """The whole file. NotFound if missing; PayloadTooLarge over `bytes_max`, before its bytes are read."""
 
-    async def put_new(self, location: StorageLocation, data: bytes | memoryview | BytePieces) -> None:
+    async def put_new(self, location: StorageLocation, data: Content | memoryview) -> None:
         """Write a file that nobody sees half; AlreadyExists if there is one. Folders appear as needed."""
 
     async def exists(self, location: StorageLocation) -> bool:

@@ -18,6 +18,7 @@ from commands.register_table import RegisterTable, register_table
 from commands.settle_parts import PartsJob
 from commands.staged_parts import PARTS_APPENDED_MAX, stage_parts
 from commands.submission import Submission
+from domain.byte_pieces import joined
 from domain.errors import AlreadyExists, NoSuchTable
 from domain.identifiers import NamespaceIdentifier, TabularIdentifier
 from icecore.compose import Catalog
@@ -103,7 +104,7 @@ async def expire(catalog: Catalog, snapshot_ids: list[int]) -> int:
 async def loaded(catalog: Catalog, past: str = "", snapshots: str = "all") -> dict[str, Any]:
     answer = await load_table(catalog.reads, await demo(catalog, past), TABLE, snapshots)
     assert answer.body is not None
-    document: dict[str, Any] = orjson.loads(answer.body)["metadata"]
+    document: dict[str, Any] = orjson.loads(joined(answer.body))["metadata"]
     return document
 
 

@@ -12,6 +12,7 @@ import pytest
 from commands.commit_table import CommitTable, commit_table
 from commands.create_namespace import CreateNamespace, create_namespace
 from commands.create_table import CreateTable, create_table
+from domain.byte_pieces import joined
 from domain.errors import NoSuchTable, ServiceUnavailable
 from domain.identifiers import NamespaceIdentifier, TabularIdentifier
 from icecore.compose import Catalog
@@ -93,7 +94,7 @@ async def _call(catalog: Catalog, warehouse: Warehouse, number: int, called: str
 async def _called(catalog: Catalog, warehouse: Warehouse, number: int) -> str:
     answer = await load_table(catalog.reads, warehouse, _table(number))
     assert answer.body is not None
-    called: str = orjson.loads(answer.body)["metadata"]["properties"]["called"]
+    called: str = orjson.loads(joined(answer.body))["metadata"]["properties"]["called"]
     return called
 
 

@@ -1,6 +1,6 @@
 """Bytes in pieces: the same bytes, however they are cut."""
 
-from domain.byte_pieces import JOINED_BYTES_MAX, BytePieces, few
+from domain.byte_pieces import JOINED_BYTES_MAX, BytePieces, around, content_of, joined
 
 LARGE = b"x" * JOINED_BYTES_MAX
 
@@ -14,8 +14,24 @@ def test_pieces_are_the_bytes_they_are_made_of() -> None:
 
 def test_small_pieces_are_joined_and_large_ones_are_not_copied() -> None:
     """Each large one is the very same object."""
-    pieces = few([b"a", b"b", LARGE, LARGE, b"c", b"d"])
-    assert [b"ab", LARGE, LARGE, b"cd"] == pieces
-    assert pieces[1] is LARGE
-    assert [] == few([])
-    assert [b"ab"] == few([b"a", b"b"])
+    content = content_of([b"a", b"b", LARGE, LARGE, b"c", b"d"])
+    assert isinstance(content, BytePieces)
+    assert [b"ab", LARGE, LARGE, b"cd"] == [*content]
+    assert [*content][1] is LARGE
+    assert BytePieces([LARGE]) == content_of([LARGE])
+    assert b"ab" * 2 + 2 * LARGE == b"ab" + joined(content_of([b"ab", LARGE, LARGE]))
+
+
+def test_where_all_is_small_there_are_no_pieces() -> None:
+    """Bytes, as they would be sent anyway."""
+    assert (b"", b"ab") == (content_of([]), content_of([b"a", b"b"]))
+    assert b"(ab)" == around(b"(", b"ab", b")")
+
+
+def test_pieces_go_between_others_without_being_copied() -> None:
+    """And are equal to the same ones."""
+    content = around(b"(", content_of([LARGE, b"a"]), b")")
+    assert isinstance(content, BytePieces)
+    assert [*content][1] is LARGE
+    assert (b"(" + LARGE + b"a)", len(LARGE) + 3) == (joined(content), len(content))
+    assert BytePieces((b"(", LARGE, b"a", b")")) == content != BytePieces((b"(", LARGE, b"b", b")"))

@@ -15,9 +15,9 @@ from domain.documents import (
     assemble,
     difference,
     fold,
-    join,
     joined_bodies,
     part_from_body,
+    pieces,
     split,
     table_head,
     table_head_value,
@@ -57,7 +57,7 @@ def document(version: int = 2, **members: Any) -> Json:
 
 def written(value: Json) -> Json:
     parts = split(value, TABLE_KINDS)
-    joined: Json = orjson.loads(join(table_head(parts), joined_bodies(parts), TABLE_KINDS))
+    joined: Json = orjson.loads(b"".join(pieces(table_head(parts), joined_bodies(parts), TABLE_KINDS)))
     return joined
 
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from domain import json_in_pieces
-from domain.json_in_pieces import loads_in_pieces
+from domain.json_in_pieces import dumps_in_pieces, loads_in_pieces
 
 # Brackets in texts, where a piece must not end.
 texts = st.text(alphabet='ab"\\},{][: \n', max_size=12)
@@ -24,6 +24,7 @@ members = st.dictionaries(texts, values, max_size=3)
 def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every document is large, every piece a few bytes."""
     monkeypatch.setattr(json_in_pieces, "WHOLE_BYTES_MAX", 0)
+    monkeypatch.setattr(json_in_pieces, "ELEMENTS_WHOLE_MAX", 3)
     monkeypatch.setattr(json_in_pieces, "_PIECE_BYTES", 8)
     monkeypatch.setattr(json_in_pieces, "_PIECES_FAILED_MAX", 1_000)
 
@@ -77,3 +78,14 @@ def test_what_is_not_json_is_refused(data: bytes) -> None:
     """As when it is read at once."""
     with pytest.raises(orjson.JSONDecodeError):
         loads_in_pieces(data, ("snapshots",))
+
+
+@given(members, st.lists(values, max_size=20), members)
+def test_written_as_it_is_at_once(before: dict[str, Any], elements: list[Any], after: dict[str, Any]) -> None:
+    """A long list at the path, or none."""
+    document = {**before, "metadata": {**after, "snapshots": elements, **before}, **after}
+    pieces = [*dumps_in_pieces(document, ("metadata", "snapshots"))]
+    assert orjson.dumps(document) == b"".join(pieces)
+    written = document.get("metadata")
+    long = written.get("snapshots") if isinstance(written, dict) else None
+    assert (isinstance(long, list) and len(long) > json_in_pieces.ELEMENTS_WHOLE_MAX) == (len(pieces) > 1)

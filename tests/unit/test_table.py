@@ -7,7 +7,7 @@ from uuid import UUID
 import pytest
 
 from domain.claims import LocationClaim, NameClaim
-from domain.documents import TABLE_KINDS, difference, join, joined_bodies, split, table_head
+from domain.documents import TABLE_KINDS, difference, joined_bodies, pieces, split, table_head
 from domain.errors import BadRequest, CommitFailed
 from domain.events import (
     Event,
@@ -65,7 +65,7 @@ def committed(state: TableState, *updates: dict[str, Any], file: str = "00001-b"
 
 
 def written(state: TableState) -> bytes:
-    return join(table_head(state.document), joined_bodies(state.document), TABLE_KINDS)
+    return b"".join(pieces(table_head(state.document), joined_bodies(state.document), TABLE_KINDS))
 
 
 SET = {"action": "set-properties", "updates": {"k": "2"}}

@@ -23,7 +23,7 @@ STAGED_SECONDS_MAX = 600.0
 # Of one statement: short, so that the flush of a commit beside it does not wait for much.
 _PARTS_PER_STATEMENT = 500
 # Between two statements, as a multiple of what the one before took: others come first, on Postgres's disk too.
-_PAUSE_FACTOR = 9
+_PAUSE_FACTOR = 3
 # How long one round leads; what is left is the next round's.
 _ROUND_SECONDS_MAX = 5.0
 

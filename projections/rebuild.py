@@ -42,7 +42,7 @@ _log = structlog.get_logger("icecore.rebuild")
 _EVENTS_PER_PROCESS = 4_000
 _PROCESSES_MAX = 8
 # The log is divided finer than among processes, so that none waits long for the others: each takes the next part when it has done one.
-_EVENTS_PER_PART = 1_000
+_EVENTS_PER_PART = 2_000
 _PARTS_PER_PROCESS_MAX = 32
 # Events looked at to divide the log among processes.
 _SAMPLE_EVENTS = 5_000

@@ -20,7 +20,6 @@ from uuid import UUID
 
 import uvloop
 from psycopg import AsyncClientCursor, AsyncConnection
-from psycopg.types.string import BytesBinaryDumper
 
 from migrations.named_sql import named_sql
 from projections.overlap import OneBehind, fetched_ahead
@@ -36,8 +35,6 @@ _COPY_EVENTS = 1_000
 _COPY_BYTES = 16 * 1024 * 1024
 # A fetch fits into a socket's buffer, so that Postgres gets it ready while the one before is folded.
 _FETCH_ROWS = 100
-# Folded before others get a turn. The rarer, the more is read at once of what Postgres sends.
-_TURN_EVENTS = 100
 _LOWEST, _HIGHEST = UUID(int=0), UUID(int=2**128 - 1)
 
 
@@ -61,10 +58,7 @@ def parts_between(boundaries: Sequence[UUID]) -> list[Part]:
 
 
 async def connect(dsn: str) -> Connection:
-    connection = await AsyncConnection.connect(dsn, autocommit=True, prepare_threshold=0, application_name="icecore-rebuild")
-    # For bytea COPY takes what was registered last: by default a wrapper in Python, called for every body.
-    connection.adapters.register_dumper(bytes, BytesBinaryDumper)
-    return connection
+    return await AsyncConnection.connect(dsn, autocommit=True, prepare_threshold=0, application_name="icecore-rebuild")
 
 
 async def copy_parts(reader: Connection, writer: Connection, generation: int, parts: AsyncIterator[Part]) -> int:
@@ -167,7 +161,7 @@ async def _streams(reader: Connection, parts: AsyncIterator[Part]) -> AsyncGener
 async def _folded(streams: AsyncIterator[list[Row]]) -> AsyncIterator[dict[str, list[Row]]]:
     """The rows of some streams by table, and of the next ones: as much as is copied at once."""
     finished: dict[str, list[Row]] = defaultdict(list)
-    events, size, unbroken = 0, 0, 0
+    events, size = 0, 0
     async for stream in streams:
         rows = Rows()
         fold_events(new_fold(stream[0]), stream, rows, 1)
@@ -178,11 +172,8 @@ async def _folded(streams: AsyncIterator[list[Row]]) -> AsyncIterator[dict[str, 
         if events >= _COPY_EVENTS or size >= _COPY_BYTES:
             yield finished
             finished, events, size = defaultdict(list), 0, 0
-        unbroken += len(stream)
-        if unbroken >= _TURN_EVENTS:
-            # What is copied meanwhile, and fetched for later, gets its turn.
-            unbroken = 0
-            await asyncio.sleep(0)
+        # What is copied meanwhile, and fetched for later, gets its turn.
+        await asyncio.sleep(0)
     yield finished
 
 

@@ -76,22 +76,6 @@ async def test_where_nobody_comes_back_more_are_called_at_once(monkeypatch: pyte
     assert at_once + 32 == len(crowd.heard), "one that came back is a crowd again"
 
 
-async def test_the_more_wait_the_sooner_the_next_is_called(long_turns: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A winner that comes back again and again goes on for its share of a round."""
-    monkeypatch.setattr(turns, "QUANTUM_SECONDS_MAX", 60.0)
-    monkeypatch.setattr(turns, "ROUND_SECONDS", 20.0)
-    monkeypatch.setattr(turns, "_LOOK_AGAIN_AFTER", 1)
-    crowd = Crowd()
-    crowd.refuse(*range(40))
-    crowd.turns.came_through()
-    called = len(crowd.heard)
-    crowd.turns.came_through()
-    assert called == len(crowd.heard)
-    await asyncio.sleep(0.6)
-    crowd.turns.came_through()
-    assert called + 1 == len(crowd.heard)
-
-
 async def test_nobody_is_held_for_long(long_turns: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """Not even while nobody comes through."""
     monkeypatch.setattr(turns, "HOLD_SECONDS_MAX", 0.05)
@@ -111,18 +95,22 @@ async def test_the_queue_is_bounded(long_turns: None, monkeypatch: pytest.Monkey
     assert 2 == crowd.turns.held
 
 
-async def test_winners_that_come_back_go_on_for_a_while(long_turns: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Once one was seen to: two at a time would work for nothing half the time."""
-    monkeypatch.setattr(turns, "QUANTUM_SECONDS_MAX", 0.2)
+@pytest.mark.parametrize(("quantum", "round_seconds"), [(0.5, 6_000.0), (60.0, 20.0)], ids=["at most", "its share of a round"])
+async def test_winners_that_come_back_go_on_for_a_while(
+    long_turns: None, monkeypatch: pytest.MonkeyPatch, quantum: float, round_seconds: float
+) -> None:
+    """Once one was seen to: two at a time would work for nothing half the time. The more wait, the shorter it is."""
+    monkeypatch.setattr(turns, "QUANTUM_SECONDS_MAX", quantum)
+    monkeypatch.setattr(turns, "ROUND_SECONDS", round_seconds)
     monkeypatch.setattr(turns, "_LOOK_AGAIN_AFTER", 1)
     crowd = Crowd()
-    crowd.refuse(*range(8))
+    crowd.refuse(*range(40))
     crowd.turns.came_through()
     called = len(crowd.heard)
     for _ in range(5):
         crowd.turns.came_through()
         assert called == len(crowd.heard)
-    await asyncio.sleep(0.25)
+    await asyncio.sleep(0.7)
     crowd.turns.came_through()
     assert called + 1 == len(crowd.heard), "their time is over"
 

@@ -19,16 +19,6 @@ from tests.integration.publishers.telling import FAULTLESS, SINK, NatsUnderTest,
 from tests.servers.nats import NatsServer
 
 
-@pytest.fixture
-async def log(database: str, tmp_path: Path) -> list[str]:
-    """A short log; its ids."""
-    async with opened_catalog(database, tmp_path / "warehouse") as catalog:
-        writer = await Writer.on(catalog)
-        for _ in range(20):
-            await writer.step()
-    return log_ids(database)
-
-
 async def messages(dsn: str, after: int = 0, limit: int = 500) -> list[Outgoing]:
     """What goes out after a position."""
     async with await psycopg.AsyncConnection.connect(dsn, autocommit=True) as connection:

@@ -2,6 +2,9 @@
 
 import asyncio
 
+QUIET_SECONDS = 0.1
+"""What a client had sent by the time it is told to go elsewhere, is read within this."""
+
 
 class Draining:
     """Counts the requests of one server; aiohttp's own shutdown drops what arrives of a body after it began.
@@ -11,12 +14,13 @@ class Draining:
 
     def __init__(self) -> None:
         self.ending = False
-        self._in_flight = 0
+        self._begun = self._in_flight = 0
         self._none_in_flight = asyncio.Event()
         self._none_in_flight.set()
 
     def begin(self) -> None:
         """A request came; `end` must follow whatever becomes of it."""
+        self._begun += 1
         self._in_flight += 1
         self._none_in_flight.clear()
 
@@ -26,6 +30,13 @@ class Draining:
             self._none_in_flight.set()
 
     async def drain(self) -> None:
-        """Returns once no request is in flight; the listening socket must be closed before."""
+        """Returns once no request is in flight and none has come for a while; the listening socket must be closed before.
+
+        Without the while, what was sent on a connection and not yet read would be cut off with it.
+        """
         self.ending = True
-        await self._none_in_flight.wait()
+        begun = -1
+        while begun < self._begun:
+            begun = self._begun
+            await asyncio.sleep(QUIET_SECONDS)
+            await self._none_in_flight.wait()

@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 import structlog
 from aiohttp import web
 
-from api.draining import Draining
 from api.protocol import EdgeRunner
 from api.server import build_runner
 from icecore.compose import Catalog, open_catalog
@@ -56,36 +55,42 @@ async def run_server(
             # What is loaded by now stays.
             gc.freeze()
             gc.set_threshold(OBJECTS_PER_COLLECTION)
-            taking_over = asyncio.create_task(_take_over(runner, others), name="take-over") if others else None
             ready()
-            await stop.wait()
-            if taking_over is not None:
-                taking_over.cancel()
+            await _take_over_until(stop, runner, others)
             for opened in others:
                 opened.close()
             # Streams of events have no end of their own: they end now, and their clients go elsewhere.
             catalog.events.stop()
-            await _finish(site, runner.draining, settings.shutdown_grace_seconds)
+            await _accept_waiting(runner, listening)
+            await _finish(site, runner, settings.shutdown_grace_seconds)
         finally:
-            # What is left now are idle connections, and requests beyond the grace.
+            # What is left now are requests and answers beyond the grace.
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(CLOSE_SECONDS_MAX):
                     await runner.cleanup()
 
 
-async def _take_over(runner: EdgeRunner, others: Sequence[socket.socket]) -> None:
-    """Now and then takes the connections that wait at the sockets of other workers; seldom are there any."""
+async def _take_over_until(stop: asyncio.Event, runner: EdgeRunner, others: Sequence[socket.socket]) -> None:
+    """Returns when `stop` is set; now and then takes the connections that wait at the sockets of other workers. Seldom are there any."""
+    while True:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(TAKE_OVER_EVERY_SECONDS if others else None):
+                await stop.wait()
+                return
+        for opened in others:
+            await _accept_waiting(runner, opened)
+
+
+async def _accept_waiting(runner: EdgeRunner, opened: socket.socket) -> None:
+    """Takes the connections that wait at a socket: closed, it would reset them, and what they were sent would be lost."""
     loop = asyncio.get_running_loop()
     assert runner.server is not None, "it is set up"
-    while True:
-        await asyncio.sleep(TAKE_OVER_EVERY_SECONDS)
-        for opened in others:
-            # None waits any more, one has gone again, or there are no descriptors left: the next look comes soon.
-            with contextlib.suppress(OSError):
-                while True:
-                    connection, _ = opened.accept()
-                    connection.setblocking(False)
-                    await loop.connect_accepted_socket(runner.server, connection)
+    # None waits any more, one has gone again, or there are no descriptors left.
+    with contextlib.suppress(OSError):
+        while True:
+            connection, _ = opened.accept()
+            connection.setblocking(False)
+            await loop.connect_accepted_socket(runner.server, connection)
 
 
 def _metrics(catalog: Catalog, settings: Settings, worker: int) -> contextlib.AbstractAsyncContextManager[object]:
@@ -94,12 +99,14 @@ def _metrics(catalog: Catalog, settings: Settings, worker: int) -> contextlib.Ab
     return served_metrics(catalog, settings.host, settings.metrics_port + worker)
 
 
-async def _finish(site: web.SockSite, draining: Draining, grace_seconds: float) -> None:
+async def _finish(site: web.SockSite, runner: EdgeRunner, grace_seconds: float) -> None:
     """Closes the socket first: who is refused from now on goes elsewhere."""
     await site.stop()
     try:
         async with asyncio.timeout(grace_seconds):
-            await draining.drain()
+            await runner.draining.drain()
+            # Idle connections end at once, others with the answer that is on its way.
+            await runner.cleanup()
     except TimeoutError:
         _log.warning("requests cut off: they took longer than the grace", shutdown_grace_seconds=grace_seconds)
 

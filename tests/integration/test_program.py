@@ -171,31 +171,79 @@ def test_a_request_in_flight_is_answered_before_the_server_ends(serve: Serve, wo
     """A commit that is cut off is a commit in doubt."""
     served = serve("--workers", workers)
     body = json.dumps({"namespace": ["late"]}).encode()
-    address = urlsplit(served.url)
-    with closing(http.client.HTTPConnection(address.hostname or "", address.port, timeout=30)) as connection:
-        connection.putrequest("POST", f"{served.prefix()}/namespaces")
-        connection.putheader("Content-Type", "application/json")
-        connection.putheader("Content-Length", str(len(body)))
-        connection.endheaders(body[:5])
+    with closing(connection(served)) as client:
+        client.putrequest("POST", f"{served.prefix()}/namespaces")
+        client.putheader("Content-Type", "application/json")
+        client.putheader("Content-Length", str(len(body)))
+        client.endheaders(body[:5])
         time.sleep(0.5)
         served.process.send_signal(signal.SIGTERM)
         wait_until(lambda: not accepts(served.url))
-        connection.send(body[5:])
-        assert 200 == connection.getresponse().status
+        client.send(body[5:])
+        assert 200 == client.getresponse().status
+    assert 0 == served.process.wait(30)
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_requests_sent_before_a_stop_are_answered_although_nobody_had_read_them(serve: Serve, workers: str) -> None:
+    """On connections that were idle, and on new ones that no worker had accepted."""
+    served = serve("--workers", workers)
+    with ExitStack() as opened:
+        idle = [opened.enter_context(closing(connection(served))) for _ in range(16)]
+        for each in idle:
+            each.request("GET", "/health")
+            assert b"ok" in each.getresponse().read()
+        serving = workers_of(served.process.pid) or [served.process.pid]
+        assert int(workers) == len(serving)
+        for worker in serving:
+            os.kill(worker, signal.SIGSTOP)
+        new = [opened.enter_context(closing(connection(served))) for _ in range(16)]
+        for each in (*idle, *new):
+            each.request("GET", "/health")
+        served.process.send_signal(signal.SIGTERM)
+        time.sleep(0.5)
+        for worker in serving:
+            os.kill(worker, signal.SIGCONT)
+        assert [200] * 32 == [each.getresponse().status for each in (*idle, *new)]
+    assert 0 == served.process.wait(30)
+
+
+def test_an_answer_that_is_read_slowly_is_sent_whole(serve: Serve) -> None:
+    """The grace is for answers too."""
+    served = serve()
+    properties = {f"p{number}": "x" * 60_000 for number in range(400)}
+    made = {"namespace": ["wide"], "properties": properties}
+    served.post(f"{served.prefix()}/namespaces", made)
+    with closing(connection(served)) as client:
+        client.request("GET", f"{served.prefix()}/namespaces/wide")
+        time.sleep(0.5)
+        served.process.send_signal(signal.SIGTERM)
+        time.sleep(2.5)
+        assert made == json.loads(client.getresponse().read())
     assert 0 == served.process.wait(30)
 
 
 def test_requests_that_outlast_the_grace_do_not_hold_the_server(serve: Serve) -> None:
     """The grace is a bound, told to the log when it is used up."""
     served = serve(ICECORE_SHUTDOWN_GRACE_SECONDS="1")
-    address = urlsplit(served.url)
-    with closing(http.client.HTTPConnection(address.hostname or "", address.port, timeout=30)) as connection:
-        connection.putrequest("POST", f"{served.prefix()}/namespaces")
-        connection.putheader("Content-Length", "1000")
-        connection.endheaders(b"{")
+    with closing(connection(served)) as client:
+        client.putrequest("POST", f"{served.prefix()}/namespaces")
+        client.putheader("Content-Length", "1000")
+        client.endheaders(b"{")
         time.sleep(0.5)
         assert 0 == served.stop()
     assert "requests cut off: they took longer than the grace" in [record["event"] for record in served.records()]
+
+
+def connection(served: Served) -> http.client.HTTPConnection:
+    parts = urlsplit(served.url)
+    return http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=30)
+
+
+def workers_of(supervisor: int) -> list[int]:
+    """The serving processes below a supervisor; none if it serves by itself."""
+    children = [int(child) for task in Path(f"/proc/{supervisor}/task").iterdir() for child in (task / "children").read_text().split()]
+    return [child for child in children if b"icecore.worker" in Path(f"/proc/{child}/cmdline").read_bytes()]
 
 
 def accepts(url: str) -> bool:

@@ -180,7 +180,9 @@ CONTROLS = {
             in_database=(("      if i is not null then\n        insert into", "      if false then\n        insert into"),),
         ),
         # Refusals: sent again before the first came to the log, a change finds itself in the way.
-        Control("answered before the commit", "acknowledged", frozenset({"fresh", "answers", "refusals"}), _answer_before_commit, workers=2),
+        Control(
+            "answered before the commit", "acknowledged", frozenset({"fresh", "answers", "refusals"}), _answer_before_commit, workers=2
+        ),
         Control(
             "tables committed one by one", "atomic", frozenset({"once", "refusals", "acknowledged", "nothing done"}), _tables_one_by_one
         ),

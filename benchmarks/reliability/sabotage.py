@@ -173,10 +173,11 @@ CONTROLS = {
                 "alter table icecore.table_parts drop constraint table_parts_pkey",
             ),
         ),
+        # Answers: sent again, a property is there already, and the answer names a position at which nothing was done.
         Control(
             "idempotency row dropped",
             "once",
-            frozenset({"models", "refusals"}),
+            frozenset({"models", "refusals", "answers"}),
             in_database=(("      if i is not null then\n        insert into", "      if false then\n        insert into"),),
         ),
         # Refusals: sent again before the first came to the log, a change finds itself in the way.

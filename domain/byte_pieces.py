@@ -52,7 +52,8 @@ def content_of(pieces: Iterable[bytes]) -> Content:
 def around(opening: bytes, content: Content, closing: bytes) -> Content:
     """The content between two others; it is not copied where it is in pieces."""
     if isinstance(content, BytePieces):
-        return BytePieces((opening, *content, closing))
+        # Not `*content`: a list makes room for as many as its `len` says, and that is bytes.
+        return BytePieces((opening, *content._pieces, closing))
     return b"".join((opening, content, closing))
 
 

@@ -3,6 +3,7 @@
 import asyncio
 import sys
 import time
+import tracemalloc
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from domain.byte_pieces import joined
 from domain.errors import AlreadyExists, NoSuchTable
 from domain.identifiers import NamespaceIdentifier, TabularIdentifier
 from icecore.compose import Catalog
+from migrations.named_sql import named_sql
 from projections import tables
 from projections.rebuild import rebuild
 from projections.rows import PARTS_CLOSED_INLINE_MAX
@@ -240,6 +242,46 @@ async def test_parts_that_were_staged_by_nobody_are_named(catalog: Catalog, tmp_
         assert {"staged_parts"} == {difference.table for difference in (await verify(catalog.dsn)).differences}
 
 
+# Commits
+
+
+async def test_a_commit_joins_and_copies_none_of_a_large_document(database: str, tmp_path: Path) -> None:
+    """What it takes of memory, all buffers among it, is less than a quarter of the file it writes and of the answer it gives."""
+    async with opened_catalog(database, tmp_path / "warehouse") as catalog:
+        await create_namespace(catalog.write, context("createNamespace"), await demo(catalog), CreateNamespace(TABLE.namespace, {}))
+        await register(catalog, metadata_file(tmp_path, snapshots=10_000))
+        # Decided on what was read; the next ones on what is in memory.
+        await append(catalog, tmp_path, 10_001)
+        tracemalloc.start()
+        try:
+            size = await append(catalog, tmp_path, 10_002)
+            taken = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+    assert 2_000_000 < size
+    assert taken < size / 4, (taken, size)
+
+
+async def append(catalog: Catalog, directory: Path, snapshot_id: int) -> int:
+    """How many bytes the answer has."""
+    snapshot = {
+        "snapshot-id": snapshot_id,
+        "parent-snapshot-id": snapshot_id - 1,
+        "sequence-number": snapshot_id,
+        "timestamp-ms": time.time_ns() // 1_000_000 + 1,
+        "manifest-list": f"file://{directory}/warehouse/large/metadata/snap-{snapshot_id}.avro",
+        "summary": {"operation": "append"},
+        "schema-id": 0,
+    }
+    updates: list[Any] = [
+        {"action": "add-snapshot", "snapshot": snapshot},
+        {"action": "set-snapshot-ref", "ref-name": "main", "type": "branch", "snapshot-id": snapshot_id},
+    ]
+    answer = await commit_table(catalog.write, context("updateTable"), await demo(catalog), CommitTable(TABLE, [], updates))
+    assert answer.body is not None
+    return len(answer.body)
+
+
 # Removal
 
 
@@ -363,3 +405,30 @@ async def test_a_job_that_is_stopped_half_way_is_gone_on_with(catalog: Catalog, 
             await asyncio.sleep(0.05)
     assert [SNAPSHOTS] == [each["snapshot-id"] for each in (await loaded(catalog))["snapshots"]]
     assert [] == (await verify(catalog.dsn)).differences
+
+
+async def test_parts_are_closed_by_their_places_whatever_the_planner_believes(catalog: Catalog, tmp_path: Path) -> None:
+    """A table that was small when it was last looked at may be large now; so may one that nobody has looked at."""
+    await register(catalog, metadata_file(tmp_path, "small", 3), "small")
+    with psycopg.connect(catalog.dsn, autocommit=True) as connection:
+        connection.execute("alter table icecore.table_parts set (autovacuum_enabled = false)")
+        connection.execute("analyze icecore.table_parts, icecore.part_tombstones")
+    await register(catalog, metadata_file(tmp_path))
+    await expire(catalog, list(range(1, SNAPSHOTS)))
+    with psycopg.connect(catalog.dsn, autocommit=True) as connection:
+        statement = named_sql("commands", "settle_parts.sql")["close"]
+        row = connection.execute("select generation, table_id, kind, valid_to from icecore.part_tombstones limit 1").fetchone()
+        assert row is not None
+        parameters = dict(zip(("generation", "table_id", "kind", "valid_to"), row, strict=True)) | {"after": -1, "limit": 500}
+        explained = connection.execute(f"explain (format json) {statement}", parameters).fetchone()  # type: ignore[arg-type]
+    assert explained is not None
+    assert ["Tid Scan"] == how_rows_are_found(explained[0][0]["Plan"])
+
+
+def how_rows_are_found(plan: dict[str, Any]) -> list[str]:
+    """The nodes that find what a plan changes."""
+    children = plan.get("Plans", [])
+    below = [found for child in children for found in how_rows_are_found(child)]
+    if plan["Node Type"] == "ModifyTable":
+        below += [child["Node Type"] for child in children if child["Parent Relationship"] == "Outer"]
+    return below

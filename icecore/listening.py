@@ -1,8 +1,10 @@
 """The listening socket of a server, opened before anything else so that a taken port costs nothing."""
 
 import errno
+import select
 import socket
 import sys
+from collections.abc import Sequence
 
 from icecore.exit_codes import CommandFailed, ExitCode
 
@@ -50,6 +52,27 @@ def spread(opened: socket.socket, count: int) -> list[socket.socket]:
         another.listen(BACKLOG_CONNECTIONS_MAX)
         another.setblocking(False)
     return sockets
+
+
+class Unattended:
+    """Finds, among the listening sockets of other workers, those at which connections wait and nobody takes them.
+
+    One that is seen waiting for the first time may have come just now, and is its own worker's: of many that come at once, who looks by
+    chance would else get most.
+    """
+
+    def __init__(self, sockets: Sequence[socket.socket]) -> None:
+        self._sockets = {opened.fileno(): opened for opened in sockets}
+        self._poll = select.poll()
+        for opened in sockets:
+            self._poll.register(opened, select.POLLIN)
+        self._waited: set[int] = set()
+
+    def look(self) -> list[socket.socket]:
+        """The sockets at which somebody waited the last time too."""
+        waiting = {descriptor for descriptor, _ in self._poll.poll(0)}
+        unattended, self._waited = waiting & self._waited, waiting
+        return [self._sockets[descriptor] for descriptor in unattended]
 
 
 def url_of(opened: socket.socket) -> str:

@@ -14,12 +14,13 @@ from aiohttp import web
 from api.protocol import EdgeRunner
 from api.server import build_runner
 from icecore.compose import Catalog, open_catalog
-from icecore.listening import BACKLOG_CONNECTIONS_MAX
+from icecore.listening import BACKLOG_CONNECTIONS_MAX, Unattended
 from icecore.metrics import served_metrics
 from icecore.settings import Settings
 
 CLOSE_SECONDS_MAX = 1.0
-TAKE_OVER_EVERY_SECONDS = 0.25
+LOOK_EVERY_SECONDS = 0.125
+"""At connections that wait for other workers."""
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger("icecore.server")
 
@@ -71,13 +72,14 @@ async def run_server(
 
 
 async def _take_over_until(stop: asyncio.Event, runner: EdgeRunner, others: Sequence[socket.socket]) -> None:
-    """Returns when `stop` is set; now and then takes the connections that wait at the sockets of other workers. Seldom are there any."""
+    """Returns when `stop` is set; until then takes the connections that other workers leave waiting. Seldom are there any."""
+    unattended = Unattended(others)
     while True:
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(TAKE_OVER_EVERY_SECONDS if others else None):
+            async with asyncio.timeout(LOOK_EVERY_SECONDS if others else None):
                 await stop.wait()
                 return
-        for opened in others:
+        for opened in unattended.look():
             await _accept_waiting(runner, opened)
 
 

@@ -193,7 +193,7 @@ def test_requests_sent_before_a_stop_are_answered_although_nobody_had_read_them(
         for each in idle:
             each.request("GET", "/health")
             assert b"ok" in each.getresponse().read()
-        serving = workers_of(served.process.pid) or [served.process.pid]
+        serving = worker_processes(served) or {served.process.pid}
         assert int(workers) == len(serving)
         for worker in serving:
             os.kill(worker, signal.SIGSTOP)
@@ -238,12 +238,6 @@ def test_requests_that_outlast_the_grace_do_not_hold_the_server(serve: Serve) ->
 def connection(served: Served) -> http.client.HTTPConnection:
     parts = urlsplit(served.url)
     return http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=30)
-
-
-def workers_of(supervisor: int) -> list[int]:
-    """The serving processes below a supervisor; none if it serves by itself."""
-    children = [int(child) for task in Path(f"/proc/{supervisor}/task").iterdir() for child in (task / "children").read_text().split()]
-    return [child for child in children if b"icecore.worker" in Path(f"/proc/{child}/cmdline").read_bytes()]
 
 
 def accepts(url: str) -> bool:
@@ -477,9 +471,9 @@ def test_connections_are_dealt_out_among_the_workers(serve: Serve) -> None:
     workers = worker_processes(served)
     with ExitStack() as opened:
         for _ in range(64):
-            connection = opened.enter_context(closing(http.client.HTTPConnection(urlsplit(served.url).netloc)))
-            connection.request("GET", "/health")
-            connection.getresponse().read()
+            client = opened.enter_context(closing(connection(served)))
+            client.request("GET", "/health")
+            client.getresponse().read()
         shares = [connections_of(worker) for worker in workers]
     assert min(shares) >= 64 // 8, shares
 

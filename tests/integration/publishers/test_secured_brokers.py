@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import re
 import ssl
 import subprocess
 import sys
@@ -54,7 +55,7 @@ class Reads(Protocol):
 
 @dataclass(frozen=True)
 class Secured:
-    """A broker; its sink in the settings file; and what is changed in it to something wrong, with what is then said."""
+    """A broker; its sink in the settings file; and what is changed in it to something wrong, with a pattern of what is then said."""
 
     broker: Reads
     sink: dict[str, str]
@@ -96,7 +97,8 @@ def secured_kafka(directory: Path, listener: str) -> Iterator[Secured]:
             mine, strange = ours.issue("icecore"), strangers.issue("icecore")
             by_certificate = {"tls_certificate_file": str(mine.certificate), "tls_key_file": str(mine.key)}
             stranger = {"tls_certificate_file": str(strange.certificate), "tls_key_file": str(strange.key)}
-            yield Secured(broker, sink | by_certificate, [(stranger, "bad certificate"), untrusted])
+            # librdkafka shows none where the broker asks for others; what Java calls that is newer since 17.0.21.
+            yield Secured(broker, sink | by_certificate, [(stranger, "alert (bad certificate|certificate required)"), untrusted])
 
 
 def _set_password(url: str) -> None:
@@ -151,12 +153,12 @@ async def test_a_secured_broker_is_told_everything_and_a_wrong_word_harms_nothin
 
             async def is_reported(expected: str = said) -> bool:
                 state = await row(database, "last_error, position")
-                return state is not None and expected in (state[0] or "").lower() and state[1] == 0
+                return state is not None and re.search(expected, state[0] or "", re.IGNORECASE) is not None and state[1] == 0
 
             await until(is_reported, what=f"{said!r} is reported")
             operators = shown(file)
         assert 1 == operators.returncode
-        assert said in json.loads(operators.stdout)[0]["last-error"].lower()
+        assert re.search(said, json.loads(operators.stdout)[0]["last-error"], re.IGNORECASE)
         assert _WRONG_PASSWORD not in operators.stdout + operators.stderr
     file = written(tmp_path, database, secured.sink)
     async with publishing(file):

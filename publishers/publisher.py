@@ -216,9 +216,10 @@ class _Told:
             await self.now()
 
     async def now(self) -> None:
+        # First: a sink that has been told everything must not be seen with an error that no longer stands.
+        await self._lead.recovered()
         if (self._position, self.mark) != (self._lead.position, self._lead.mark):
             await self._lead.move(self._position, self.mark)
-        await self._lead.recovered()
         self._moved_at = asyncio.get_running_loop().time()
 
 

@@ -21,7 +21,7 @@ from benchmarks.rest import RestCatalog
 from icecore.embedded_postgres import embedded_postgres
 from icecore.settings import Settings
 from migrations.apply import apply_migrations
-from tests.servers.processes import answers, free_port, listens, running
+from tests.servers.processes import free_port, listens, running
 
 ROOT = Path(__file__).resolve().parents[1]
 WAREHOUSE = "bench"
@@ -115,9 +115,14 @@ def our_server(
     command = [sys.executable, *module, "serve", "--port", str(port), "--workers", str(workers)]
     uri = f"http://127.0.0.1:{port}"
     log = cluster.directory / f"server-{secrets.token_hex(4)}.log"
-    ready = functools.partial(answers, f"{uri}/health")
+    # Not by an answer: one worker gives it while another still starts, and takes the connections that wait for that one.
+    ready = functools.partial(_says, log, f"{uri}/catalog")
     with running(command, log=log, ready=ready, seconds_max=START_SECONDS_MAX, environment=environment, directory=ROOT) as process:
         yield Service(uri, dsn, process.pid, profile)
+
+
+def _says(log: Path, text: str) -> bool:
+    return log.exists() and text in log.read_text(errors="replace")
 
 
 @contextlib.contextmanager

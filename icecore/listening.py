@@ -1,4 +1,4 @@
-"""The listening socket of a server, opened before anything else so that a taken port costs nothing."""
+"""The listening sockets of a server: the first opened before anything else, so that a taken port costs nothing; one for each worker."""
 
 import errno
 import select

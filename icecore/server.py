@@ -84,7 +84,7 @@ async def _take_over_until(stop: asyncio.Event, runner: EdgeRunner, others: Sequ
 
 
 async def _accept_waiting(runner: EdgeRunner, opened: socket.socket) -> None:
-    """Takes the connections that wait at a socket: closed, it would reset them, and what they were sent would be lost."""
+    """Takes the connections that wait at a socket. One that is closed resets them, and what was sent on them is lost."""
     loop = asyncio.get_running_loop()
     assert runner.server is not None, "it is set up"
     # None waits any more, one has gone again, or there are no descriptors left.

@@ -103,6 +103,26 @@ async def expire(catalog: Catalog, snapshot_ids: list[int]) -> int:
     return (await commit_table(catalog.write, context("updateTable"), await demo(catalog), command)).position
 
 
+async def append(catalog: Catalog, directory: Path, snapshot_id: int) -> int:
+    """How many bytes the answer has."""
+    snapshot = {
+        "snapshot-id": snapshot_id,
+        "parent-snapshot-id": snapshot_id - 1,
+        "sequence-number": snapshot_id,
+        "timestamp-ms": time.time_ns() // 1_000_000 + 1,
+        "manifest-list": f"file://{directory}/warehouse/large/metadata/snap-{snapshot_id}.avro",
+        "summary": {"operation": "append"},
+        "schema-id": 0,
+    }
+    updates: list[Any] = [
+        {"action": "add-snapshot", "snapshot": snapshot},
+        {"action": "set-snapshot-ref", "ref-name": "main", "type": "branch", "snapshot-id": snapshot_id},
+    ]
+    answer = await commit_table(catalog.write, context("updateTable"), await demo(catalog), CommitTable(TABLE, [], updates))
+    assert answer.body is not None
+    return len(answer.body)
+
+
 async def loaded(catalog: Catalog, past: str = "", snapshots: str = "all") -> dict[str, Any]:
     answer = await load_table(catalog.reads, await demo(catalog, past), TABLE, snapshots)
     assert answer.body is not None
@@ -262,26 +282,6 @@ async def test_a_commit_joins_and_copies_none_of_a_large_document(database: str,
     assert taken < size / 4, (taken, size)
 
 
-async def append(catalog: Catalog, directory: Path, snapshot_id: int) -> int:
-    """How many bytes the answer has."""
-    snapshot = {
-        "snapshot-id": snapshot_id,
-        "parent-snapshot-id": snapshot_id - 1,
-        "sequence-number": snapshot_id,
-        "timestamp-ms": time.time_ns() // 1_000_000 + 1,
-        "manifest-list": f"file://{directory}/warehouse/large/metadata/snap-{snapshot_id}.avro",
-        "summary": {"operation": "append"},
-        "schema-id": 0,
-    }
-    updates: list[Any] = [
-        {"action": "add-snapshot", "snapshot": snapshot},
-        {"action": "set-snapshot-ref", "ref-name": "main", "type": "branch", "snapshot-id": snapshot_id},
-    ]
-    answer = await commit_table(catalog.write, context("updateTable"), await demo(catalog), CommitTable(TABLE, [], updates))
-    assert answer.body is not None
-    return len(answer.body)
-
-
 # Removal
 
 
@@ -408,7 +408,7 @@ async def test_a_job_that_is_stopped_half_way_is_gone_on_with(catalog: Catalog, 
 
 
 async def test_parts_are_closed_by_their_places_whatever_the_planner_believes(catalog: Catalog, tmp_path: Path) -> None:
-    """A table that was small when it was last looked at may be large now; so may one that nobody has looked at."""
+    """A table that was small when it was last looked at may be large now."""
     await register(catalog, metadata_file(tmp_path, "small", 3), "small")
     with psycopg.connect(catalog.dsn, autocommit=True) as connection:
         connection.execute("alter table icecore.table_parts set (autovacuum_enabled = false)")

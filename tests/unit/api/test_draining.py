@@ -1,0 +1,31 @@
+"""A server that ends waits for the requests it was sent."""
+
+import asyncio
+
+import pytest
+
+from api import draining
+from api.draining import Draining
+
+
+async def test_a_request_that_is_read_a_moment_later_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its bytes had come; nobody had looked at them when the server was told to end."""
+    monkeypatch.setattr(draining, "QUIET_SECONDS", 0.2)
+    requests = Draining()
+    ending = asyncio.create_task(requests.drain())
+    await asyncio.sleep(0.02)
+    requests.begin()
+    await asyncio.sleep(0.5)
+    assert not ending.done()
+    requests.end()
+    async with asyncio.timeout(5):
+        await ending
+
+
+async def test_a_server_that_is_sent_nothing_ends() -> None:
+    """Whatever it was sent before."""
+    requests = Draining()
+    requests.begin()
+    requests.end()
+    async with asyncio.timeout(5):
+        await requests.drain()

@@ -1,0 +1,245 @@
+-- The functions of the append, each whole and in its newest form. What each does stands in its comment in 0001_log.sql and 0011_proposals.sql.
+
+create or replace function icecore.settle_claims(c jsonb) returns void language plpgsql as $$
+declare r jsonb; v_key text; v_owner uuid;
+begin
+  -- What the command relies on: parents that live, namespaces that hold nothing.
+  for n in 0 .. jsonb_array_length(c->'alive') - 1 loop
+    r := c->'alive'->n;
+    if not exists (select 1 from icecore.claims where owner = (r#>>'{}')::uuid) then
+      raise exception using errcode = 'IC409', constraint = 'parent', detail = r#>>'{}';
+    end if;
+  end loop;
+  for n in 0 .. jsonb_array_length(c->'empty') - 1 loop
+    r := c->'empty'->n;
+    if exists (select 1 from icecore.claims where scope = (r#>>'{}')::uuid) then
+      raise exception using errcode = 'IC409', constraint = 'not_empty', detail = r#>>'{}';
+    end if;
+  end loop;
+  for n in 0 .. jsonb_array_length(c->'release') - 1 loop
+    r := c->'release'->n;
+    delete from icecore.claims where kind = r->>0 and scope = (r->>1)::uuid and key = r->>2 and owner = (r->>3)::uuid;
+    if not found then
+      raise exception using errcode = 'IC409', constraint = 'claim', detail = r->>2;
+    end if;
+  end loop;
+  for n in 0 .. jsonb_array_length(c->'take') - 1 loop
+    r := c->'take'->n;
+    insert into icecore.claims (kind, scope, key, owner) values (r->>0, (r->>1)::uuid, r->>2, (r->>3)::uuid)
+      on conflict do nothing;
+    if not found then
+      raise exception using errcode = 'IC409', constraint = 'claim', detail = r->>2;
+    end if;
+  end loop;
+  for n in 0 .. jsonb_array_length(c->'release_locations') - 1 loop
+    r := c->'release_locations'->n;
+    delete from icecore.location_claims where key = r->>0 and owner = (r->>1)::uuid;
+  end loop;
+  for n in 0 .. jsonb_array_length(c->'take_locations') - 1 loop
+    r := c->'take_locations'->n;
+    v_key := r->>0; v_owner := (r->>1)::uuid;
+    if exists (select 1 from icecore.location_claims l where l.key = any (icecore.location_prefixes(v_key)) and l.owner <> v_owner)
+       or exists (select 1 from icecore.location_claims l
+                  where l.key >= v_key and l.key < left(v_key, -1) || '0' and l.owner <> v_owner) then  -- '0' follows '/'
+      raise exception using errcode = 'IC409', constraint = 'location', detail = v_key;
+    end if;
+    insert into icecore.location_claims (key, owner) values (v_key, v_owner) on conflict do nothing;
+  end loop;
+end $$;
+
+create or replace function icecore.append(batch jsonb, blobs bytea[])
+returns table (command integer, outcome text, "position" bigint, detail text, status smallint, object_id uuid, version bigint, body bytea,
+               locked_microseconds bigint)
+language plpgsql volatile
+-- Plans made while the tables are small are kept while they grow: every look-up here is by a key.
+set enable_seqscan = off
+as $$
+#variable_conflict use_column
+declare
+  c jsonb; e jsonb; r jsonb; i jsonb;
+  v_row icecore.events;
+  v_position bigint; v_hash bytea; v_at timestamptz; v_generation integer;
+  s_position bigint; s_hash bytea; s_at timestamptz;
+  v_started bigint; v_locked timestamptz; v_found record; v_command uuid; v_first bigint; v_recorded timestamptz;
+begin
+  perform pg_advisory_xact_lock(4936203174);
+  v_locked := clock_timestamp();
+  select x.notification_id, x.hash, x.recorded_at into v_position, v_hash, v_at
+    from icecore.events x order by x.notification_id desc limit 1;
+  v_position := coalesce(v_position, 0);
+  v_hash := coalesce(v_hash, decode(repeat('00', 32), 'hex'));
+  select m.generation into v_generation from icecore.read_models m;
+  v_started := v_position;
+  for n in 0 .. jsonb_array_length(batch) - 1 loop
+    c := batch->n; command := n + 1;
+    locked_microseconds := 0; outcome := 'appended'; detail := null; status := null; object_id := null; version := null; body := null;
+    v_command := (c->>'id')::uuid; i := c->'idempotency';
+    -- plpgsql variables survive a subtransaction's rollback.
+    s_position := v_position; s_hash := v_hash; s_at := v_at;
+    begin
+      select x.last_position, case when x.first_position is null then 'recorded' else 'appended' end into position, outcome
+        from icecore.commands x where x.command_id = v_command;
+      if found then
+        return next; continue;
+      end if;
+      outcome := 'appended';
+      if i is not null then
+        select x.* into v_found from icecore.idempotency x
+          where x.project_id = (c->>'project')::uuid and x.actor = c->>'actor' and x.key = (i->>'key')::uuid;
+        if found then
+          position := v_found.position; detail := v_found.operation; status := v_found.status;
+          object_id := v_found.object_id; version := v_found.version; body := v_found.body;
+          outcome := case when v_found.request_hash = decode(i->>'hash', 'hex') then 'replayed' else 'key_reused' end;
+          return next; continue;
+        end if;
+      end if;
+      if c ? 'generation' and (c->>'generation')::integer <> v_generation then
+        raise exception using errcode = 'IC409', constraint = 'generation', detail = v_generation::text;
+      end if;
+      if c ? 'staged' then
+        -- Parts that were written beforehand: unless they were given up meanwhile, they are the table's from here on.
+        for k in 0 .. jsonb_array_length(c->'staged') - 1 loop
+          r := c->'staged'->k;
+          delete from icecore.staged_parts x where x.table_id = (r#>>'{}')::uuid and x.generation = v_generation and not x.given_up;
+          if not found then
+            raise exception using errcode = 'IC409', constraint = 'staged', detail = r#>>'{}';
+          end if;
+        end loop;
+      end if;
+      for k in 0 .. jsonb_array_length(c->'heads') - 1 loop
+        r := c->'heads'->k;
+        if (select x.event_id from icecore.events x where x.originator_id = (r->>0)::uuid
+            order by x.originator_version desc limit 1) is distinct from (r->>1)::uuid then
+          raise exception using errcode = 'IC409', constraint = 'head', detail = r->>0;
+        end if;
+      end loop;
+      if c ? 'claims' then
+        perform icecore.settle_claims(c->'claims');
+      elsif c ? 'take' then
+        -- From a server that was running when this migration came: it names them beside all else.
+        perform icecore.settle_claims(c);
+      end if;
+      v_first := null;
+      v_recorded := greatest(clock_timestamp(), v_at);
+      for k in 0 .. jsonb_array_length(c->'events') - 1 loop
+        e := c->'events'->k;
+        v_position := v_position + 1;
+        v_first := coalesce(v_first, v_position);
+        v_row := ((e->>0)::uuid, (e->>1)::bigint, e->>2, blobs[(e->>3)::integer], v_position, (e->>4)::uuid, v_command,
+                  v_recorded, c->>'actor', (c->>'project')::uuid, (e->>5)::uuid, c->>'request',
+                  c->>'correlation', (c->>'causation')::uuid, c->>'traceparent', null)::icecore.events;
+        v_row.hash := icecore.event_hash(v_hash, v_row);
+        insert into icecore.events values (v_row.*);
+        v_hash := v_row.hash; v_at := v_recorded;
+      end loop;
+      if c ? 'rows' then
+        perform icecore.write_rows(c->'rows', blobs, v_generation, coalesce(v_first, v_position + 1) - 1);
+      end if;
+      insert into icecore.commands values (v_command, v_first, v_position, v_recorded);
+      if i is not null then
+        insert into icecore.idempotency values ((c->>'project')::uuid, c->>'actor', (i->>'key')::uuid, v_command,
+          decode(i->>'hash', 'hex'), i->>'operation', (i->>'status')::smallint, (i->>'object')::uuid, (i->>'version')::bigint,
+          v_position, blobs[(i->>'body')::integer], v_recorded);
+      end if;
+      position := v_position;
+      if v_first is null then
+        outcome := 'recorded';
+      end if;
+    exception
+      when sqlstate 'IC409' then
+        get stacked diagnostics outcome = constraint_name, detail = pg_exception_detail;
+        v_position := s_position; v_hash := s_hash; v_at := s_at; position := v_position;
+      when others then
+        get stacked diagnostics outcome = returned_sqlstate, detail = message_text;
+        detail := outcome || ': ' || detail; outcome := 'error';
+        v_position := s_position; v_hash := s_hash; v_at := s_at; position := v_position;
+    end;
+    locked_microseconds := extract(epoch from clock_timestamp() - v_locked) * 1000000;
+    return next;
+  end loop;
+  if v_position > v_started then
+    -- One per batch: Postgres holds a cluster-wide lock from before a notifying commit until after its flush.
+    perform pg_notify('events', v_position::text);
+  end if;
+end $$;
+
+create or replace function icecore.write_rows(rows jsonb, blobs bytea[], p_generation integer, p_before bigint) returns void
+language plpgsql as $$
+declare closed jsonb; many jsonb;
+begin
+  -- What one batch both opens and closes is inserted closed (names) or closed after it is inserted (parts).
+  if rows ? 'names_closed' then
+    update icecore.names n set to_position = p_before + c.number
+      from (select (r->>1)::uuid as object_id, min((r->>0)::integer) as number
+            from jsonb_array_elements(rows->'names_closed') r group by 1) c
+      where n.generation = p_generation and n.object_id = c.object_id and n.to_position is null;
+  end if;
+  if rows ? 'names' then
+    insert into icecore.names
+      select p_generation, (r->>1)::uuid, p_before + (r->>0)::integer,
+             (select p_before + min((c->>0)::integer) from jsonb_array_elements(rows->'names_closed') c
+              where c->>1 = r->>1 and (c->>0)::integer > (r->>0)::integer),
+             (r->>2)::uuid, r->>3, r->>4, r->>5
+      from jsonb_array_elements(rows->'names') r;
+  end if;
+  if rows ? 'tables' then
+    insert into icecore.tables
+      select p_generation, (r->>1)::uuid, (r->>2)::bigint, p_before + (r->>0)::integer, (r->>3)::uuid, (r->>4)::uuid, (r->>5)::uuid,
+             r->>6, r->>7, r->>8, r->>9, array(select jsonb_array_elements_text(r->10)), (r->>11)::bigint, blobs[(r->>12)::integer]
+      from jsonb_array_elements(rows->'tables') r;
+  end if;
+  if rows ? 'parts' then
+    insert into icecore.table_parts
+      select p_generation, (r->>0)::uuid, (r->>1)::smallint, (r->>2)::bigint, (r->>3)::bigint, null, (r->>4)::bigint,
+             blobs[(r->>5)::integer]
+      from jsonb_array_elements(rows->'parts') r;
+  end if;
+  if rows ? 'part_columns' then
+    for k in 0 .. jsonb_array_length(rows->'part_columns') - 1 loop
+      many := rows->'part_columns'->k;
+      insert into icecore.table_parts
+        select p_generation, (many->>0)::uuid, (many->>1)::smallint, p.ordinal, (many->>2)::bigint, null, p.snapshot_id,
+               blobs[(many->>5)::integer + p.number - 1]
+        from unnest(array(select o::bigint from jsonb_array_elements_text(many->3) o),
+                    array(select s::bigint from jsonb_array_elements_text(many->4) s)) with ordinality p(ordinal, snapshot_id, number);
+    end loop;
+  end if;
+  if rows ? 'part_tombstones' then
+    insert into icecore.part_tombstones
+      select p_generation, (r->>0)::uuid, (r->>1)::smallint, (r->>2)::bigint, (r->>3)::int8multirange
+      from jsonb_array_elements(rows->'part_tombstones') r;
+  end if;
+  if rows ? 'parts_closed' then
+    -- One statement per table and kind, by the key: joined to the JSON, it would be planned for as many rows as the JSON might have.
+    for k in 0 .. jsonb_array_length(rows->'parts_closed') - 1 loop
+      closed := rows->'parts_closed'->k;
+      update icecore.table_parts p set valid_to = (closed->>2)::bigint
+        where p.generation = p_generation and p.table_id = (closed->>0)::uuid and p.kind = (closed->>1)::smallint
+          and p.ordinal = any (array(select o::bigint from jsonb_array_elements_text(closed->3) o));
+    end loop;
+  end if;
+  if rows ? 'views' then
+    insert into icecore.views
+      select p_generation, (r->>1)::uuid, (r->>2)::bigint, p_before + (r->>0)::integer, (r->>3)::uuid, (r->>4)::uuid, (r->>5)::uuid,
+             r->>6, r->>7, r->>8, r->>9, array(select jsonb_array_elements_text(r->10)), blobs[(r->>11)::integer]
+      from jsonb_array_elements(rows->'views') r;
+  end if;
+  if rows ? 'namespaces' then
+    insert into icecore.namespaces
+      select p_generation, (r->>1)::uuid, (r->>2)::bigint, p_before + (r->>0)::integer, (r->>3)::uuid, (r->>4)::uuid, (r->>5)::uuid,
+             r->>6, r->>7, r->>8, blobs[(r->>9)::integer]
+      from jsonb_array_elements(rows->'namespaces') r;
+  end if;
+  if rows ? 'warehouses' then
+    insert into icecore.warehouses
+      select p_generation, (r->>1)::uuid, (r->>2)::bigint, p_before + (r->>0)::integer, (r->>3)::uuid, (r->>4)::uuid,
+             r->>5, r->>6, blobs[(r->>7)::integer], (r->>8)::uuid, (r->>9)::boolean
+      from jsonb_array_elements(rows->'warehouses') r;
+  end if;
+  if rows ? 'proposals' then
+    insert into icecore.proposals
+      select p_generation, (r->>1)::uuid, (r->>2)::bigint, p_before + (r->>0)::integer, (r->>3)::uuid, (r->>4)::uuid,
+             r->>5, r->>6, r->>7, r->>8, r->>9, (r->>10)::bigint, blobs[(r->>11)::integer]
+      from jsonb_array_elements(rows->'proposals') r;
+  end if;
+end $$;

@@ -10,12 +10,12 @@ from uuid import UUID
 import orjson
 
 from domain.byte_pieces import BytePieces, Content
-from domain.errors import BadRequest, IllegalArgument
+from domain.errors import AlreadyExists, BadRequest, CatalogError, IllegalArgument
 from domain.json_in_pieces import loads_in_pieces
 from storage.locations import StorageLocation
 from storage.object_store import ObjectStore
 from storage.profiles import StorageProfile
-from storage.store_errors import METADATA_BYTES_MAX, file_too_large
+from storage.store_errors import METADATA_BYTES_MAX, file_too_large, store_away
 
 WRITE_METADATA_PATH = "write.metadata.path"
 COMPRESSION_CODEC = "write.metadata.compression-codec"
@@ -55,13 +55,29 @@ def metadata_file_location(
 
 
 async def write_metadata(store: ObjectStore, location: StorageLocation, document: Content | memoryview) -> None:
-    """Write `document`, packed when the file's name says gzip. The file must be new."""
+    """Write `document`, packed when the file's name says gzip, to a name with a fresh UUID; ServiceUnavailable where that fails.
+
+    A file that stands there already is this very write: the store kept it, its answer was lost, and the store's client wrote
+    again. It is compared, because a refusal would be remembered by the request's Idempotency-Key.
+    """
     if location.segments[-1].endswith(_SUFFIXES["gzip"]):
         if len(document) > _PACKED_AT_ONCE_BYTES_MAX:
             document = await asyncio.to_thread(_packed, document)
         else:
             document = _packed(document)
-    await store.put_new(location, document)
+    try:
+        await store.put_new(location, document)
+    except AlreadyExists:
+        if not await _is_written(store, location, document):
+            raise store_away(location, "it holds another file under a name made for this one") from None
+
+
+async def _is_written(store: ObjectStore, location: StorageLocation, document: Content | memoryview) -> bool:
+    try:
+        written = await store.get(location, bytes_max=len(document))
+    except CatalogError:
+        return False
+    return written == (document.joined() if isinstance(document, BytePieces) else document)
 
 
 def _packed(document: Content | memoryview) -> bytes:

@@ -1,0 +1,64 @@
+"""Metadata files on an S3 server whose answers get lost: a write that was kept is never refused for it."""
+
+from collections.abc import Iterator
+from uuid import uuid4
+
+import pytest
+from uuid_utils.compat import uuid7
+
+from commands.create_warehouse import CreateWarehouse, create_warehouse
+from tests.fixtures.catalog import context
+from tests.fixtures.lossy_store_proxy import Fault, LossyStoreProxy
+from tests.fixtures.object_stores import S3_CREDENTIAL, S3Server, s3_profile
+from tests.fixtures.rest_client import SCHEMA, RestClient
+from tests.fixtures.shared_server import SharedCatalog
+
+TABLES = "/namespaces/a/tables"
+
+
+@pytest.fixture
+def store_proxy(s3_server: S3Server) -> Iterator[LossyStoreProxy]:
+    """Between the catalog and the session's S3 server."""
+    with LossyStoreProxy(s3_server.endpoint).running() as proxy:
+        yield proxy
+
+
+@pytest.fixture
+def s3_client(shared_catalog: SharedCatalog, s3_server: S3Server, store_proxy: LossyStoreProxy) -> Iterator[RestClient]:
+    """Requests to a warehouse in a fresh bucket behind the proxy."""
+    name = f"lossy-{uuid4().hex[:8]}"
+    profile = s3_profile(s3_server) | {"endpoint": store_proxy.endpoint}
+    command = CreateWarehouse(name, profile, S3_CREDENTIAL)
+    shared_catalog.run(create_warehouse(shared_catalog.parts.write, context("createWarehouse"), command))
+    client = RestClient(shared_catalog.server.url, name)
+    assert 200 == client.create_namespace("a").status
+    yield client
+    client.close()
+
+
+@pytest.mark.parametrize("fault", ["lost", "error"])
+@pytest.mark.parametrize("codec", ["none", "gzip"])
+def test_a_file_that_was_kept_without_an_answer_is_ours(
+    s3_client: RestClient, store_proxy: LossyStoreProxy, fault: Fault, codec: str
+) -> None:
+    """The retry inside the store's client finds the first write; creation and commit succeed, and so does the repeated key."""
+    properties = {"write.metadata.compression-codec": codec}
+    create_key, commit_key = uuid7(), uuid7()
+    store_proxy.fault = fault
+    created = s3_client.call("POST", TABLES, {"name": "t", "schema": SCHEMA, "properties": properties}, key=create_key)
+    assert 200 == created.status, created.body
+    commit = {"requirements": [], "updates": [{"action": "set-properties", "updates": {"x": "y"}}]}
+    store_proxy.fault = fault
+    committed = s3_client.call("POST", f"{TABLES}/t", commit, key=commit_key)
+    assert 200 == committed.status, committed.body
+    assert 2 == store_proxy.faults
+    assert committed.replayable == s3_client.call("POST", f"{TABLES}/t", commit, key=commit_key).replayable
+    assert 200 == s3_client.call("GET", f"{TABLES}/t").status
+
+
+def test_other_bytes_under_the_name_are_no_answer_for_good(s3_client: RestClient, store_proxy: LossyStoreProxy) -> None:
+    """503, which no key remembers: the same request succeeds once the store does as it is told."""
+    key = uuid7()
+    store_proxy.fault = "changed"
+    assert (503, "ServiceUnavailableException") == s3_client.call("POST", TABLES, {"name": "t", "schema": SCHEMA}, key=key).error
+    assert 200 == s3_client.call("POST", TABLES, {"name": "t", "schema": SCHEMA}, key=key).status

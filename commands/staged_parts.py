@@ -22,11 +22,16 @@ _PARTS_REMOVED_PER_STATEMENT = 5_000
 Connections = Callable[[], AbstractAsyncContextManager[Connection]]
 
 
+class StagedPartsLost(Exception):
+    """Parts that were staged are gone before the append: lost in a crash of Postgres, given up, or of a generation that was removed."""
+
+
 async def stage_parts(connections: Connections, submission: Submission, table_id: UUID) -> None:
     """Writes the parts of a submission that begins the table `table_id`, if they are many: the append then only takes them over.
 
-    They belong to the generation that is served now; where another one is by then, append answers `generation`. What is written here
-    and does not come to effect is for `remove_staged_parts`, or after a crash for the job of commands/settle_parts.py.
+    They belong to the generation that is served now; where another one is by then, append answers `generation`. When this returns
+    they are durable, and a crash of Postgres takes none. Raises StagedPartsLost where one took some before. What is written here and does
+    not come to effect is for `remove_staged_parts`, or after a crash for the job of commands/settle_parts.py.
     """
     parts = submission.rows.parts
     if len(parts) <= PARTS_APPENDED_MAX:
@@ -46,7 +51,17 @@ async def stage_parts(connections: Connections, submission: Submission, table_id
             await connection.execute(_SQL["write"], {"generation": generation, "table_id": table_id, **columns})
         # Half of the time is others'.
         await asyncio.sleep(time.monotonic() - began)
-    submission.take_staged(table_id, generation)
+    await _complete(connections, table_id, generation, len(parts))
+    submission.take_staged(table_id, generation, len(parts))
+
+
+async def _complete(connections: Connections, table_id: UUID, generation: int, parts: int) -> None:
+    """Makes the staged parts durable and records how many they are. Raises StagedPartsLost where some are gone."""
+    async with connections() as connection:
+        cursor = await connection.execute(_SQL["complete"], {"table_id": table_id, "generation": generation, "parts": parts})
+    if cursor.rowcount != 1:
+        await remove_staged_parts(connections, table_id)
+        raise StagedPartsLost
 
 
 async def remove_staged_parts(connections: Connections, table_id: UUID) -> None:

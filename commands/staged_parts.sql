@@ -5,11 +5,18 @@ select %(table_id)s, generation, now() from icecore.read_models
 returning generation
 
 -- name: write --
--- Without a flush of its own: the append that takes them over flushes what came before it, and waiting here would hold up others' flushes.
+-- Without a flush of its own, which would hold up others' flushes: a crash may lose these rows until `complete` has committed.
 insert into icecore.table_parts (generation, table_id, kind, ordinal, valid_from, valid_to, snapshot_id, body)
 select %(generation)s, %(table_id)s, p.kind, p.ordinal, p.valid_from, null, p.snapshot_id, p.body
 from unnest(%(kinds)s::smallint[], %(ordinals)s::bigint[], %(versions)s::bigint[], %(snapshot_ids)s::bigint[], %(bodies)b::bytea[])
   p(kind, ordinal, valid_from, snapshot_id, body), set_config('synchronous_commit', 'off', true)
+
+-- name: complete --
+-- Records how many parts there are, if all are still there. It commits after they did and waits for the disk, so from here on a crash
+-- loses none of them; append takes over only as many as are recorded here.
+update icecore.staged_parts s set parts = %(parts)s
+where s.table_id = %(table_id)s and s.generation = %(generation)s and not s.given_up
+  and %(parts)s = (select count(*) from icecore.table_parts p where p.generation = %(generation)s and p.table_id = %(table_id)s)
 
 -- name: give_up --
 -- Waits for an append that is about to take it, and then finds nothing.

@@ -63,7 +63,7 @@ class Submission:
     alive: list[UUID] = field(default_factory=list)
     empty: list[UUID] = field(default_factory=list)
     rows: Rows = field(default_factory=Rows)
-    staged: list[UUID] = field(default_factory=list)
+    staged: list[tuple[UUID, int]] = field(default_factory=list)
     changes: list[Change] = field(default_factory=list)
     _heads: list[tuple[UUID, UUID | None]] = field(default_factory=list)
     _events: list[tuple[UUID, int, str, bytes, UUID, UUID]] = field(default_factory=list)
@@ -98,11 +98,14 @@ class Submission:
         """The command holds only if the stream still is as it was seen, though it writes nothing there."""
         self._heads.append((state.id, state.event_id))
 
-    def take_staged(self, table_id: UUID, generation: int) -> None:
-        """The table's parts, all there are here, are written already, in this generation of the read models: the append takes them over."""
+    def take_staged(self, table_id: UUID, generation: int, parts: int) -> None:
+        """The table's parts, all there are here, are written already, in this generation of the read models: the append takes them over.
+
+        parts -- how many were written: append refuses the command (`staged`) unless as many are recorded as durable.
+        """
         assert self.generation in (None, generation)
         self.generation = generation
-        self.staged.append(table_id)
+        self.staged.append((table_id, parts))
         self.rows.parts = []
 
     @property

@@ -19,7 +19,7 @@ from commands.lanes import Lanes
 from commands.metrics_reports import MetricsReports
 from commands.names_known import NamesKnown
 from commands.side_by_side import side_by_side
-from commands.staged_parts import remove_staged_parts
+from commands.staged_parts import StagedPartsLost, remove_staged_parts
 from commands.submission import AppendResult, Submission
 from domain.errors import AlreadyExists, CatalogError, CommitFailed, InternalError, ServiceUnavailable, UnsupportedOperation
 from projections.connections import Connection
@@ -152,7 +152,7 @@ class WriteSide:
         while True:
             try:
                 settled = await attempt(deadline)
-            except Relocate:
+            except (Relocate, StagedPartsLost):
                 settled = None
             except HeldBack as held:
                 return await self._held(context, warehouse, held)
@@ -232,7 +232,7 @@ class WriteSide:
         await self.discard_staged(decision)
 
     async def discard_staged(self, decision: Decision) -> None:
-        for table_id in decision.submission.staged:
+        for table_id, _ in decision.submission.staged:
             try:
                 await remove_staged_parts(self.connection, table_id)
             except CatalogError as error:

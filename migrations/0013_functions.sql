@@ -1,5 +1,8 @@
 -- The functions of the append, each whole and in its newest form. What each does stands in its comment in 0001_log.sql and 0011_proposals.sql.
 
+-- How many parts of a table to come are written and durable; null until all are. A crash may lose what was written before that.
+alter table icecore.staged_parts add column parts bigint;
+
 create or replace function icecore.settle_claims(c jsonb) returns void language plpgsql as $$
 declare r jsonb; v_key text; v_owner uuid;
 begin
@@ -97,12 +100,14 @@ begin
         raise exception using errcode = 'IC409', constraint = 'generation', detail = v_generation::text;
       end if;
       if c ? 'staged' then
-        -- Parts that were written beforehand: unless they were given up meanwhile, they are the table's from here on.
+        -- Parts that were written beforehand, as (table, number): unless they were given up meanwhile, they are the table's from here on.
+        -- The number is recorded when all of them are durable. Without it (a server from before this migration) none are taken over.
         for k in 0 .. jsonb_array_length(c->'staged') - 1 loop
           r := c->'staged'->k;
-          delete from icecore.staged_parts x where x.table_id = (r#>>'{}')::uuid and x.generation = v_generation and not x.given_up;
+          delete from icecore.staged_parts x where x.table_id = (r->>0)::uuid and x.generation = v_generation and not x.given_up
+            and x.parts = (r->>1)::bigint;
           if not found then
-            raise exception using errcode = 'IC409', constraint = 'staged', detail = r#>>'{}';
+            raise exception using errcode = 'IC409', constraint = 'staged', detail = coalesce(r->>0, r#>>'{}');
           end if;
         end loop;
       end if;

@@ -99,7 +99,7 @@ async def rebuild(dsn: str, helpers: Sequence[Helper] = ()) -> RebuildReport:
             raise RebuildRunningError("Processes of a rebuild that died are still ending")
         await writer.execute(_SQL["unlock_parts"])
         kept = await _value(writer, "generation")
-        # What is copied is of no use before the switch, and on disk with it.
+        # What is copied is of no use before the switch, and on disk with it; a crash before ends this connection and so the rebuild.
         await writer.execute(_SQL["commit_without_waiting"])
         await _delete_others(writer, kept, await _unfinished(writer, kept))
         attempt = _Attempt(dsn, reader, writer, kept + 1, helpers)

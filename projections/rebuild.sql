@@ -30,6 +30,8 @@ select generation from icecore.read_models
 update icecore.read_models set generation = %(generation)s where generation = %(generation)s - 1
 
 -- name: commit_without_waiting --
+-- For the copy alone. A crash that loses it also ends this session, and every helper's, so no switch follows: the switch commits in this
+-- session, after all of the copy, and waits for the disk.
 set synchronous_commit = off
 
 -- name: commit_as_configured --

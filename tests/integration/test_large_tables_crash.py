@@ -1,0 +1,175 @@
+"""Tables of many parts and a crash of Postgres: no part that was written ahead, or closed in the background, is lost unnoticed."""
+
+import asyncio
+import os
+import shutil
+import signal
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg.conninfo import make_conninfo
+
+from commands import register_table as registering
+from commands.create_namespace import CreateNamespace, create_namespace
+from commands.staged_parts import stage_parts
+from domain.errors import ServiceUnavailable
+from icecore.compose import Catalog
+from icecore.embedded_postgres import embedded_postgres
+from migrations.apply import apply_migrations
+from projections.connections import Connection
+from projections.verify import verify
+from tests.fixtures.catalog import context, opened_catalog
+from tests.fixtures.postgres import chosen_binaries
+from tests.integration.test_large_tables import SNAPSHOTS, TABLE, ask, demo, expire, left_over, loaded, metadata_file, register
+
+WAITS_FOR_APPEND = "select exists (select from pg_locks where locktype = 'advisory' and objid = (4936203174 & 4294967295) and not granted)"
+
+
+class OwnPostgres:
+    """A database on a server of these tests alone, whose processes may be killed. With the WAL writer paused, commits that do not wait
+    for the disk stay in memory until another commit is flushed: a crash loses all that it may lose."""
+
+    def __init__(self, dsn: str) -> None:
+        self.dsn = dsn
+        self._paused = 0
+
+    async def pause_wal_writer(self) -> None:
+        self._paused = await self._wal_writer_other_than(0)
+        os.kill(self._paused, signal.SIGSTOP)
+
+    async def crash(self) -> None:
+        """kill -9 of a backend and of the paused WAL writer: Postgres ends all others, and recovers from the log on disk."""
+        with suppress(psycopg.OperationalError), psycopg.connect(self.dsn) as victim:
+            os.kill(victim.info.backend_pid, signal.SIGKILL)
+            os.kill(self._paused, signal.SIGKILL)
+        await self._wal_writer_other_than(self._paused)
+
+    async def _wal_writer_other_than(self, former: int) -> int:
+        """The process id of the WAL writer, once there is one."""
+        async with asyncio.timeout(30):
+            while True:
+                with suppress(psycopg.OperationalError), psycopg.connect(self.dsn) as connection:
+                    found = connection.execute("select pid from pg_stat_activity where backend_type = 'walwriter'").fetchone()
+                    if found is not None and found[0] != former:
+                        return int(found[0])
+                await asyncio.sleep(0.02)
+
+
+@pytest.fixture(scope="module")
+def own_server() -> Iterator[str]:
+    """A superuser's connection to a server of this module alone."""
+    directory = Path(tempfile.mkdtemp(prefix="icecore-test-"))
+    directory.chmod(0o755)
+    with embedded_postgres(directory, binaries=chosen_binaries()) as dsn:
+        with psycopg.connect(dsn, autocommit=True) as connection:
+            # Its commits would flush those of others.
+            connection.execute("alter system set autovacuum = off")
+            connection.execute("select pg_reload_conf()")
+        yield dsn
+    shutil.rmtree(directory)
+
+
+@pytest.fixture
+def own_postgres(own_server: str) -> OwnPostgres:
+    with psycopg.connect(own_server, autocommit=True) as connection:
+        connection.execute("drop database if exists test with (force)")
+        connection.execute("create database test template template0")
+    dsn = make_conninfo(own_server, dbname="test")
+    asyncio.run(apply_migrations(dsn))
+    return OwnPostgres(dsn)
+
+
+@pytest.fixture
+async def catalog(own_postgres: OwnPostgres, tmp_path: Path) -> AsyncIterator[Catalog]:
+    """A catalog that reads everything from that database, with the namespace `a`."""
+    async with opened_catalog(own_postgres.dsn, tmp_path / "warehouse", cache_bytes_max=0) as opened:
+        await create_namespace(opened.write, context("createNamespace"), await demo(opened), CreateNamespace(TABLE.namespace, {}))
+        yield opened
+
+
+async def snapshots(catalog: Catalog) -> int:
+    return len((await loaded(catalog))["snapshots"])
+
+
+async def test_a_crash_while_the_append_of_a_large_registration_waits_loses_none_of_its_parts(
+    catalog: Catalog, own_postgres: OwnPostgres, tmp_path: Path
+) -> None:
+    """The append is sent again to the Postgres that recovered: it takes over all parts, or none."""
+    location = metadata_file(tmp_path)
+    await own_postgres.pause_wal_writer()
+    with psycopg.connect(own_postgres.dsn) as holder:
+        holder.execute("select pg_advisory_xact_lock(4936203174)")
+        registering_now = asyncio.create_task(register(catalog, location))
+        async with asyncio.timeout(30):
+            while not ask(own_postgres.dsn, WAITS_FOR_APPEND):
+                await asyncio.sleep(0.02)
+        await own_postgres.crash()
+        holder.close()
+    await registering_now
+    assert SNAPSHOTS == await snapshots(catalog)
+    assert [] == (await verify(own_postgres.dsn)).differences
+    assert (0, 0, 0) == left_over(own_postgres.dsn)
+
+
+async def test_parts_that_a_crash_took_while_others_were_written_ahead_are_written_again(
+    catalog: Catalog, own_postgres: OwnPostgres, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those written before the crash are gone, those after it are there: they are counted before the append."""
+    location, uses = metadata_file(tmp_path), 0
+    connections = catalog.write.connection
+
+    @asynccontextmanager
+    async def connection_after_a_crash() -> AsyncIterator[Connection]:
+        nonlocal uses
+        uses += 1
+        if uses == 4:
+            await own_postgres.crash()
+        async with connections() as connection:
+            yield connection
+
+    async def stage_through_a_crash(given: Any, *more: Any) -> None:
+        await stage_parts(connection_after_a_crash, *more)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(registering, "stage_parts", stage_through_a_crash)
+        await own_postgres.pause_wal_writer()
+        await register(catalog, location)
+    assert 4 < uses
+    assert SNAPSHOTS == await snapshots(catalog)
+    assert (0, 0, 0) == left_over(own_postgres.dsn)
+    assert [] == (await verify(own_postgres.dsn)).differences
+
+
+async def test_a_crash_while_parts_are_closed_does_not_bring_them_back(catalog: Catalog, own_postgres: OwnPostgres, tmp_path: Path) -> None:
+    """The tombstone stays until every part it names is closed on disk."""
+    await register(catalog, metadata_file(tmp_path))
+    await expire(catalog, list(range(1, SNAPSHOTS)))
+    assert 1 == await snapshots(catalog)
+    job, crashed = catalog.parts, False
+    close_some = job._close_some
+
+    async def close_some_and_crash(*given: Any) -> Any:
+        nonlocal crashed
+        some = await close_some(*given)
+        if not crashed and some[0] > 0 and given[1]["kind"] == 4:
+            crashed = True
+            await own_postgres.crash()
+        return some
+
+    job._close_some = close_some_and_crash  # type: ignore[method-assign]
+    await own_postgres.pause_wal_writer()
+    # The connection that leads is gone too: the round ends with that.
+    with suppress(ServiceUnavailable):
+        await job.run_once()
+    assert crashed
+    assert 1 == await snapshots(catalog)
+    async with asyncio.timeout(30):
+        while left_over(own_postgres.dsn)[2]:
+            await job.run_once()
+    assert 1 == await snapshots(catalog)
+    assert [] == (await verify(own_postgres.dsn)).differences

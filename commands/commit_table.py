@@ -1,6 +1,5 @@
 """CommitTable: requirements checked, updates applied, and the delta appended once the new document is written."""
 
-import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -10,6 +9,7 @@ from commands.context import Answer, CommandContext
 from commands.create_table import Created, add_table, created_alone
 from commands.decision import Decision, MetadataFile
 from commands.located import Located, locate_table
+from commands.old_metadata_files import OldMetadataFiles, old_metadata_files
 from commands.submission import IdempotencyRecord, Submission
 from commands.table_files import free_name, loaded_table, location_key, next_file_number, next_metadata_file, written_pieces, written_table
 from commands.write_side import WriteSide
@@ -26,8 +26,6 @@ from security.property_rules import refuse_credential_properties
 from storage.location_door import check_document_locations
 from storage.locations import StorageLocation
 
-_TRIM_OLD_FILES = "write.metadata.delete-after-commit.enabled"
-
 
 @dataclass(frozen=True, slots=True)
 class CommitTable:
@@ -40,18 +38,17 @@ class CommitTable:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What a commit makes of a table: the state it leaves, where its document goes, and old files that nothing will name."""
+    """What a commit makes of a table: the state it leaves, where its document goes, and files that its metadata log no longer names."""
 
     after: TableState
     place: StorageLocation
-    trimmed: tuple[str, ...]
+    old_files: list[OldMetadataFiles]
 
 
 async def commit_table(write: WriteSide, context: CommandContext, warehouse: Warehouse, command: CommitTable) -> Answer:
     """200 with a CommitTableResponse; CommitFailed where a requirement does not hold."""
     if creates(command):
         return await _create(write, context, warehouse, command)
-    trimmed: list[str] = []
     parsed: list[TableCommit] = []
 
     async def locate() -> Located[TableState]:
@@ -64,17 +61,13 @@ async def commit_table(write: WriteSide, context: CommandContext, warehouse: War
         if change is None:
             return _unchanged(submission, state)
         after = change.after
-        trimmed[:] = change.trimmed
         body, document = results.commit_table_response_of(after.metadata_location, written_pieces(after.document))
         etag = results.table_etag(after.id, after.version)
         record = IdempotencyRecord(200, after.id, after.version)
-        return Decision(
-            submission, record, lambda position: Answer(200, body, position, etag), [MetadataFile(change.place, document)], after
-        )
+        files = [MetadataFile(change.place, document)]
+        return Decision(submission, record, lambda position: Answer(200, body, position, etag), files, after, change.old_files)
 
-    answer = await write.execute_in_lane(context, warehouse, locate, decide)
-    trim(write, warehouse, trimmed)
-    return answer
+    return await write.execute_in_lane(context, warehouse, locate, decide)
 
 
 def creates(command: CommitTable) -> bool:
@@ -103,30 +96,7 @@ def add_commit(
     event = TableCommitted(place.spelled, location_key(warehouse, metadata) if moved else None, delta.to_json(), actions)
     after = submission.add(state.id, warehouse.id, state, [event], generation)
     assert isinstance(after, TableState)
-    return Change(after, place, _trimmed(state, metadata))
-
-
-def trim(write: WriteSide, warehouse: Warehouse, files: Sequence[str]) -> None:
-    """Deletes old metadata files in the background, where the table's own property asks for that."""
-    if files:
-        places = [StorageLocation.parse_structure(file, what="metadata-file") for file in files]
-        task = asyncio.create_task(write.delete(warehouse, places))
-        _trimming.add(task)
-        task.add_done_callback(_trimming.discard)
-
-
-_trimming: set[asyncio.Task[None]] = set()
-
-
-def _trimmed(state: TableState, metadata: Json) -> tuple[str, ...]:
-    """Metadata files that fell out of the metadata log and lie in the table's own folder."""
-    if metadata["properties"].get(_TRIM_OLD_FILES, "").lower() != "true":
-        return ()
-    kept = {entry["metadata-file"] for entry in metadata["metadata-log"]}
-    own = f"{metadata['location']}/"
-    return tuple(
-        file for entry in state.document.value["metadata-log"] if (file := entry["metadata-file"]) not in kept and file.startswith(own)
-    )
+    return Change(after, place, old_metadata_files(state, metadata))
 
 
 def _unchanged(submission: Submission, state: TableState) -> Decision:

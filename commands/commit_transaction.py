@@ -4,10 +4,11 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from commands.commit_table import CommitTable, add_commit, add_created, creates, trim
+from commands.commit_table import CommitTable, add_commit, add_created, creates
 from commands.context import Answer, CommandContext
 from commands.decision import Decision, MetadataFile
 from commands.located import Located, locate_table
+from commands.old_metadata_files import OldMetadataFiles
 from commands.submission import IdempotencyRecord, Submission
 from commands.table_files import written_table
 from commands.write_side import WriteSide
@@ -30,7 +31,6 @@ async def commit_transaction(write: WriteSide, context: CommandContext, warehous
     creations = [change for change in command.changes if creates(change)]
     located: list[Located[TableState]] = []
     parsed: list[TableCommit] = []
-    trimmed: list[str] = []
 
     async def locate() -> Sequence[Located[State]]:
         if len({warehouse.scope.path(change.table) for change in command.changes}) < len(command.changes):
@@ -43,7 +43,7 @@ async def commit_transaction(write: WriteSide, context: CommandContext, warehous
         found = [await stream.read_now() for stream in located]
         submission = Submission(context)
         files: list[MetadataFile] = []
-        trimmed.clear()
+        old_files: list[OldMetadataFiles] = []
         # Where a rebuild switched between two reads, append refuses the older generation and all is read again.
         generation = min((generation for _, generation in found), default=None)
         for (state, _), commit in zip(found, parsed, strict=True):
@@ -52,11 +52,9 @@ async def commit_transaction(write: WriteSide, context: CommandContext, warehous
                 submission.rest_on(state)
                 continue
             files.append(MetadataFile(change.place, written_table(change.after.document)))
-            trimmed.extend(change.trimmed)
+            old_files += change.old_files
         for creation in creations:
             files.append((await add_created(write, warehouse, submission, creation)).file)
-        return Decision(submission, IdempotencyRecord(204), lambda position: Answer(204, None, position), files)
+        return Decision(submission, IdempotencyRecord(204), lambda position: Answer(204, None, position), files, old_files=old_files)
 
-    answer = await write.execute_together(context, warehouse, locate, decide)
-    trim(write, warehouse, trimmed)
-    return answer
+    return await write.execute_together(context, warehouse, locate, decide)

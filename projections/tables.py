@@ -177,6 +177,26 @@ def _assembled(head: Json, kinds: Sequence[int], ordinals: Sequence[int], bodies
     return assemble(head, {kind: tuple(members) for kind, members in parts.items()}, next_ordinal)
 
 
+@dataclass(frozen=True, slots=True)
+class NamedMetadataFiles:
+    """The metadata files that a live table names, its own first, and the places it claims; `head`: its document without parts."""
+
+    files: tuple[str, ...]
+    location_keys: tuple[str, ...]
+    head: Json
+
+
+async def named_metadata_files(connection: Connection, table_id: UUID) -> NamedMetadataFiles | None:
+    """Of the table as it is now; None where it is not there any more."""
+    parameters = {"table_id": table_id, "metadata_log": _KIND_NUMBERS["metadata-log"]}
+    row = await (await connection.execute(_SQL["named_metadata_files"], parameters, binary=True)).fetchone()
+    if row is None:
+        return None
+    location, keys, head, entries = row
+    files = (location, *(orjson.loads(entry)["metadata-file"] for entry in entries))
+    return NamedMetadataFiles(files, tuple(keys), orjson.loads(head))
+
+
 async def purging(connection: Connection, limit: int) -> list[tuple[UUID, int, UUID]]:
     """(table id, version, warehouse id) of tables that wait for their files to be deleted, oldest drop first."""
     cursor = await connection.execute(_SQL["purging"], {"limit": limit})

@@ -97,6 +97,18 @@ left join lateral (
     and (closing.ordinals is null or not closing.ordinals @> a.ordinal)
 ) p on true
 
+-- name: named_metadata_files --
+-- A live table's places, and what names metadata files in it. Entries that a tombstone closes count as open until they are closed.
+select t.metadata_location, t.locations, t.head, array(
+  select a.body from icecore.table_parts a
+  where a.generation = t.generation and a.table_id = t.table_id and a.kind = %(metadata_log)s and a.valid_to is null)
+from (
+  select * from icecore.tables
+  where generation = (select generation from icecore.read_models) and table_id = %(table_id)s
+  order by version desc limit 1
+) t
+where t.status = 'live'
+
 -- name: purging --
 -- Tables whose files a client asked to go, and are not gone.
 select t.table_id, t.version, t.warehouse_id from icecore.tables t

@@ -54,6 +54,11 @@ def metadata_file_location(
     return profile.permit(path, imported=True, field=WRITE_METADATA_PATH).child(name)
 
 
+def is_metadata_file(location: StorageLocation) -> bool:
+    """Whether the name is one that a writer gives to metadata files: `.gz` stands before or behind `.metadata.json`."""
+    return location.segments[-1].endswith((".metadata.json", ".metadata.json.gz"))
+
+
 async def write_metadata(store: ObjectStore, location: StorageLocation, document: Content | memoryview) -> None:
     """Write `document`, packed when the file's name says gzip, to a name with a fresh UUID; ServiceUnavailable where that fails.
 

@@ -13,7 +13,7 @@ from typing import Any
 import orjson
 import psycopg
 
-from benchmarks.reliability.history import Attempt, History, Mutation
+from benchmarks.reliability.history import DELETE_OLD_FILES, Attempt, History, Mutation
 from projections.verify import verify
 
 AWAY_SECONDS_MAX = 2.0
@@ -39,6 +39,8 @@ class LoggedEvent:
     topic: str
     op: str | None
     metadata_location: str | None
+    deletes_old_files: bool = False
+    """Said by the table's first event."""
 
 
 @dataclass(slots=True)
@@ -88,7 +90,8 @@ def _standing(locations: set[str]) -> dict[str, Any]:
 
 def _event(position: int, stream: str, version: int, command: str, topic: str, state: Any) -> LoggedEvent:
     properties = state["delta"]["properties"]["set"] if "delta" in state else state.get("metadata", {}).get("properties", {})
-    return LoggedEvent(position, stream, version, command, topic, properties.get("op"), state.get("metadata-location"))
+    location, deletes = state.get("metadata-location"), DELETE_OLD_FILES in properties
+    return LoggedEvent(position, stream, version, command, topic, properties.get("op"), location, deletes)
 
 
 def acknowledged(evidence: Evidence) -> list[str]:
@@ -206,9 +209,25 @@ def files(evidence: Evidence) -> list[str]:
     broken = [f"load of {load.table} pointed at a missing file" for load in evidence.history.loads if load.file_missing]
     broken += [
         f"position {event.position} names a missing file"
-        for event in evidence.events
-        if event.metadata_location is not None and event.metadata_location not in evidence.files
+        for events in evidence.streams().values()
+        for event in events
+        if not events[0].deletes_old_files and event.metadata_location is not None and event.metadata_location not in evidence.files
     ]
+    return broken
+
+
+def kept(evidence: Evidence) -> list[str]:
+    """A table that deletes its old metadata files has the current one, and those that one names."""
+    broken = []
+    for stream, events in evidence.streams().items():
+        location = events[-1].metadata_location
+        if not events[0].deletes_old_files or location is None:
+            continue
+        document = evidence.files.get(location)
+        if document is None:
+            broken.append(f"table {stream} lost its current file, of version {events[-1].version}")
+        elif absent := [entry["metadata-file"] for entry in document["metadata-log"] if entry["metadata-file"] not in evidence.files]:
+            broken.append(f"table {stream} lost {absent}, which its current file names")
     return broken
 
 
@@ -271,6 +290,7 @@ CHECKS: dict[str, Callable[[Evidence], list[str]]] = {
     "atomic": atomic,
     "fresh": fresh,
     "files": files,
+    "kept": kept,
     "away": away,
     "graceful": graceful,
 }

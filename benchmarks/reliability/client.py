@@ -51,15 +51,19 @@ class Client:
         load.file_missing = at is None and not _stands(result["metadata-location"])
         return result
 
-    async def create(self, table: str) -> Mutation:
-        body = {"name": table, "schema": _SCHEMA}
-        return await self._mutate("create", (table,), f"/namespaces/{NAMESPACE}/tables", lambda op: {**body, "properties": {"op": op}})
+    async def create(self, table: str, **properties: str) -> Mutation:
+        def body(op: str) -> Json:
+            return {"name": table, "schema": _SCHEMA, "properties": {**properties, "op": op}}
 
-    async def commit(self, kind: str, table: str, updates: list[Json], requirements: list[Json]) -> Mutation:
+        return await self._mutate("create", (table,), f"/namespaces/{NAMESPACE}/tables", body)
+
+    async def commit(self, kind: str, table: str, updates: list[Json], requirements: list[Json], *, copies: int = 1) -> Mutation:
+        """More than one copy is sent at once, under one key."""
+
         def body(op: str) -> Json:
             return {"requirements": requirements, "updates": [*updates, _named(op)]}
 
-        return await self._mutate(kind, (table,), f"/namespaces/{NAMESPACE}/tables/{table}", body)
+        return await self._mutate(kind, (table,), f"/namespaces/{NAMESPACE}/tables/{table}", body, copies)
 
     async def transact(self, kind: str, changes: dict[str, tuple[list[Json], list[Json]]]) -> Mutation:
         """Updates and requirements by table, all or none."""
@@ -78,24 +82,26 @@ class Client:
 
         return await self._mutate(kind, tuple(changes), "/transactions/commit", body)
 
-    async def _mutate(self, kind: str, tables: tuple[str, ...], path: str, body: Any) -> Mutation:
+    async def _mutate(self, kind: str, tables: tuple[str, ...], path: str, body: Any, copies: int = 1) -> Mutation:
         op = str(uuid.UUID(int=self.dice.getrandbits(128), version=4))
-        mutation = Mutation(op, kind, self.number, tables, self.dice.random() < _KEYED_SHARE)
+        mutation = Mutation(op, kind, self.number, tables, self.dice.random() < _KEYED_SHARE or copies > 1)
         self._history.mutations.append(mutation)
         data = orjson.dumps(body(op))
         headers = {"Content-Type": "application/json"} | ({"Idempotency-Key": op} if mutation.keyed else {})
         while True:
-            attempt = Attempt(time.monotonic())
-            mutation.attempts.append(attempt)
-            answer = await self._send("POST", self._root + path, data, attempt, headers, mutation)
-            if attempt.status is not None and attempt.status < 300:
-                mutation.outcome = "ok"
-                self._learn(mutation, answer)
+            attempts = [Attempt(time.monotonic()) for _ in range(copies)]
+            mutation.attempts += attempts
+            sending = [self._send("POST", self._root + path, data, attempt, headers, mutation) for attempt in attempts]
+            for attempt, answer in zip(attempts, await asyncio.gather(*sending), strict=True):
+                if attempt.status is not None and attempt.status < 300:
+                    mutation.outcome = "ok"
+                    self._learn(mutation, answer)
+            if mutation.outcome == "ok":
                 return mutation
-            if attempt.refused:
+            if any(attempt.refused for attempt in attempts):
                 mutation.outcome = "fail"
                 return mutation
-            if not await self._again(mutation, attempt):
+            if not await self._again(mutation, attempts[-1]):
                 # Nothing was done only if that was said of every request.
                 mutation.outcome = "fail" if all(each.nothing_done for each in mutation.attempts) else "info"
                 return mutation

@@ -7,6 +7,8 @@ from typing import Literal
 
 import orjson
 
+DELETE_OLD_FILES = "write.metadata.delete-after-commit.enabled"
+
 Outcome = Literal["ok", "fail", "info"]
 
 

@@ -153,6 +153,24 @@ def _file_after_append() -> None:
     write_side.write_metadata = written_later
 
 
+def _old_files_after_any_answer() -> None:
+    from commands.write_side import WriteSide
+    from storage.locations import StorageLocation
+
+    write_side: Any = importlib.import_module("commands.write_side")
+    answered = WriteSide._answered
+
+    async def delete_unread(write: Any, warehouse: Any, old: Any) -> None:
+        await write.delete(warehouse, [StorageLocation.parse_structure(file, what="metadata-file") for file in old.files])
+
+    async def answered_and_deleted(self: WriteSide, context: Any, warehouse: Any, settled: Any) -> Any:
+        self._delete_old_files(warehouse, settled.decision)
+        return await answered(self, context, warehouse, settled)
+
+    write_side.delete_old_metadata_files = delete_unread
+    WriteSide._answered = answered_and_deleted  # type: ignore[method-assign]
+
+
 def _no_time_limit() -> None:
     connections: Any = importlib.import_module("projections.connections")
     connections.SILENCE_SECONDS_MAX = 3600.0
@@ -182,7 +200,11 @@ CONTROLS = {
         ),
         # Refusals: sent again before the first came to the log, a change finds itself in the way.
         Control(
-            "answered before the commit", "acknowledged", frozenset({"fresh", "answers", "refusals"}), _answer_before_commit, workers=2
+            "answered before the commit",
+            "acknowledged",
+            frozenset({"fresh", "answers", "refusals", "kept"}),
+            _answer_before_commit,
+            workers=2,
         ),
         Control(
             "tables committed one by one", "atomic", frozenset({"once", "refusals", "acknowledged", "nothing done"}), _tables_one_by_one
@@ -192,7 +214,7 @@ CONTROLS = {
         Control(
             "a lost answer told as nothing done",
             "nothing done",
-            frozenset({"files", "once", "answers", "refusals"}),
+            frozenset({"files", "kept", "once", "answers", "refusals"}),
             _lost_answer_is_nothing_done,
         ),
         Control("a lost answer told as a fault", "answers", frozenset(), _lost_answer_is_a_fault),
@@ -206,7 +228,8 @@ CONTROLS = {
                 "create trigger spoil before insert on icecore.tables for each row execute function icecore.spoil()",
             ),
         ),
-        Control("metadata file written after the append", "files", frozenset(), _file_after_append),
+        Control("metadata file written after the append", "files", frozenset({"kept"}), _file_after_append),
+        Control("old metadata files deleted after any answer", "kept", frozenset(), _old_files_after_any_answer),
         Control("workers killed under the name of a stop", "graceful", workers=2),
         Control("no limit on silence", "away", frozenset(), _no_time_limit, breaks_postgres=True),
     )

@@ -1,4 +1,4 @@
-"""What 32 clients do: properties, appends with a requirement, transfers between accounts, new tables, loads, and reads of the bank."""
+"""What 32 clients do: properties, appends with a requirement, transfers between accounts, new tables, copies, loads, bank reads."""
 
 import asyncio
 import time
@@ -6,13 +6,15 @@ import time
 import aiohttp
 
 from benchmarks.reliability.client import NAMESPACE, WAREHOUSE, Client, Json
-from benchmarks.reliability.history import BankRead, History
+from benchmarks.reliability.history import DELETE_OLD_FILES, BankRead, History, Mutation
 
 CLIENTS = 32
 PLAIN = ("p0", "p1", "p2")
 HOT = ("hot",)
 ACCOUNTS = ("a0", "a1", "a2", "a3")
 BALANCE = 100
+COPIES = 4
+DELETES_OLD_FILES = {DELETE_OLD_FILES: "true", "write.metadata.previous-versions-max": "1"}
 _SNAPSHOTS_KEPT = 4
 _SETUP_SECONDS_MAX = 30
 
@@ -72,6 +74,8 @@ class Workload:
                 continue
             elif draw < 0.83:
                 mutation = await client.create(f"c{client.dice.getrandbits(64):016x}")
+            elif draw < 0.85:
+                mutation = await self._copies(client)
             else:
                 await client.load(client.dice.choice(PLAIN + HOT + ACCOUNTS))
                 continue
@@ -86,6 +90,14 @@ class Workload:
             await asyncio.sleep(0.1)
             return
         await client.commit("append", table, *_snapshot(client, loaded, 0))
+
+    async def _copies(self, client: Client) -> Mutation:
+        """A new table that deletes its old metadata files, and a change of it in copies at once."""
+        table = f"d{client.dice.getrandbits(64):016x}"
+        mutation = await client.create(table, **DELETES_OLD_FILES)
+        if mutation.outcome == "ok":
+            mutation = await client.commit("copies", table, [], [], copies=COPIES)
+        return mutation
 
     async def _transfer(self, client: Client) -> None:
         tables = client.dice.sample(ACCOUNTS, 2)

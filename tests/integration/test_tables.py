@@ -395,26 +395,6 @@ def test_metadata_goes_where_the_property_says(client: RestClient, warehouse: Fr
     assert 400 == client.commit(["a"], "t", set_properties({"write.metadata.path": "file:///tmp/away"})).status
 
 
-def test_old_metadata_files_go_where_the_table_asks_for_it(client: RestClient, warehouse: FreshWarehouse) -> None:
-    """delete-after-commit keeps the log's files and deletes those that fell out of it; every entry names a file that is there."""
-    properties = {"write.metadata.delete-after-commit.enabled": "true", "write.metadata.previous-versions-max": "3"}
-    client.create_table(["a"], "t", properties=properties)
-    for number in range(8):
-        metadata = client.commit(["a"], "t", set_properties(k=str(number))).json["metadata"]
-        assert all(local(entry["metadata-file"]).is_file() for entry in metadata["metadata-log"])
-    assert 3 == len(metadata["metadata-log"])
-    _settles(lambda: 4 == len(list(warehouse.directory.rglob("*.metadata.json"))))
-
-
-def test_old_metadata_files_stay_where_nobody_asks(client: RestClient, warehouse: FreshWarehouse) -> None:
-    """The log is cut to previous-versions-max, the files stay."""
-    client.create_table(["a"], "t", properties={"write.metadata.previous-versions-max": "2"})
-    for number in range(5):
-        metadata = client.commit(["a"], "t", set_properties(k=str(number))).json["metadata"]
-    assert 2 == len(metadata["metadata-log"])
-    assert 6 == len(list(warehouse.directory.rglob("*.metadata.json")))
-
-
 def test_unregister_forgets_the_table_and_keeps_its_files(client: RestClient, warehouse: FreshWarehouse) -> None:
     """The answer has the last metadata; the name and the location are free; commits to it fail."""
     created = client.create_table(["a"], "t", location=f"{warehouse.base}/here").json
@@ -490,13 +470,3 @@ def test_null_fields_are_absent_fields(client: RestClient) -> None:
     """As PyIceberg and others send them."""
     nothing = {"location": None, "partition-spec": None, "write-order": None, "properties": None, "stage-create": None}
     assert 200 == client.create_table(["a"], "t", **nothing).status
-
-
-def _settles(holds: Any, seconds: float = 5.0) -> None:
-    """Waits for what happens behind a request."""
-    waiting = threading.Event()
-    for _ in range(int(seconds / 0.05)):
-        if holds():
-            return
-        waiting.wait(0.05)
-    raise AssertionError("still not so")

@@ -1,0 +1,242 @@
+"""`write.metadata.delete-after-commit.enabled`: old metadata files are deleted, and none that a table still names (P12)."""
+
+import json
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+from uuid import UUID, uuid4
+
+import psycopg
+import pytest
+
+from commands import committer
+from commands.commit_table import CommitTable, commit_table
+from commands.old_metadata_files import OldMetadataFiles, delete_old_metadata_files
+from commands.submission import AppendResult, Submission
+from domain.identifiers import NamespaceIdentifier, TabularIdentifier
+from queries.resolve_warehouse import resolve_warehouse
+from tests.fixtures.catalog import PROJECT_ID, context
+from tests.fixtures.rest_client import RestAnswer, RestClient, set_properties, table_path
+from tests.fixtures.shared_server import FreshWarehouse, SharedCatalog
+
+DELETE = {"write.metadata.delete-after-commit.enabled": "true"}
+KEEP_ONE = {**DELETE, "write.metadata.previous-versions-max": "1"}
+TABLE = TabularIdentifier(NamespaceIdentifier(("a",)), "t")
+
+
+def local(location: str) -> Path:
+    assert location.startswith("file:/")
+    return Path("/" + location.removeprefix("file:").lstrip("/"))
+
+
+def named_files(client: RestClient, name: str = "t") -> list[str]:
+    """The metadata files that the table as it is now names: its own, and those of its log."""
+    loaded = client.load_table(["a"], name).json
+    return [loaded["metadata-location"], *(entry["metadata-file"] for entry in loaded["metadata"]["metadata-log"])]
+
+
+def missing(client: RestClient, *names: str) -> list[str]:
+    return [file for name in names for file in named_files(client, name) if not local(file).is_file()]
+
+
+def files(warehouse: FreshWarehouse) -> set[Path]:
+    return set(warehouse.directory.rglob("*.metadata.json"))
+
+
+def settles(holds: Callable[[], Any], seconds: float = 10.0) -> None:
+    waiting = threading.Event()
+    for _ in range(int(seconds / 0.02)):
+        if holds():
+            return
+        waiting.wait(0.02)
+    raise AssertionError("still not so")
+
+
+def only_named_files_stay(client: RestClient, warehouse: FreshWarehouse, *names: str) -> None:
+    """Every deletion that was due is done once nothing but the named files is there; then none of those may be missing."""
+    named = {local(file) for name in names for file in named_files(client, name)}
+    settles(lambda: files(warehouse) <= named)
+    assert named == files(warehouse)
+
+
+def committed(answer: RestAnswer) -> dict[str, Any]:
+    assert 200 == answer.status, answer.body
+    found: dict[str, Any] = answer.json
+    return found
+
+
+def elsewhere(shared_catalog: SharedCatalog, warehouse: FreshWarehouse, *updates: dict[str, Any]) -> None:
+    """A commit by another process."""
+
+    async def commit() -> None:
+        catalog = shared_catalog.parts
+        found = await resolve_warehouse(catalog.reads, PROJECT_ID, warehouse.name)
+        await commit_table(catalog.write, context("updateTable"), found, CommitTable(TABLE, [], updates))
+
+    shared_catalog.run(commit())
+
+
+def written_file(client: RestClient, warehouse: FreshWarehouse, folder: str, logged: Sequence[str], **properties: str) -> str:
+    """A metadata file of a table at `folder` whose metadata log names `logged`: where it lies."""
+    created = client.create_table(["a"], "made", location=f"{warehouse.base}/{folder}", properties={**KEEP_ONE, **properties}).json
+    assert 204 == client.drop_table(["a"], "made").status
+    document = created["metadata"]
+    document["metadata-log"] = [{"timestamp-ms": document["last-updated-ms"] - 1, "metadata-file": file} for file in logged]
+    location = f"{document['location']}/metadata/00007-{uuid4()}.metadata.json"
+    local(created["metadata-location"]).unlink()
+    a_file(location)
+    local(location).write_text(json.dumps(document))
+    return location
+
+
+def register(client: RestClient, location: str, **more: Any) -> None:
+    committed(client.call("POST", "/namespaces/a/register", {"name": "t", "metadata-location": location, **more}))
+
+
+def a_file(location: str) -> str:
+    local(location).parent.mkdir(parents=True, exist_ok=True)
+    local(location).write_text("{}")
+    return location
+
+
+def test_copies_of_a_keyed_commit_leave_the_current_file(client: RestClient, warehouse: FreshWarehouse) -> None:
+    """Of copies in flight one takes effect; the others were decided behind it, and what they would have deleted stays."""
+    client.create_table(["a"], "t", properties=KEEP_ONE)
+    for number in range(8):
+        body = {"requirements": [], "updates": [set_properties(k=str(number))]}
+        answers = client.together([("POST", table_path(["a"], "t"), body, key) for key in [uuid4()] * 4])
+        assert {200} == {answer.status for answer in answers}
+        assert 1 == len({answer.body for answer in answers})
+    only_named_files_stay(client, warehouse, "t")
+
+
+def test_copies_of_a_keyed_transaction_leave_the_current_files(client: RestClient, warehouse: FreshWarehouse) -> None:
+    """The same for several tables at once."""
+    for name in ("t", "u"):
+        client.create_table(["a"], name, properties=KEEP_ONE)
+    for number in range(8):
+        changes = [
+            {"identifier": {"namespace": ["a"], "name": name}, "requirements": [], "updates": [set_properties(k=str(number))]}
+            for name in ("t", "u")
+        ]
+        calls: list[Any] = [("POST", "/transactions/commit", {"table-changes": changes}, key) for key in [uuid4()] * 4]
+        assert {204} == {answer.status for answer in client.together(calls)}
+    only_named_files_stay(client, warehouse, "t", "u")
+
+
+@pytest.mark.parametrize("together", [False, True], ids=["commit", "transaction"])
+def test_a_decision_that_was_replaced_deletes_nothing(
+    client: RestClient, warehouse: FreshWarehouse, shared_catalog: SharedCatalog, together: bool
+) -> None:
+    """Decided on a state that another process has changed, then again with nothing left to do: the first decision's files stay."""
+    client.create_table(["a"], "t", properties=KEEP_ONE)
+    committed(client.commit(["a"], "t", set_properties(seen="1")))
+    moved = {"action": "set-location", "location": f"{warehouse.base}/moved"}
+    elsewhere(shared_catalog, warehouse, set_properties({"write.metadata.previous-versions-max": "10"}), moved)
+    if together:
+        change = {"identifier": {"namespace": ["a"], "name": "t"}, "requirements": [], "updates": [moved]}
+        assert 204 == client.call("POST", "/transactions/commit", {"table-changes": [change]}).status
+    else:
+        committed(client.commit(["a"], "t", moved))
+    # What is deleted behind the next commit is deleted after anything the one before would have deleted.
+    committed(client.commit(["a"], "t", set_properties({"write.metadata.previous-versions-max": "2"})))
+    only_named_files_stay(client, warehouse, "t")
+
+
+async def _lost_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The answer to the next append is lost after Postgres has committed it."""
+    send, left = committer._send, [1]
+
+    async def answer_lost(connection: Any, submissions: list[Submission], figures: Any) -> list[AppendResult]:
+        results = await send(connection, submissions, figures)
+        if left:
+            left.pop()
+            await connection.close()
+            raise psycopg.OperationalError("the answer is lost")
+        return results
+
+    monkeypatch.setattr(committer, "_send", answer_lost)
+
+
+def test_a_commit_found_to_be_appended_deletes_its_old_files(
+    client: RestClient, warehouse: FreshWarehouse, shared_catalog: SharedCatalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The answer was lost; sent again the command is found in the log, as what it is: the one that took effect."""
+    client.create_table(["a"], "t", properties=KEEP_ONE)
+    for number in range(3):
+        shared_catalog.run(_lost_once(monkeypatch))
+        committed(client.commit(["a"], "t", set_properties(k=str(number))))
+    only_named_files_stay(client, warehouse, "t")
+
+
+def test_old_metadata_files_go_where_the_table_asks_for_it(client: RestClient, warehouse: FreshWarehouse) -> None:
+    """The log's files stay and those that fell out of it go, also from where the table lay before."""
+    client.create_table(["a"], "t", properties={**DELETE, "write.metadata.previous-versions-max": "3"})
+    client.create_table(["a"], "other")
+    for number in range(8):
+        updates = [set_properties(k=str(number))]
+        if number == 4:
+            updates.append({"action": "set-location", "location": f"{warehouse.base}/moved"})
+        committed(client.commit(["a"], "t", *updates))
+        assert [] == missing(client, "t", "other")
+    assert 4 == len(named_files(client))
+    only_named_files_stay(client, warehouse, "t", "other")
+
+
+def test_old_metadata_files_stay_where_nobody_asks(client: RestClient, warehouse: FreshWarehouse) -> None:
+    """The log is cut to previous-versions-max, the files stay."""
+    client.create_table(["a"], "t", properties={"write.metadata.previous-versions-max": "2"})
+    for number in range(5):
+        committed(client.commit(["a"], "t", set_properties(k=str(number))))
+    assert 3 == len(named_files(client))
+    assert 6 == len(files(warehouse))
+
+
+def test_files_outside_the_tables_folders_stay(client: RestClient, warehouse: FreshWarehouse) -> None:
+    """A registered document's log may name any file of the warehouse: those beside the table stay, folders compared by segments."""
+    other = client.create_table(["a"], "other", location=f"{warehouse.base}/other").json["metadata-location"]
+    places = ("here-too/metadata/1.metadata.json", "her/1.metadata.json", "1.metadata.json")
+    beside = [a_file(f"{warehouse.base}/{place}") for place in places]
+    own = a_file(f"{warehouse.base}/here/metadata/1.metadata.json")
+    # Another spelling of the same place.
+    respelled = a_file(f"file:{warehouse.directory}/here/metadata/2.metadata.json")
+    data = a_file(f"{warehouse.base}/here/data/1.parquet")
+    register(client, written_file(client, warehouse, "here", [other, *beside, own, respelled, data]))
+    committed(client.commit(["a"], "t", set_properties(k="1")))
+    settles(lambda: not local(own).exists() and not local(respelled).exists())
+    assert [] == [file for file in (other, *beside, data) if not local(file).exists()]
+    assert [] == missing(client, "t", "other")
+
+
+def test_files_under_the_tables_metadata_path_go_too(client: RestClient, warehouse: FreshWarehouse) -> None:
+    """As Java deletes them, which looks at no folder; what lies beside that path stays."""
+    path = {"write.metadata.path": f"{warehouse.base}/files"}
+    beside = a_file(f"{warehouse.base}/files-too/1.metadata.json")
+    register(client, written_file(client, warehouse, "here", [beside], **path))
+    for number in range(4):
+        committed(client.commit(["a"], "t", set_properties(k=str(number))))
+    assert named_files(client)[0].startswith(f"{warehouse.base}/files/")
+    settles(lambda: {local(file) for file in named_files(client)} | {local(beside)} == files(warehouse))
+
+
+def test_a_file_that_the_table_names_again_stays(client: RestClient, warehouse: FreshWarehouse, shared_catalog: SharedCatalog) -> None:
+    """A registration over the table may make an old file the current one before it is deleted; and of a dropped table nothing goes."""
+    created = client.create_table(["a"], "t").json
+    old, table_id = created["metadata-location"], UUID(created["metadata"]["location"].rpartition("/")[2])
+    newer = committed(client.commit(["a"], "t", set_properties(k="1")))["metadata-location"]
+
+    async def delete(*names: str) -> None:
+        catalog = shared_catalog.parts
+        found = await resolve_warehouse(catalog.reads, PROJECT_ID, warehouse.name)
+        await delete_old_metadata_files(catalog.write, found, OldMetadataFiles(table_id, names))
+
+    register(client, old, overwrite=True)
+    shared_catalog.run(delete(old, newer))
+    assert (True, False) == (local(old).exists(), local(newer).exists())
+    committed(client.commit(["a"], "t", set_properties(k="2")))
+    shared_catalog.run(delete(old.replace("file:///", "file:/")))
+    assert local(old).exists(), "the metadata log names it, in another spelling"
+    assert 204 == client.drop_table(["a"], "t").status
+    shared_catalog.run(delete(old))
+    assert local(old).exists()

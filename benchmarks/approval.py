@@ -24,8 +24,8 @@ def run(bench: Bench) -> list[Finding]:
             catalogs[variant] = opened.enter_context(contextlib.closing(service.catalog()))
         catalogs["without"].create_namespace(NAMESPACE)
         for catalog in catalogs.values():
-            _block(bench, catalog)  # warm
-        blocks = alternate(bench.rounds, {variant: partial(_block, bench, catalog) for variant, catalog in catalogs.items()})
+            one_client_block(bench, catalog)  # warm
+        blocks = alternate(bench.rounds, {variant: partial(one_client_block, bench, catalog) for variant, catalog in catalogs.items()})
     times = {variant: [block["p50_ms"] for block in found] for variant, found in blocks.items()}
     found = ratio(times["with"], times["without"])
     details = {variant: summary(each) for variant, each in blocks.items()}
@@ -36,7 +36,7 @@ def run(bench: Bench) -> list[Finding]:
     ]
 
 
-def _block(bench: Bench, catalog: RestCatalog) -> Json:
+def one_client_block(bench: Bench, catalog: RestCatalog) -> Json:
     """Appends of one client to a new table."""
     name = f"approval_{secrets.token_hex(4)}"
     metadata = catalog.create_table(NAMESPACE, name)

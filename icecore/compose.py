@@ -85,7 +85,8 @@ async def open_catalog(settings: Settings, *, jobs: bool = False) -> AsyncIterat
     async with AsyncExitStack() as opened:
         connections = ConnectionHandOff(settings.dsn, settings.database_read_connections_max, application_name="icecore-reads")
         opened.push_async_callback(connections.close)
-        reads = ReadSide(connections, ObjectStores(), secrets, cache_bytes_max=settings.read_cache_bytes_max)
+        stores = ObjectStores(fsync=settings.local_files_fsync)
+        reads = ReadSide(connections, stores, secrets, cache_bytes_max=settings.read_cache_bytes_max)
         committer = Committer(settings.dsn, settings.database_write_connections_max)
         committer.start()
         opened.push_async_callback(committer.close)

@@ -89,6 +89,7 @@ class Settings(BaseSettings):
     data_dir: Path = DATA_DIRECTORY_DEFAULT
     embedded_state_dir: Path = STATE_DIRECTORY
     unsafe_durability: bool = False
+    local_files_fsync: bool = True
     database_read_connections_max: int = Field(default=16, ge=1, le=1_000)
     database_write_connections_max: int = Field(default=4, ge=1, le=1_000)
     commit_deadline_seconds: float = Field(default=30.0, gt=0)

@@ -15,6 +15,7 @@ from typing import TypeVar
 
 from domain.byte_pieces import BytePieces, Content
 from domain.errors import BadRequest, CatalogError
+from storage.file_sync import FileSync
 from storage.known_folders import KnownFolders
 from storage.locations import StorageLocation, refuse_location
 from storage.storage_profile import LocalProfile
@@ -30,15 +31,22 @@ _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _TEMPORARY_PREFIX = ".icecore-"
 
+_FILE_SYNC = FileSync()
+"""One for the process: its stores lie on the same few disks."""
+
 _T = TypeVar("_T")
 _Page = list[StorageLocation]
 
 
 class LocalStore:
-    """`ObjectStore` over the directory of a local profile and its allowed locations."""
+    """`ObjectStore` over the directory of a local profile and its allowed locations.
 
-    def __init__(self, profile: LocalProfile) -> None:
+    fsync -- a file that was put is on the disk, with the folders that lead to it. Without it the kernel writes it when it likes.
+    """
+
+    def __init__(self, profile: LocalProfile, *, fsync: bool = True) -> None:
         self._profile = profile
+        self._fsync = fsync
         self._known = KnownFolders()
 
     async def get(self, location: StorageLocation, *, bytes_max: int = METADATA_BYTES_MAX) -> bytes:
@@ -56,10 +64,18 @@ class LocalStore:
 
     async def put_new(self, location: StorageLocation, data: Content | memoryview) -> None:
         with self._errors(location):
-            if len(data) <= INLINE_BYTES_MAX:
-                self._write(location, data, on_loop=True)
-            else:
-                await asyncio.to_thread(self._write, location, data, on_loop=False)
+            try:
+                if len(data) > INLINE_BYTES_MAX:
+                    await asyncio.to_thread(self._write_and_sync, location, data)
+                    return
+                file, folder = self._write(location, data, on_loop=True)
+                if self._fsync:
+                    await _FILE_SYNC.sync_aside(file, folder)
+                else:
+                    _close(file, folder)
+            except FileNotFoundError:
+                # Not the client's fault, and gone at the next try.
+                raise store_away(location, "its folder was removed meanwhile") from None
 
     async def exists(self, location: StorageLocation) -> bool:
         """Whether an engine that opens the path would find a file, so links are followed as it follows them: nothing is read or written.
@@ -132,7 +148,15 @@ class LocalStore:
         with self._folder(location, create=False) as (folder, name):
             return os.open(name, _READ, dir_fd=folder)
 
-    def _write(self, location: StorageLocation, data: Content | memoryview, *, on_loop: bool) -> None:
+    def _write_and_sync(self, location: StorageLocation, data: Content | memoryview) -> None:
+        file, folder = self._write(location, data, on_loop=False)
+        if self._fsync:
+            _FILE_SYNC.sync(file, folder)
+        else:
+            _close(file, folder)
+
+    def _write(self, location: StorageLocation, data: Content | memoryview, *, on_loop: bool) -> tuple[int, int]:
+        """Descriptors of the new file and of its folder."""
         with self._folder(location, create=True, on_loop=on_loop) as (folder, name):
             temporary = f"{_TEMPORARY_PREFIX}{token_hex(8)}"
             file = os.open(temporary, _CREATE, 0o666, dir_fd=folder)
@@ -142,12 +166,14 @@ class LocalStore:
                         rest = memoryview(piece)
                         while rest:
                             rest = rest[os.write(file, rest) :]
+                    # A link never replaces what is there, and shows the file only when it is whole.
+                    os.link(temporary, name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
                 finally:
-                    os.close(file)
-                # A link never replaces what is there, and shows the file only when it is whole.
-                os.link(temporary, name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
-            finally:
-                os.unlink(temporary, dir_fd=folder)
+                    os.unlink(temporary, dir_fd=folder)
+                return file, os.dup(folder)
+            except BaseException:
+                os.close(file)
+                raise
 
     def _pages(self, prefix: StorageLocation, root: StorageLocation) -> Iterator[_Page]:
         """Files below `prefix`; links to folders are not followed, temporary files are nobody's."""
@@ -199,6 +225,11 @@ def _refusal(error: OSError, location: StorageLocation) -> CatalogError:
     if error.errno == errno.ENAMETOOLONG:
         return BadRequest(f"Invalid location: a name in it is longer than the file system takes: {location.spelled!r}")
     return store_away(location, os.strerror(error.errno or errno.EIO))
+
+
+def _close(*descriptors: int) -> None:
+    for descriptor in descriptors:
+        os.close(descriptor)
 
 
 async def _near_or_far(size_bytes: int, work: Callable[[], _T]) -> _T:

@@ -42,28 +42,32 @@ class ObjectStore(Protocol):
 
 
 class ObjectStores:
-    """Opens stores and keeps them: a store holds its connections, so one warehouse has one store per process."""
+    """Opens stores and keeps them: a store holds its connections, so one warehouse has one store per process.
 
-    def __init__(self, stores_open_max: int = STORES_OPEN_MAX) -> None:
+    fsync -- local files are on the disk once they are put.
+    """
+
+    def __init__(self, stores_open_max: int = STORES_OPEN_MAX, *, fsync: bool = True) -> None:
         self._opened: OrderedDict[tuple[StorageProfile, StorageCredential | None], ObjectStore] = OrderedDict()
         self._stores_open_max = stores_open_max
+        self._fsync = fsync
 
     def open(self, profile: StorageProfile, credential: StorageCredential | None) -> ObjectStore:
         """The store of `profile`, read and written with `credential` alone: nothing is taken from the machine around."""
         key = (profile, credential)
         store = self._opened.get(key)
         if store is None:
-            self._opened[key] = store = open_store(profile, credential)
+            self._opened[key] = store = open_store(profile, credential, fsync=self._fsync)
             if len(self._opened) > self._stores_open_max:
                 self._opened.popitem(last=False)
         self._opened.move_to_end(key)
         return store
 
 
-def open_store(profile: StorageProfile, credential: StorageCredential | None) -> ObjectStore:
+def open_store(profile: StorageProfile, credential: StorageCredential | None, *, fsync: bool = True) -> ObjectStore:
     """A store of its own, not kept."""
     if isinstance(profile, LocalProfile):
         if credential is not None:
             raise BadRequest("Invalid storage-credential: a local directory takes none")
-        return LocalStore(profile)
+        return LocalStore(profile, fsync=fsync)
     return open_bucket_store(profile, credential)

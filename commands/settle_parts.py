@@ -1,7 +1,7 @@
 """The job for parts: closes, in small statements and outside the append lock, what an append closed by one tombstone; and removes what was
 staged for an append that never came to effect.
 
-It may be stopped at any moment, and Postgres may crash: a tombstone goes when all its parts are closed on disk, and until then readers heed it.
+It may be stopped at any moment, and Postgres may crash: a tombstone goes when its parts are closed on disk, until then readers heed it.
 """
 
 import asyncio
@@ -54,7 +54,7 @@ class PartsJob(LeaderJob):
         return [{"generation": row[0], "table_id": row[1], "kind": row[2], "valid_to": row[3]} for row in rows]
 
     async def _close_parts(self, tombstone: dict[str, Any], until: float) -> int:
-        """Closes the tombstone's parts, by ordinal, and takes it away behind the last, if a crash opened none again; how many were closed."""
+        """Closes the tombstone's parts, by ordinal, and removes it if none is open any more; how many were closed."""
         closed, after = 0, -1
         while (began := time.monotonic()) <= until:
             async with self._write.connection() as connection:

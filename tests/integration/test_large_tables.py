@@ -170,13 +170,23 @@ async def test_a_large_registration_does_not_write_its_parts_under_the_append_lo
     assert [] == (await verify(catalog.dsn)).differences
 
 
-async def test_a_large_registration_that_is_refused_leaves_no_parts(catalog: Catalog, tmp_path: Path) -> None:
+async def test_a_large_registration_that_is_refused_leaves_no_parts(
+    catalog: Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The place is taken: only append sees that, when the parts are there already."""
     location = metadata_file(tmp_path)
     await register(catalog, location)
     before = ask(catalog.dsn, "select count(*) from icecore.table_parts")
+    submit_chain, parts_at_append = catalog.write.committer.submit_chain, list[int]()
+
+    async def counted(submissions: Any) -> Any:
+        parts_at_append.append(ask(catalog.dsn, "select count(*) from icecore.table_parts"))
+        return await submit_chain(submissions)
+
+    monkeypatch.setattr(catalog.write.committer, "submit_chain", counted)
     with pytest.raises(AlreadyExists, match="Location is already taken"):
         await register(catalog, location, "twin")
+    assert [2 * before] == parts_at_append
     assert (0, 0, 0) == left_over(catalog.dsn)
     assert before == ask(catalog.dsn, "select count(*) from icecore.table_parts")
     assert [] == (await verify(catalog.dsn)).differences
@@ -337,7 +347,8 @@ async def test_refs_that_went_in_bulk_hold_no_snapshot(catalog: Catalog, tmp_pat
     assert len(names) + 1 == len((await loaded(catalog, snapshots="refs"))["snapshots"])
     gone = [{"action": "remove-snapshot-ref", "ref-name": name} for name in names]
     await commit_table(catalog.write, context("updateTable"), warehouse, CommitTable(TABLE, [], gone))
-    for _ in range(2):
+    for tombstones in (1, 0):
+        assert tombstones == left_over(catalog.dsn)[2]
         assert 1 == len((await loaded(catalog, snapshots="refs"))["snapshots"])
         assert ["main"] == list((await loaded(catalog))["refs"])
         assert [] == (await verify(catalog.dsn)).differences
@@ -348,7 +359,8 @@ async def test_an_overwrite_of_a_large_table_reads_as_the_new_one_at_once(catalo
     """Its old parts are closed by tombstones, and as of before they are there."""
     first = await register(catalog, metadata_file(tmp_path))
     await register(catalog, metadata_file(tmp_path, "other", 400), overwrite=True)
-    for _ in range(2):
+    for tombstones in (2, 0):  # snapshots and log entries
+        assert tombstones == left_over(catalog.dsn)[2]
         assert 400 == len((await loaded(catalog))["snapshots"])
         assert SNAPSHOTS == len((await loaded(catalog, f"@{first}"))["snapshots"])
         assert [] == (await verify(catalog.dsn)).differences
@@ -371,6 +383,7 @@ async def test_a_commit_before_the_job_is_decided_on_what_is_left(catalog: Catal
     async with opened_catalog(catalog.dsn, tmp_path / "warehouse", cache_bytes_max=0) as other:
         update = {"action": "set-properties", "updates": {"k": "v"}}
         await commit_table(other.write, context("updateTable"), await demo(other), CommitTable(TABLE, [], [update]))
+    assert 0 < left_over(catalog.dsn)[2]
     assert [SNAPSHOTS] == [each["snapshot-id"] for each in (await loaded(catalog))["snapshots"]]
     await rebuild(catalog.dsn)
     assert (0, 0, 0) == left_over(catalog.dsn), "a rebuild closes the parts themselves"

@@ -2,7 +2,7 @@
 
 import asyncio
 import sys
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +11,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from psycopg import AsyncConnection, sql
 
+from commands import committer
 from commands.commit_table import CommitTable, commit_table
+from commands.context import Answer
 from commands.create_namespace import CreateNamespace, create_namespace
+from commands.submission import AppendResult, Submission
 from domain.identifiers import NamespaceIdentifier, TabularIdentifier
 from icecore.compose import Catalog
 from projections import rebuild as rebuilding
@@ -89,7 +92,7 @@ async def test_processes_rebuild_the_same_generation(catalog: Catalog, helpers: 
 
     async def divided_then_more(attempt: rebuilding._Attempt, processes: int) -> list[Part]:
         parts.extend(await divided(attempt, processes))
-        await run.step(Step("create_namespace", 1))
+        assert isinstance(await run.step(Step("create_namespace", 1)), Answer)
         return parts
 
     monkeypatch.setattr(rebuilding._Attempt, "_divided", divided_then_more)
@@ -222,17 +225,92 @@ async def test_what_is_appended_between_the_rounds_is_caught_up(catalog: Catalog
     assert {2} == generations(catalog.dsn)
 
 
-async def test_the_switch_waits_for_appends_and_appends_wait_for_it(catalog: Catalog) -> None:
-    """It takes the append's own lock: an append that is under way is in the new generation."""
+async def until(dsn: str, condition: str) -> None:
+    """Waits until the condition holds in the database."""
+    async with await AsyncConnection.connect(dsn, autocommit=True) as looker, asyncio.timeout(60):
+        while (True,) != await (await looker.execute(f"select {condition}")).fetchone():  # type: ignore[arg-type]
+            await asyncio.sleep(0.02)
+
+
+def waits(application: str, lock: str) -> str:
+    """The condition that a connection of that name waits for a lock of that kind."""
+    return (
+        "exists (select from pg_stat_activity where datname = current_database() "
+        f"and application_name = '{application}' and wait_event_type = 'Lock' and wait_event = '{lock}')"
+    )
+
+
+async def test_the_switch_waits_for_an_append_that_is_under_way(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that has written its rows and not committed: nobody sees it yet, and it is in the new generation."""
     run = await CommandRun.on(catalog)
-    await run.step(Step("create_namespace"))
+    await run.step(Step("create_namespace", 0))
+    async with await AsyncConnection.connect(catalog.dsn) as appending:
+        written, going_on = asyncio.Event(), asyncio.Event()
+
+        async def append_slowly(submissions: Sequence[Submission]) -> list[AppendResult]:
+            results = await committer._send(appending, [*submissions], committer.CommitterFigures())
+            written.set()
+            await going_on.wait()
+            await appending.commit()
+            return results
+
+        with monkeypatch.context() as patched:
+            patched.setattr(catalog.write.committer, "submit_chain", append_slowly)
+            creating = asyncio.create_task(run.step(Step("create_namespace", 2)))
+            await written.wait()
+            rebuilding_now = asyncio.create_task(rebuild(catalog.dsn))
+            await until(catalog.dsn, waits("icecore-rebuild", "advisory"))
+            going_on.set()
+            created = await creating
+    assert isinstance(created, Answer), created
+    report = await rebuilding_now
+    assert (2, created.position) == (report.generation, report.events)
+    assert [] == (await verify(catalog.dsn)).differences
+
+
+async def test_an_append_waits_for_the_switch(catalog: Catalog) -> None:
+    """It was decided on the old generation: after the switch it is decided again, and its rows are in the new one."""
+    run = await CommandRun.on(catalog)
+    for step in (Step("create_namespace", 0), Step("create_table", 0, 0)):
+        await run.step(step)
     async with await AsyncConnection.connect(catalog.dsn) as holder:
-        await holder.execute("select pg_advisory_xact_lock(4936203174)")
-        running = asyncio.create_task(rebuild(catalog.dsn))
-        await asyncio.sleep(0.5)
-        assert not running.done()
-        await holder.commit()
-        assert 2 == (await running).generation
+        # The switch changes this row, under the append's lock.
+        await holder.execute("select from icecore.read_models for update")
+        rebuilding_now = asyncio.create_task(rebuild(catalog.dsn))
+        await until(catalog.dsn, waits("icecore-rebuild", "transactionid"))
+        committing = asyncio.create_task(run.step(Step("commit", 0, 0, 1)))
+        await until(catalog.dsn, waits("icecore-committer", "advisory"))
+        assert not committing.done()
+        await holder.rollback()
+    report, committed = await rebuilding_now, await committing
+    assert isinstance(committed, Answer), committed
+    assert (2, committed.position - 1) == (report.generation, report.events)
+    assert [] == (await verify(catalog.dsn)).differences
+    assert {2} == generations(catalog.dsn)
+
+
+async def test_rows_of_every_other_generation_go_from_every_page(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What rebuilds that died left behind, older and newer than the one that serves, over many times the pages of one statement."""
+    run = await CommandRun.on(catalog)
+    for step in EVERY_KIND:
+        await run.step(step)
+    inline = dump(catalog.dsn, 1)
+    monkeypatch.setattr(rebuilding, "_DELETE_PAGES", 2)
+    with psycopg.connect(catalog.dsn, autocommit=True) as connection:
+        for model in (*READ_MODELS, PART_TOMBSTONES):
+            table, columns = sql.Identifier("icecore", model.table), sql.SQL(", ").join(map(sql.Identifier, model.columns))
+            (rows,) = connection.execute(sql.SQL("select count(*) from {}").format(table)).fetchone() or (0,)
+            copied = sql.SQL(
+                "insert into {0} (generation, {1}) select n, {1} from {0} r, generate_series(%s::int, %s::int) n where generation = 1"
+            )
+            for first, last in ((-1_200 // rows, 0), (2, 2 + 1_200 // rows)):
+                connection.execute(copied.format(table, columns), (first, last))
+            (size,) = connection.execute("select pg_relation_size(%s::regclass) / 8192", (f"icecore.{model.table}",)).fetchone() or (0,)
+            assert size > 3 * 2, f"{model.table} fills several statements"
+    await rebuild(catalog.dsn)
+    assert {2} == generations(catalog.dsn)
+    assert inline == dump(catalog.dsn, 2)
+    assert [] == (await verify(catalog.dsn)).differences
 
 
 async def test_rows_that_cannot_be_copied_end_the_rebuild_and_the_old_generation_serves(catalog: Catalog) -> None:
@@ -255,9 +333,12 @@ async def test_one_rebuild_at_a_time(catalog: Catalog) -> None:
     async with await AsyncConnection.connect(catalog.dsn) as holder:
         await holder.execute("select pg_advisory_xact_lock(4936203174)")
         first = asyncio.create_task(rebuild(catalog.dsn))
-        await asyncio.sleep(0.5)
+        await until(catalog.dsn, waits("icecore-rebuild", "advisory"))
+        before = dump(catalog.dsn, 2)
         with pytest.raises(RebuildRunningError):
             await rebuild(catalog.dsn)
+        assert before == dump(catalog.dsn, 2), "the first one's rows are as they were"
+        assert any(before.values())
         await holder.commit()
         assert 2 == (await first).generation
     assert 3 == (await rebuild(catalog.dsn)).generation

@@ -158,15 +158,19 @@ async def test_what_was_written_before_the_request_came_is_seen(catalog: Catalog
 async def test_every_answer_is_as_fresh_as_its_request(catalog: Catalog, warehouse: Warehouse) -> None:
     """Under a writer and with all ways in use: not one misses what was acknowledged before it came."""
     written = -1
-    stale: list[int] = []
+    checked, stale = 0, list[int]()
 
     async def read(number: int) -> None:
+        nonlocal checked
         while written < 100:
             before = written
             if number % 4:
                 await _called(catalog, warehouse, number)
-            elif int(await _called(catalog, warehouse, 0)) < before:
-                stale.append(before)
+            else:
+                found = int(await _called(catalog, warehouse, 0))
+                checked += before >= 0
+                if found < before:
+                    stale.append(before)
 
     readers = [asyncio.create_task(read(number)) for number in range(COUNT)]
     for turn in range(101):
@@ -174,6 +178,7 @@ async def test_every_answer_is_as_fresh_as_its_request(catalog: Catalog, warehou
         written = turn
     await asyncio.gather(*readers)
     assert [] == stale
+    assert checked > COUNT // 4, "they read while the table was written to"
 
 
 async def test_who_goes_away_takes_nobody_along(catalog: Catalog, warehouse: Warehouse, statements: Statements) -> None:
@@ -213,8 +218,10 @@ async def test_what_cannot_be_read_fails_by_itself(catalog: Catalog, warehouse: 
 
 async def test_a_line_that_breaks_under_several_breaks_none_of_them(catalog: Catalog, warehouse: Warehouse, statements: Statements) -> None:
     """They are loaded again, each by itself; one that was alone is told that the log is away."""
+    asked: list[list[str]] = []
 
     async def end(connection: Connection, sought: Sequence[SoughtTable]) -> None:
+        asked.append([one.keys[-1] for one in sought])
         if len(sought) > 1 or sought[0].keys[-1] == "t7":
             async with await psycopg.AsyncConnection.connect(catalog.dsn) as other:
                 await other.execute("select pg_terminate_backend(%s, 30000)", (connection.info.backend_pid,))
@@ -225,6 +232,8 @@ async def test_a_line_that_breaks_under_several_breaks_none_of_them(catalog: Cat
     statements.let_go.set()
     await asyncio.gather(*held)
     assert ["2", "3", "4"] == await asyncio.gather(*loads)
+    assert ["t2", "t3", "t4"] == asked[0]
+    assert [["t2"], ["t3"], ["t4"]] == sorted(asked[1:])
     with pytest.raises(ServiceUnavailable):
         await _called(catalog, warehouse, 7)
 

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from commands.create_namespace import CreateNamespace, create_namespace
+from commands.create_table import CreateTable, create_table
 from domain.errors import NoSuchNamespace, NoSuchWarehouse, UnsupportedOperation
 from domain.identifiers import NamespaceIdentifier, TabularIdentifier
 from icecore.compose import Catalog
@@ -157,14 +158,16 @@ async def test_before_its_beginning_there_is_no_warehouse(catalog: Catalog, poin
     assert {} == await as_of(catalog, 1)
 
 
-async def test_what_was_dropped_is_there_as_of_then_and_gone_now(catalog: Catalog) -> None:
-    """Its files may be gone too: the past is read from the rows."""
+async def test_what_was_dropped_is_there_as_of_then_and_gone_now(catalog: Catalog, tmp_path: Path) -> None:
+    """Its files are gone too: the past is read from the rows."""
     run = await CommandRun.on(catalog)
     for step in (Step("create_namespace"), Step("create_table", name=0), Step("commit", name=0, other=1)):
         await run.step(step)
     position, there = head(catalog.dsn), await listing(catalog, run.warehouse)
+    assert [*(tmp_path / "warehouse").rglob("*.metadata.json")]
     for step in (Step("purge_table", name=0), Step("run_purge"), Step("drop_namespace")):
         await run.step(step)
+    assert [] == [*(tmp_path / "warehouse").rglob("*.metadata.json")]
     assert {} == await listing(catalog, run.warehouse)
     assert there == await as_of(catalog, position)
     past = await resolve_warehouse(catalog.reads, PROJECT_ID, f"demo@{position}")
@@ -181,6 +184,12 @@ async def test_pages_of_the_past_are_pages_of_that_past(catalog: Catalog) -> Non
         await run.step(Step("create_table", name=name))
     position = head(catalog.dsn)
     await run.step(Step("drop_table", name=0))
+    # Its name is between those that were there, and its predecessor's is taken anew.
+    schema = {"type": "struct", "fields": [{"id": 1, "name": "x", "required": False, "type": "long"}]}
+    for name in ("t", "ta"):
+        command = CreateTable(NamespaceIdentifier(("a",)), name, None, schema, None, None, {}, stage_create=False)
+        await create_table(catalog.write, context("createTable"), run.warehouse, command)
+    await run.step(Step("drop_table", name=2))
     past = await resolve_warehouse(catalog.reads, PROJECT_ID, f"demo@{position}")
     namespace, names, after = NamespaceIdentifier(("a",)), list[str](), None
     while True:
@@ -190,7 +199,7 @@ async def test_pages_of_the_past_are_pages_of_that_past(catalog: Catalog) -> Non
         if after is None:
             break
     assert ["t", "u", "été"] == names
-    assert ["u", "été"] == (await list_tables(catalog.reads, run.warehouse, namespace, ALL)).items
+    assert ["t", "ta", "été"] == (await list_tables(catalog.reads, run.warehouse, namespace, ALL)).items
 
 
 # Jobs, what needs something unregistered first, and what names a proposal and no warehouse.

@@ -23,6 +23,7 @@ CLAIMS = (
     Claim("memory", "memory of a worker after loads of 10,000 tables"),
     Claim("commit_distinct", "append commits on distinct tables, 32 clients, beside the reference", over_http=True),
     Claim("local_files_fsync", "append commits with local metadata files synced, against left to the kernel"),
+    Claim("commit_shipped_postgres", "append commits on distinct tables, on Debian's Postgres as shipped beside the embedded one"),
     Claim("commit_one_table", "32 writers appending to one table, against one uncontended writer", over_http=True),
     Claim("commit_disjoint", "32 writers whose commits on one table do not conflict, against distinct tables", over_http=True),
     Claim("commit_history", "commit at 10,000 snapshots against 10, one client", over_http=True),

@@ -16,7 +16,7 @@ from benchmarks.claims import CLAIMS, Claim
 from benchmarks.clients import ClientProcess
 from benchmarks.findings import Finding
 from benchmarks.rest import RestCatalog
-from benchmarks.servers import cluster
+from benchmarks.servers import DEBIAN, EMBEDDED, cluster
 
 ROUNDS = 20
 BLOCK_SECONDS = 0.5
@@ -35,7 +35,7 @@ def main() -> None:
             return
         setting = {
             **machine.setting(),
-            "postgres": bench.cluster.version(),
+            "postgres": f"{bench.cluster.version()} ({given.postgres})",
             "form": "long" if given.long else "short",
             "measured": given.uri or "icecore",
             "rounds": bench.rounds,
@@ -71,7 +71,7 @@ def _run(claim: Claim, bench: Bench) -> list[Finding]:
 
 
 def _bench(opened: contextlib.ExitStack, given: argparse.Namespace) -> Bench:
-    started = opened.enter_context(cluster())
+    started = opened.enter_context(cluster(given.postgres))
     client = ClientProcess()
     opened.callback(client.close)
     foreign = None
@@ -110,6 +110,9 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--uri", help="measure another Iceberg REST server (its HTTP claims), e.g. http://127.0.0.1:8181/catalog")
     parser.add_argument("--warehouse", help="with --uri: the warehouse to ask its config for")
     parser.add_argument("--token", help="with --uri: a bearer token")
+    parser.add_argument(
+        "--postgres", choices=[EMBEDDED, DEBIAN], default=EMBEDDED, help="the Postgres of the run; debian: as it is shipped"
+    )
     parser.add_argument("--profile", type=Path, metavar="DIRECTORY", help="write where our server spends its time")
     parser.add_argument("--record", action="store_true", help="record the references' rates for this machine class")
     parser.add_argument("--rounds", type=int, help=f"blocks of each variant ({ROUNDS})")

@@ -21,11 +21,13 @@ from benchmarks.rest import RestCatalog
 from icecore.embedded_postgres import embedded_postgres
 from icecore.settings import Settings
 from migrations.apply import apply_migrations
+from tests.servers.postgres import debian_postgres
 from tests.servers.processes import free_port, listens, running
 
 ROOT = Path(__file__).resolve().parents[1]
 WAREHOUSE = "bench"
 START_SECONDS_MAX = 60.0
+EMBEDDED, DEBIAN = "embedded", "debian"
 # Room for some fifty tables: of thousands, read at random, hardly one is answered from it; the warehouse still is.
 TABLES_UNCACHED = {"ICECORE_READ_CACHE_BYTES_MAX": str(256 * 1024)}
 _SECRET_KEY = "YmVuY2htYXJrcyBvbmx5LCB0aGlydHktdHdvIGJ5dGU="
@@ -33,7 +35,7 @@ _SECRET_KEY = "YmVuY2htYXJrcyBvbmx5LCB0aGlydHktdHdvIGJ5dGU="
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """The Postgres of one run, as `icecore serve` sets it up, in a folder that goes with the run."""
+    """The Postgres of one run, in a folder that goes with the run."""
 
     directory: Path
     dsn: str
@@ -62,12 +64,15 @@ class Cluster:
 
 
 @contextlib.contextmanager
-def cluster() -> Iterator[Cluster]:
+def cluster(postgres: str = EMBEDDED) -> Iterator[Cluster]:
+    """`embedded`: as `icecore serve` sets it up; `debian`: the distribution's server with the settings it ships."""
     directory = Path(tempfile.mkdtemp(prefix="icecore-bench-"))
     directory.chmod(0o755)
+    started = debian_postgres(directory=directory / "postgres") if postgres == DEBIAN else embedded_postgres(directory / "postgres")
     try:
-        with embedded_postgres(directory / "postgres") as dsn:
-            yield Cluster(directory, dsn)
+        with started as dsn:
+            # By the socket, as the embedded one: what is compared is the Postgres, not the way to it.
+            yield Cluster(directory, make_conninfo(dsn, host=str(directory / "postgres")) if postgres == DEBIAN else dsn)
     finally:
         shutil.rmtree(directory, ignore_errors=True)
 

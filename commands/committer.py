@@ -14,6 +14,7 @@ import structlog
 from commands import fault_points
 from commands.submission import AppendResult, IdempotencyRecord, Submission
 from domain.errors import CommitStateUnknown, InternalError, ServiceUnavailable, TooManyRequests
+from migrations.connection import connect
 from migrations.named_sql import named_sql
 from projections.connections import CONNECT_SECONDS_MAX, NETWORK_OPTIONS, Connection, SilenceWatch, has_ended
 
@@ -245,9 +246,8 @@ class Committer:
 
     async def _connect(self) -> Connection:
         async with asyncio.timeout(CONNECT_SECONDS_MAX):
-            return await psycopg.AsyncConnection.connect(
+            return await connect(
                 self._dsn,
-                autocommit=True,
                 prepare_threshold=0,
                 application_name="icecore-committer",
                 options=f"-c lock_timeout={LOCK_TIMEOUT_SECONDS}s -c statement_timeout={STATEMENT_TIMEOUT_SECONDS}s",

@@ -9,7 +9,6 @@ from typing import Any
 from uuid import UUID
 
 import orjson
-import psycopg
 import uvloop
 from rich.console import Console
 from rich.text import Text
@@ -19,6 +18,7 @@ from domain.recorded import RecordedEvent
 from icecore.exit_codes import CommandFailed, ExitCode
 from icecore.log_database import opened_database, require_schema
 from icecore.settings import Settings
+from migrations.connection import connect
 from migrations.named_sql import named_sql
 from projections.connections import Connection
 from projections.warehouses import log_head
@@ -47,7 +47,7 @@ async def _print(settings: Settings, first: int, follow: bool, limit: int | None
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     console = Console(highlight=False, soft_wrap=True)
-    async with await psycopg.AsyncConnection.connect(settings.dsn, autocommit=True, prepare_threshold=0) as connection:
+    async with await connect(settings.dsn, prepare_threshold=0, application_name="icecore-command") as connection:
         last = None if follow else await log_head(connection)
         if limit is not None:
             last = first + limit - 1 if last is None else min(last, first + limit - 1)

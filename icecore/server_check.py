@@ -1,8 +1,8 @@
 """Checks a Postgres before anything is promised on it: its version, and that what it acknowledges survives a crash."""
 
-import psycopg
 import structlog
 
+from migrations.connection import connect
 from migrations.named_sql import named_sql
 
 SERVER_VERSION_MIN = 140000
@@ -21,7 +21,7 @@ async def check_server(dsn: str, *, unsafe_durability: bool = False) -> None:
 
     unsafe_durability -- warn about settings that can lose acknowledged commits instead of refusing them; for experiments.
     """
-    async with await psycopg.AsyncConnection.connect(dsn, autocommit=True) as connection:
+    async with await connect(dsn, application_name="icecore-check") as connection:
         row = await (await connection.execute(named_sql("icecore", "postgres.sql")["server_settings"])).fetchone()
     if row is None:
         raise UnfitServerError("The server does not tell its settings")

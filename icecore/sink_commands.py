@@ -8,7 +8,6 @@ from datetime import UTC, datetime
 from typing import Any
 
 import orjson
-import psycopg
 import uvloop
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -20,6 +19,7 @@ from icecore.log_database import opened_database, require_schema
 from icecore.server import stop_on_signals
 from icecore.settings import Settings
 from icecore.sinks import publishers, run_publishers
+from migrations.connection import connect
 from projections.connections import Connection
 from projections.warehouses import log_head
 from publishers import checkpoints
@@ -205,5 +205,5 @@ def _require_sink(settings: Settings, name: str) -> None:
 @asynccontextmanager
 async def _connection(settings: Settings) -> AsyncIterator[Connection]:
     await require_schema(settings)
-    async with await psycopg.AsyncConnection.connect(settings.dsn, autocommit=True, prepare_threshold=0) as connection:
+    async with await connect(settings.dsn, prepare_threshold=0, application_name="icecore-command") as connection:
         yield connection

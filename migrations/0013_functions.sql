@@ -54,8 +54,10 @@ create or replace function icecore.append(batch jsonb, blobs bytea[])
 returns table (command integer, outcome text, "position" bigint, detail text, status smallint, object_id uuid, version bigint, body bytea,
                locked_microseconds bigint)
 language plpgsql volatile
--- Plans made while the tables are small are kept while they grow: every look-up here is by a key.
-set enable_seqscan = off
+-- Plans made while the tables are small are kept while they grow, so a look-up by a key must be cheaper than one page of a table.
+-- Prices, and not enable_seqscan = off: that one prices a scan for which there is no index so high that Postgres 14 to 17 compile it.
+set seq_page_cost = 1000
+set random_page_cost = 0
 as $$
 #variable_conflict use_column
 declare
@@ -71,7 +73,7 @@ begin
     from icecore.events x order by x.notification_id desc limit 1;
   v_position := coalesce(v_position, 0);
   v_hash := coalesce(v_hash, decode(repeat('00', 32), 'hex'));
-  select m.generation into v_generation from icecore.read_models m;
+  select m.generation into v_generation from icecore.read_models m where m.one;
   v_started := v_position;
   for n in 0 .. jsonb_array_length(batch) - 1 loop
     c := batch->n; command := n + 1;
@@ -174,10 +176,13 @@ declare closed jsonb; many jsonb;
 begin
   -- What one batch both opens and closes is inserted closed (names) or closed after it is inserted (parts).
   if rows ? 'names_closed' then
-    update icecore.names n set to_position = p_before + c.number
-      from (select (r->>1)::uuid as object_id, min((r->>0)::integer) as number
-            from jsonb_array_elements(rows->'names_closed') r group by 1) c
-      where n.generation = p_generation and n.object_id = c.object_id and n.to_position is null;
+    -- One by one and by the key: joined to the JSON, it would be planned for as many rows as the JSON might have. In the order of events, so
+    -- that an object's first closes the name it had.
+    for k in 0 .. jsonb_array_length(rows->'names_closed') - 1 loop
+      closed := rows->'names_closed'->k;
+      update icecore.names n set to_position = p_before + (closed->>0)::integer
+        where n.generation = p_generation and n.object_id = (closed->>1)::uuid and n.to_position is null;
+    end loop;
   end if;
   if rows ? 'names' then
     insert into icecore.names

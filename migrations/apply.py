@@ -8,6 +8,7 @@ from typing import LiteralString
 
 import psycopg
 
+from migrations.connection import connect
 from migrations.named_sql import named_sql
 
 _FILE_NAME = re.compile(r"^(?P<number>\d{4})_(?P<name>[a-z0-9_]+)\.sql$")
@@ -56,7 +57,7 @@ async def apply_migrations(dsn: str, migrations: list[Migration] | None = None) 
     """
     carried = load_migrations() if migrations is None else migrations
     applied: list[str] = []
-    async with await psycopg.AsyncConnection.connect(dsn, autocommit=True) as connection:
+    async with await connect(dsn, application_name="icecore-migrate") as connection:
         while True:
             async with connection.transaction():
                 migration = await _apply_next(connection, carried)
@@ -67,7 +68,7 @@ async def apply_migrations(dsn: str, migrations: list[Migration] | None = None) 
 
 async def pending_migrations(dsn: str) -> list[str]:
     """The names of the migrations that are still to be applied; raises MigrationError as `apply_migrations` does."""
-    async with await psycopg.AsyncConnection.connect(dsn, autocommit=True) as connection:
+    async with await connect(dsn, application_name="icecore-migrate") as connection:
         return [str(migration) for migration in _pending(load_migrations(), await _recorded(connection))]
 
 

@@ -1,8 +1,8 @@
 """The rights of a role that serves and does not own: everything but changing the log, and the schema."""
 
-import psycopg
 from psycopg import sql
 
+from migrations.connection import connect
 from migrations.named_sql import named_sql
 
 # Before, only a table's owner analyzes it; autovacuum does it then.
@@ -14,9 +14,9 @@ async def grant_serving(owner_dsn: str, serving_dsn: str) -> None:
 
     It may read and add events and commands, and cannot change or remove one: the trigger on the log is not the only guard.
     """
-    async with await psycopg.AsyncConnection.connect(serving_dsn, autocommit=True) as connection:
+    async with await connect(serving_dsn, application_name="icecore-migrate") as connection:
         role = connection.info.user
-    async with await psycopg.AsyncConnection.connect(owner_dsn) as connection:
+    async with await connect(owner_dsn, autocommit=False, application_name="icecore-migrate") as connection:
         await connection.execute(named_sql("migrations", "apply.sql")["lock"])
         grants = named_sql("migrations", "serving_role.sql")
         await connection.execute(sql.SQL(grants["rights"]).format(role=sql.Identifier(role)))

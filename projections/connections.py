@@ -13,10 +13,10 @@ from typing import Any
 
 import psycopg
 import structlog
-from psycopg import AsyncConnection
 from psycopg.pq import TransactionStatus
 
 from domain.errors import ServiceUnavailable
+from migrations.connection import connect
 from projections.postgres import Connection
 
 __all__ = ["Connection", "ConnectionHandOff", "HandOffFigures", "SilenceWatch", "has_ended", "sever"]
@@ -103,7 +103,7 @@ class SilenceWatch:
         """Whether Postgres says anything to a newcomer; also when it only says that there is no room."""
         try:
             async with asyncio.timeout(PROBE_SECONDS_MAX):
-                connection = await AsyncConnection.connect(self._dsn, application_name="icecore-probe")
+                connection = await connect(self._dsn, application_name="icecore-probe")
         except TimeoutError:
             return False
         except psycopg.OperationalError:
@@ -207,9 +207,8 @@ class ConnectionHandOff:
         """A new connection in the room already taken for it."""
         try:
             async with asyncio.timeout(CONNECT_SECONDS_MAX):
-                return await AsyncConnection.connect(
+                return await connect(
                     self._dsn,
-                    autocommit=True,
                     prepare_threshold=_PREPARE_AFTER,
                     application_name=self._application_name,
                     options=self._options,

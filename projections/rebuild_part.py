@@ -19,8 +19,9 @@ from typing import Any
 from uuid import UUID
 
 import uvloop
-from psycopg import AsyncClientCursor, AsyncConnection
+from psycopg import AsyncClientCursor
 
+from migrations.connection import connect as open_connection
 from migrations.named_sql import named_sql
 from projections.overlap import OneBehind, fetched_ahead
 from projections.postgres import Connection
@@ -58,7 +59,7 @@ def parts_between(boundaries: Sequence[UUID]) -> list[Part]:
 
 
 async def connect(dsn: str) -> Connection:
-    return await AsyncConnection.connect(dsn, autocommit=True, prepare_threshold=0, application_name="icecore-rebuild")
+    return await open_connection(dsn, prepare_threshold=0, application_name="icecore-rebuild")
 
 
 async def copy_parts(reader: Connection, writer: Connection, generation: int, parts: AsyncIterator[Part]) -> int:

@@ -20,6 +20,7 @@ from psycopg.rows import TupleRow
 
 from domain.claims import Claim, NameClaim
 from domain.recorded import GENESIS_HASH, RecordedEvent, chain_hash
+from migrations.connection import connect
 from migrations.named_sql import named_sql
 from projections.rows import Row, Rows
 from projections.stamped_rows import PART_TOMBSTONES, READ_MODELS, ReadModel, stamped
@@ -103,7 +104,7 @@ async def verify(dsn: str) -> VerifyReport:
     """Checks the chain of hashes, folds every stream, and compares every row, claim and command with what the log says."""
     started = time.monotonic()
     report = VerifyReport()
-    async with await AsyncConnection.connect(dsn, autocommit=True, application_name="icecore-verify") as connection:
+    async with await connect(dsn, application_name="icecore-verify") as connection:
         await connection.execute(_SQL["begin"])
         report.generation = await _generation(connection)
         await _check_chain(connection, report)

@@ -10,9 +10,9 @@ from datetime import datetime
 from typing import Literal
 from uuid import UUID
 
-from psycopg import AsyncConnection
 from psycopg.types.json import Jsonb
 
+from migrations.connection import connect
 from migrations.named_sql import named_sql
 from projections.connections import Connection
 from publishers.event_filter import EventFilter
@@ -130,8 +130,8 @@ async def leading(dsn: str, name: str, start: Literal["beginning", "now"]) -> As
 
     start -- where a sink begins that was never led. The lock belongs to the session: it cannot go through a transaction pooler.
     """
-    async with await AsyncConnection.connect(
-        dsn, autocommit=True, prepare_threshold=0, application_name=f"icecore-sink-{name}", connect_timeout=CONNECT_SECONDS_MAX
+    async with await connect(
+        dsn, prepare_threshold=0, application_name=f"icecore-sink-{name}", connect_timeout=CONNECT_SECONDS_MAX
     ) as connection:
         cursor = await connection.execute(_SQL["try_lock"], {"name": name, "silence_ms": str(SILENCE_SECONDS_MAX * 1000)})
         row = await cursor.fetchone()

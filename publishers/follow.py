@@ -14,6 +14,7 @@ from psycopg.rows import TupleRow
 
 from domain.events import state_json
 from domain.recorded import RecordedEvent
+from migrations.connection import connect
 from migrations.named_sql import named_sql
 
 _SQL = named_sql("publishers", "follow.sql")
@@ -83,9 +84,7 @@ async def listen(connection: AsyncConnection[TupleRow]) -> None:
 
 async def listening(dsn: str) -> AsyncConnection[TupleRow]:
     """A connection that hears NOTIFY from now on: what is committed before it listens, the first read sees."""
-    connection = await AsyncConnection.connect(
-        dsn, autocommit=True, prepare_threshold=0, application_name="icecore-follower", connect_timeout=int(_CONNECT_SECONDS_MAX)
-    )
+    connection = await connect(dsn, prepare_threshold=0, application_name="icecore-follower", connect_timeout=int(_CONNECT_SECONDS_MAX))
     try:
         await listen(connection)
     except BaseException:

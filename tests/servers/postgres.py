@@ -38,9 +38,10 @@ def _find() -> Path | None:
     return next((folder for folder in candidates if (folder / "initdb").exists() and (folder / "pg_ctl").exists()), None)
 
 
-def start_debian_postgres(directory: Path, port: int) -> str:
+def start_debian_postgres(directory: Path, port: int, options: str = "") -> str:
     """Make a fresh cluster in `directory` (which becomes the server's own), start it, and answer with its connection string.
 
+    options -- of the server, behind its own: `-c name=value …`; all others are as the distribution ships them.
     End it with `stop_debian_postgres(directory)`. Safety switches (fsync, synchronous_commit) keep their defaults.
     """
     directory.mkdir(parents=True, exist_ok=True)
@@ -48,8 +49,7 @@ def start_debian_postgres(directory: Path, port: int) -> str:
         shutil.chown(directory, USER, USER)
     directory.chmod(0o700)
     _as_server("initdb", "-D", str(directory / "data"), "-U", USER, "-A", "trust", "--locale=C.UTF-8", "-E", "UTF8", directory=directory)
-    options = f"-p {port} -c listen_addresses=127.0.0.1 -k {directory}"
-    start_again(directory, options)
+    start_again(directory, f"-p {port} -c listen_addresses=127.0.0.1 -k {directory} {options}")
     return f"postgresql://{USER}@127.0.0.1:{port}/postgres"
 
 
@@ -79,10 +79,13 @@ def _as_server(program: str, *arguments: str, directory: Path) -> None:
 
 
 @contextlib.contextmanager
-def debian_postgres() -> Iterator[str]:
-    """A cluster for the length of the block, in a folder of the system's temporary place that the server's user can reach."""
-    directory = Path(tempfile.mkdtemp(prefix="icecore-postgres-"))
-    dsn = start_debian_postgres(directory, free_port())
+def debian_postgres(options: str = "", directory: Path | None = None) -> Iterator[str]:
+    """A cluster for the length of the block, in `directory` or a fresh folder of the system's temporary place.
+
+    Either goes with the block, and the server's user can reach it.
+    """
+    directory = directory or Path(tempfile.mkdtemp(prefix="icecore-postgres-"))
+    dsn = start_debian_postgres(directory, free_port(), options)
     try:
         yield dsn
     finally:

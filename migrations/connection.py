@@ -1,0 +1,26 @@
+"""Opens every connection of ours to Postgres, so that all of them have the same options."""
+
+from typing import Any
+
+from psycopg import AsyncConnection
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.rows import TupleRow
+
+# Compiling a statement takes longer than running it: all of ours are short, and the long ones read rows as they stand.
+_OPTIONS = "-c jit=off"
+
+
+def with_options(dsn: str, options: str = "") -> str:
+    """`dsn` with the options of all our connections and `options` (`-c name=value …`) behind those it already names.
+
+    A pooler that does not know options in a startup packet must ignore them (PgBouncer: `ignore_startup_parameters = options`).
+    """
+    given = conninfo_to_dict(dsn).get("options") or ""
+    return make_conninfo(dsn, options=" ".join(part for part in (str(given), _OPTIONS, options) if part))
+
+
+async def connect(
+    dsn: str, *, autocommit: bool = True, prepare_threshold: int | None = 5, options: str = "", **more: Any
+) -> AsyncConnection[TupleRow]:
+    """A connection with our options; `more` are parameters of libpq, for example `application_name`."""
+    return await AsyncConnection.connect(with_options(dsn, options), autocommit=autocommit, prepare_threshold=prepare_threshold, **more)

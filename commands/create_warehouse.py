@@ -13,13 +13,15 @@ from commands.submission import Submission
 from commands.write_side import WriteSide
 from domain import warehouse as warehouse_rules
 from domain.documents import Json
-from domain.errors import AlreadyExists, CatalogError, InternalError
+from domain.errors import AlreadyExists, BadRequest, CatalogError, InternalError
 from domain.warehouse import WarehouseState
+from projections import warehouses
 from queries.resolve_warehouse import as_warehouse
 from queries.warehouse import Warehouse
 from storage.credentials import parse_storage_credential
 from storage.object_store import open_store
-from storage.profiles import parse_storage_profile
+from storage.profiles import LocalProfile, StorageProfile, parse_storage_profile
+from storage.same_folder import shared_folders
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +43,7 @@ async def create_warehouse(write: WriteSide, context: CommandContext, command: C
     credential = None if command.storage_credential is None else parse_storage_credential(command.storage_credential)
     open_store(profile, credential)  # refuses a credential that does not belong to the profile
     warehouse_rules.create(command.name, profile.to_json(), None, exact_names=command.exact_names)
+    await _refuse_shared_folders(write, context, profile)
     secret_ref = None
     if credential is not None:
         async with write.connection() as connection:
@@ -63,6 +66,21 @@ async def create_warehouse(write: WriteSide, context: CommandContext, command: C
     if result.outcome == "claim":
         raise AlreadyExists(f"Warehouse already exists: {command.name}")
     raise InternalError("The log refused the warehouse")
+
+
+async def _refuse_shared_folders(write: WriteSide, context: CommandContext, profile: StorageProfile) -> None:
+    """Two warehouses may use one directory, because what lies there is claimed by its path; not by two paths."""
+    if not isinstance(profile, LocalProfile):
+        return
+    async with write.connection() as connection:
+        states = await warehouses.read_all(connection, context.project_id)
+    for state in states:
+        other = parse_storage_profile(state.storage_profile)
+        if isinstance(other, LocalProfile) and (found := shared_folders(profile, other)) is not None:
+            raise BadRequest(
+                f"Invalid storage-profile: {found[0]} is, holds or lies in {found[1]} of the warehouse {state.name} "
+                "by a symbolic link or a mount: name it by that path"
+            )
 
 
 async def _review(write: WriteSide, context: CommandContext, warehouse: Warehouse, submission: Submission) -> None:

@@ -4,19 +4,26 @@ import base64
 import fcntl
 import os
 import secrets
-import time
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
 
 import orjson
+import structlog
 
 from icecore.exit_codes import CommandFailed, ExitCode
+from icecore.lock_files import LockTimeoutError, holders, lock, opened_lock_file
+from icecore.postgres_account import EmbeddedPostgresError, server_account
+from storage.file_sync import sync_folder
 
 _SERVING = "serving"
+_USERS = "postgres.users"
+CLAIM_SECONDS_MAX = 0.2
 SECRET_KEY_BYTES = 32
+
+_log: structlog.stdlib.BoundLogger = structlog.get_logger("icecore.data_folder")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,20 +42,26 @@ class DataFolder:
 
     @classmethod
     def make(cls, path: Path) -> "DataFolder":
-        """The folder at `path`, made if it is not there; a clone's version control leaves it alone."""
+        """The folder at `path`, made if it is not there and closed to other accounts; a clone's version control leaves it alone."""
         try:
-            path.mkdir(parents=True, exist_ok=True)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.mkdir(mode=0o700, exist_ok=True)
+            _close_to_others(path)
             ignored = path / ".gitignore"
             if not ignored.exists():
                 ignored.write_text("*\n", encoding="utf-8")
         except OSError as error:
             raise CommandFailed(ExitCode.USAGE, f"The data folder {path} cannot be made: {error}") from None
+        except EmbeddedPostgresError as error:
+            raise CommandFailed(ExitCode.DATABASE, str(error)) from None
         return cls(path.resolve())
 
     @classmethod
     def existing(cls, path: Path) -> "DataFolder":
         """The folder at `path`, which a server must have made: a question never makes an empty catalog to ask."""
-        if not (path / "postgres.users").exists():
+        if path.exists() and not os.access(path, os.R_OK | os.X_OK):
+            raise CommandFailed(ExitCode.USAGE, f"{path} is closed to this account: run the command as the account that serves it")
+        if not (path / _USERS).exists():
             raise CommandFailed(ExitCode.USAGE, f"{path} holds no catalog; `icecore serve --data {path}` makes one")
         return cls(path.resolve())
 
@@ -69,14 +82,18 @@ class DataFolder:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
+        sync_folder(self.path)
         return file
 
     @contextmanager
     def claimed(self) -> Iterator["Claim"]:
         """The folder for one `icecore serve`, until the block ends or the process dies."""
-        with (self.path / _SERVING).open("a+b") as file:
-            if not _locked(file):
-                raise CommandFailed(ExitCode.BUSY, self._taken())
+        with opened_lock_file(self.path / _SERVING) as file:
+            try:
+                # `serving` holds it for an instant to look, which is not a server.
+                lock(file, self.path / _SERVING, seconds_max=CLAIM_SECONDS_MAX)
+            except LockTimeoutError:
+                raise CommandFailed(ExitCode.BUSY, self._taken()) from None
             claim = Claim(self.path / _SERVING)
             claim.write(None)
             try:
@@ -100,20 +117,28 @@ class DataFolder:
     def _taken(self) -> str:
         found = self.serving()
         where = f" at {found.url}" if found and found.url else ""
-        process = f" (process {found.process_id})" if found and found.process_id else ""
+        known = [found.process_id] if found and found.process_id else holders(self.path / _SERVING)
+        process = f" (process {known[0]})" if known else ""
         return f"Another icecore serve{process} has the data folder {self.path}{where}; stop it, or give this one another folder by --data"
 
 
-def _locked(file: BinaryIO) -> bool:
-    """Whether the lock was had; `serving` holds it for an instant to look, which is not a server."""
-    for _ in range(10):
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            time.sleep(0.02)
-        else:
-            return True
-    return False
+def _close_to_others(path: Path) -> None:
+    """Takes the rights of other accounts from a folder that is ours: made just now, or one that holds a catalog.
+
+    As root Postgres runs as another account: its group alone may pass through, and list nothing.
+    """
+    status = path.stat()
+    ours = not any(path.iterdir()) or (path / _USERS).exists()
+    if status.st_uid != os.geteuid() or status.st_mode & stat.S_ISVTX or not ours:
+        if status.st_mode & 0o007:
+            _log.warning("other accounts may enter the data folder; it should be 0700", path=str(path), mode=oct(status.st_mode & 0o7777))
+        return
+    if os.geteuid() != 0:
+        path.chmod(0o700)
+        return
+    group = server_account(path.resolve()).group_id
+    os.chown(path, -1, group)
+    path.chmod(0o710)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,12 +12,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TextIO
+from typing import BinaryIO
 
 import psycopg
 import structlog
 from psycopg.conninfo import make_conninfo
 
+from icecore.lock_files import LockTimeoutError, lock, opened_lock_file, try_lock
 from icecore.postgres_account import (
     STATE_DIRECTORY,
     Account,
@@ -28,6 +29,7 @@ from icecore.postgres_account import (
     usable_binaries,
 )
 from migrations.named_sql import named_sql
+from storage.file_sync import sync_folder
 
 START_SECONDS_MAX = 300
 """Crash recovery after a power cut may replay max_wal_size of log before connections are taken."""
@@ -35,6 +37,8 @@ STOP_SECONDS_MAX = 120
 LEFTOVER_SECONDS_MAX = 30
 """Children of a killed server notice its end within seconds."""
 LOCK_SECONDS_MAX = START_SECONDS_MAX + STOP_SECONDS_MAX
+USE_SECONDS_MAX = 10
+"""A process that leaves has the lock of the users for a moment."""
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger("icecore.embedded_postgres")
 
@@ -42,6 +46,9 @@ DATABASE = "icecore"
 SERVING_ROLE = "icecore"
 """Serves without owning: it cannot change the log."""
 _PORT = 5432  # No port is opened: it names the socket, .s.PGSQL.5432.
+
+# Its socket's folder is closed to other accounts; over TCP nobody is let in.
+_INITDB_OPTIONS = ("--auth-local=trust", "--auth-host=reject", "--encoding=UTF8", "--no-locale")
 
 # A few MB of log is all that matters: errors, without the values of rows (a key may be tenant data) and without statements.
 _CONFIGURATION = """
@@ -99,9 +106,9 @@ def embedded_postgres(data_directory: Path, *, binaries: Path | None = None, sta
     """
     data_directory.mkdir(parents=True, exist_ok=True)
     directory = data_directory.resolve()
-    with (directory / "postgres.users").open("a") as users:
+    with opened_lock_file(directory / "postgres.users") as users:
         with _starting_or_stopping(directory):
-            fcntl.flock(users, fcntl.LOCK_SH)
+            _lock(users, directory / "postgres.users", shared=True, seconds_max=USE_SECONDS_MAX)
             cluster = _Cluster.at(directory, binaries, state_directory)
             dsn = cluster.ensure_running()
         try:
@@ -115,27 +122,20 @@ def embedded_postgres(data_directory: Path, *, binaries: Path | None = None, sta
 @contextmanager
 def _starting_or_stopping(directory: Path) -> Iterator[None]:
     """One process at a time starts or stops the server."""
-    with (directory / "postgres.lock").open("a") as lock:
-        deadline = time.monotonic() + LOCK_SECONDS_MAX
-        while True:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if time.monotonic() > deadline:
-                    raise EmbeddedPostgresError(
-                        f"Another process has been starting or stopping {directory}/postgres for too long"
-                    ) from None
-                time.sleep(0.02)
+    with opened_lock_file(directory / "postgres.lock") as file:
+        _lock(file, directory / "postgres.lock", shared=False, seconds_max=LOCK_SECONDS_MAX)
         yield
 
 
-def _was_last(users: TextIO) -> bool:
+def _lock(file: BinaryIO, path: Path, *, shared: bool, seconds_max: float) -> None:
     try:
-        fcntl.flock(users, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
+        lock(file, path, shared=shared, seconds_max=seconds_max)
+    except LockTimeoutError as error:
+        raise EmbeddedPostgresError(f"The embedded Postgres cannot be started or stopped: {error}") from None
+
+
+def _was_last(users: BinaryIO) -> bool:
+    return try_lock(users, fcntl.LOCK_EX)
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +176,7 @@ class _Cluster:
         unfinished = self.place.data.with_name("unfinished")
         if unfinished.exists():
             shutil.rmtree(unfinished)
-        made = self._run("initdb", "-D", str(unfinished), "-U", "postgres", "--auth=trust", "--encoding=UTF8", "--no-locale")
+        made = self._run("initdb", "-D", str(unfinished), "-U", "postgres", *_INITDB_OPTIONS)
         if made.returncode != 0:
             raise EmbeddedPostgresError(f"initdb failed in {unfinished}: {_last_words(made)}")
         with (unfinished / "postgresql.conf").open("a", encoding="utf-8") as configuration:
@@ -184,6 +184,7 @@ class _Cluster:
             configuration.flush()
             os.fsync(configuration.fileno())
         unfinished.rename(self.place.data)
+        sync_folder(self.place.root)
 
     def _running(self) -> _Postmaster | None:
         """The server that works on this cluster, once it answers; None if there is none."""
@@ -201,7 +202,8 @@ class _Cluster:
     def _start(self) -> _Postmaster:
         self._remove_stale_lock_files()
         self.place.make_socket_directory(self.account)
-        options = f"-c unix_socket_directories={shlex.quote(str(self.place.socket))} -c port={_PORT}"
+        # On the command line, because neither the file nor ALTER SYSTEM changes what stands there.
+        options = f"-c listen_addresses='' -c unix_socket_directories={shlex.quote(str(self.place.socket))} -c port={_PORT}"
         deadline = time.monotonic() + LEFTOVER_SECONDS_MAX
         while True:
             (self.place.data / "start.log").unlink(missing_ok=True)

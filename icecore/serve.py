@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import os
 import signal
 import socket
 import sys
@@ -29,6 +30,8 @@ def serve(settings: Settings) -> None:
     """Runs until SIGTERM or SIGINT. Raises CommandFailed or SettingsError where it cannot begin."""
     check_address(settings)
     check_hooks(settings)
+    if os.geteuid() == 0:
+        _log.warning("serving as root: a fault in the server has every right on this machine; run it as an account of its own")
     signal.signal(signal.SIGTERM, _stopped_early)
     embedded = settings.database_url is None
     with contextlib.ExitStack() as opened:

@@ -6,6 +6,7 @@ import threading
 from asyncio import get_running_loop, shield
 from collections import OrderedDict
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 SYNC_THREADS_MAX = 16
 """The kernel joins fsyncs that wait at the same time; more threads than this gained nothing."""
@@ -99,3 +100,9 @@ def _sync_folder(folder: int) -> None:
         # Some file systems have no fsync of folders (Postgres passes over this too).
         if error.errno not in (errno.EINVAL, errno.EBADF):
             raise
+
+
+def sync_folder(path: Path) -> None:
+    """Returns when the folder, what was made or renamed in it, and the way to it are on the disk."""
+    folder = os.open(path, _FOLDER)
+    FileSync().sync(os.dup(folder), folder)

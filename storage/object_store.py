@@ -11,7 +11,8 @@ from storage.credentials import StorageCredential
 from storage.local_store import LocalStore
 from storage.locations import StorageLocation
 from storage.profiles import LocalProfile, StorageProfile
-from storage.store_errors import METADATA_BYTES_MAX
+from storage.same_folder import shared_folders
+from storage.store_errors import METADATA_BYTES_MAX, store_away
 
 __all__ = ["METADATA_BYTES_MAX", "STORES_OPEN_MAX", "ObjectStore", "ObjectStores"]
 
@@ -57,11 +58,20 @@ class ObjectStores:
         key = (profile, credential)
         store = self._opened.get(key)
         if store is None:
+            self._check_folders(profile)
             self._opened[key] = store = open_store(profile, credential, fsync=self._fsync)
             if len(self._opened) > self._stores_open_max:
                 self._opened.popitem(last=False)
         self._opened.move_to_end(key)
         return store
+
+    def _check_folders(self, profile: StorageProfile) -> None:
+        """A link may be made after both warehouses: whose store is opened second is refused, until somebody takes it away."""
+        if not isinstance(profile, LocalProfile):
+            return
+        for other, _ in self._opened:
+            if isinstance(other, LocalProfile) and (found := shared_folders(profile, other)) is not None:
+                raise store_away(found[0], f"it is, holds or lies in {found[1]} of another warehouse by a symbolic link or a mount")
 
 
 def open_store(profile: StorageProfile, credential: StorageCredential | None, *, fsync: bool = True) -> ObjectStore:

@@ -133,6 +133,8 @@ def test_serve_with_a_folder_and_a_port_is_a_whole_catalog(serve: Serve) -> None
     assert {"namespaces": []}.items() <= served.get(f"{served.prefix()}/namespaces").items()
     assert {".gitignore", "postgres", "secret.key", "warehouse"} <= {path.name for path in served.data.iterdir()}
     assert 0o600 == (served.data / "secret.key").stat().st_mode & 0o777
+    warned = [record["event"] for record in served.records() if record["level"] == "warning" and "as root" in record["event"]]
+    assert (1 if os.geteuid() == 0 else 0) == len(warned)
     assert 0 == served.stop()
     assert served.process.stdout is not None
     said = served.process.stdout.read()

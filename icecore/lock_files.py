@@ -1,0 +1,71 @@
+"""Lock files: for this account alone, waited for with a deadline, and with the name of who has them."""
+
+import fcntl
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+POLL_SECONDS = 0.02
+
+
+class LockTimeoutError(Exception):
+    """The lock was not free within the deadline; the message says who has it, where that can be known."""
+
+
+@contextmanager
+def opened_lock_file(path: Path) -> Iterator[BinaryIO]:
+    """The file at `path`, made if it is not there; no other account may open it, because who can open a file can hold its lock."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    with os.fdopen(descriptor, "r+b") as file:
+        status = os.fstat(descriptor)
+        if status.st_mode & 0o077 and status.st_uid == os.geteuid():
+            os.fchmod(descriptor, 0o600)
+        yield file
+
+
+def lock(file: BinaryIO, path: Path, *, shared: bool = False, seconds_max: float) -> None:
+    """Takes the lock of `file`, opened from `path`, until it is closed. Raises LockTimeoutError."""
+    kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
+    deadline = time.monotonic() + seconds_max
+    while not try_lock(file, kind):
+        if time.monotonic() > deadline:
+            raise LockTimeoutError(f"the lock {path} was not free for {seconds_max:g} s{_held_by(path)}")
+        time.sleep(POLL_SECONDS)
+
+
+def try_lock(file: BinaryIO, kind: int) -> bool:
+    """Whether the lock was had at once; `kind` is LOCK_SH or LOCK_EX."""
+    try:
+        fcntl.flock(file, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def holders(path: Path) -> list[int]:
+    """The processes that have the lock of `path`; none where the system does not say (it is Linux that does)."""
+    try:
+        inode = path.stat().st_ino
+        lines = Path("/proc/locks").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return []
+    # "1: FLOCK  ADVISORY  WRITE 4711 08:01:12345 0 EOF"; who waits has "->" in the second place. The device is not compared: for
+    # some file systems it is not the one that stat names.
+    found = [line.split() for line in lines]
+    return [int(fields[4]) for fields in found if len(fields) > 5 and fields[1] == "FLOCK" and fields[5].rpartition(":")[2] == str(inode)]
+
+
+def _held_by(path: Path) -> str:
+    found = [process for process in holders(path) if process != os.getpid()]
+    return f"; held by {', '.join(_described(process) for process in found)}" if found else ""
+
+
+def _described(process: int) -> str:
+    try:
+        name = Path(f"/proc/{process}/comm").read_text(encoding="utf-8", errors="replace").strip()
+    except OSError:
+        return f"process {process}"
+    return f"process {process} ({name})"

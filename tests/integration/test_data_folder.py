@@ -1,0 +1,126 @@
+"""The data folder is its account's alone: other accounts neither read it nor hold up a start or a stop by its locks."""
+
+import os
+import pwd
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psycopg
+import pytest
+
+import icecore.embedded_postgres
+from icecore.data_folder import DataFolder
+from icecore.embedded_postgres import embedded_postgres
+from icecore.exit_codes import CommandFailed, ExitCode
+from icecore.lock_files import opened_lock_file
+from icecore.postgres_account import EmbeddedPostgresError
+
+LOCKS = ("postgres.users", "postgres.lock", "serving")
+
+HOLDER = """
+import fcntl, sys
+file = open(sys.argv[1], "a")
+fcntl.flock(file, fcntl.LOCK_EX)
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+@contextmanager
+def holding(path: Path, user: int | None = None) -> Iterator[subprocess.Popen[str]]:
+    """Another process that holds the lock of a file, of another account if one is named."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        user=user,
+    )
+    assert process.stdout is not None
+    try:
+        process.stdout.readline()
+        yield process
+    finally:
+        process.communicate("")
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def test_folder_and_locks_are_closed_to_others(open_directory: Path) -> None:
+    """Under root the account of Postgres may pass through, by its group, and not look around; nobody else may do anything."""
+    folder = DataFolder.make(open_directory / "data")
+    with embedded_postgres(folder.path) as dsn, folder.claimed(), psycopg.connect(dsn) as connection:
+        assert (1,) == connection.execute("SELECT 1").fetchone()
+        assert (0o710 if os.geteuid() == 0 else 0o700) == mode(folder.path)
+        assert {0o600} == {mode(folder.path / name) for name in LOCKS}
+        assert (folder.path / "postgres" / "data").is_dir()
+        # Who may open a file may lock it, and keep everybody waiting.
+        for name in LOCKS if os.geteuid() == 0 else ():
+            with holding(folder.path / name, pwd.getpwnam("nobody").pw_uid) as process:
+                _, errors = process.communicate("")
+                assert "PermissionError" in errors
+
+
+def test_what_an_earlier_version_left_open_is_closed(open_directory: Path) -> None:
+    """The folder and its lock files had the rights of the umask."""
+    path = open_directory / "data"
+    path.mkdir(mode=0o755)
+    for name in LOCKS:
+        (path / name).touch(0o644)
+    folder = DataFolder.make(path)
+    with folder.claimed(), opened_lock_file(path / "postgres.users"):
+        assert 0 == mode(path) & 0o007
+        assert {0o600} == {mode(path / name) for name in ("serving", "postgres.users")}
+
+
+def test_a_folder_with_other_things_in_it_keeps_its_rights(open_directory: Path) -> None:
+    """It is not ours to close."""
+    path = open_directory / "data"
+    path.mkdir(mode=0o755)
+    (path / "of somebody").touch()
+    DataFolder.make(path)
+    assert 0o755 == mode(path)
+
+
+@pytest.mark.parametrize("name", ["postgres.users", "postgres.lock"])
+def test_a_lock_that_is_held_ends_with_a_reason(open_directory: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """By a process that hangs, say: the message names the file and the process, after a time."""
+    monkeypatch.setattr(icecore.embedded_postgres, "LOCK_SECONDS_MAX", 0.3)
+    monkeypatch.setattr(icecore.embedded_postgres, "USE_SECONDS_MAX", 0.3)
+    with (
+        holding(open_directory / name) as holder,
+        pytest.raises(EmbeddedPostgresError, match=rf"{name} was not free .*held by process {holder.pid} "),
+        embedded_postgres(open_directory),
+    ):
+        pass
+
+
+def test_whoever_holds_the_folder_is_named(open_directory: Path) -> None:
+    """Also where it left no note of itself."""
+    folder = DataFolder.make(open_directory)
+    with (
+        holding(folder.path / "serving") as holder,
+        pytest.raises(CommandFailed, match=f"process {holder.pid}") as refusal,
+        folder.claimed(),
+    ):
+        pass
+    assert ExitCode.BUSY == refusal.value.code
+
+
+def test_no_setting_makes_the_cluster_listen(open_directory: Path) -> None:
+    """Not ALTER SYSTEM, not the file; and no address would be let in."""
+    with embedded_postgres(open_directory) as dsn, psycopg.connect(dsn, autocommit=True) as connection:
+        connection.execute("ALTER SYSTEM SET listen_addresses = '127.0.0.1'")
+        rules = connection.execute("SELECT DISTINCT auth_method FROM pg_hba_file_rules WHERE type <> 'local'").fetchall()
+    assert [("reject",)] == rules
+    with (open_directory / "postgres" / "data" / "postgresql.conf").open("a") as configuration:
+        configuration.write("listen_addresses = '127.0.0.1'\n")
+    with embedded_postgres(open_directory) as dsn, psycopg.connect(dsn) as connection:
+        assert ("",) == connection.execute("SHOW listen_addresses").fetchone()

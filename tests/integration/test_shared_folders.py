@@ -1,0 +1,67 @@
+"""Two warehouses on one folder are found, however its path is spelled: what one purges would be the other's."""
+
+from pathlib import Path
+
+import pytest
+from uuid_utils.compat import uuid4
+
+from commands.create_warehouse import CreateWarehouse, create_warehouse
+from domain.errors import BadRequest
+from tests.fixtures.catalog import context
+from tests.fixtures.rest_client import RestClient
+from tests.fixtures.shared_server import FreshWarehouse, SharedCatalog
+
+
+def create(shared_catalog: SharedCatalog, directory: Path | str, *allowed: Path) -> str:
+    """A warehouse at `directory`; its name."""
+    name = f"folder-{uuid4().hex[:12]}"
+    profile = {"type": "local", "directory": str(directory), "allowed-locations": [f"file://{path}" for path in allowed]}
+    shared_catalog.run(create_warehouse(shared_catalog.parts.write, context("createWarehouse"), CreateWarehouse(name, profile)))
+    return name
+
+
+def test_a_link_to_another_warehouse_is_refused(shared_catalog: SharedCatalog, warehouse: FreshWarehouse, tmp_path: Path) -> None:
+    """To its folder, to one above, to one below that is not there yet, and as an allowed location."""
+    (tmp_path / "same").symlink_to(warehouse.directory)
+    (tmp_path / "above").symlink_to(warehouse.directory.parent)
+    for directory, *allowed in (
+        [tmp_path / "same"],
+        [tmp_path / "same" / "below"],
+        [tmp_path / "above"],
+        [tmp_path / "above" / warehouse.directory.name],
+        [tmp_path / "other", tmp_path / "same"],
+    ):
+        with pytest.raises(BadRequest, match="by a symbolic link"):
+            create(shared_catalog, directory, *allowed)
+    create(shared_catalog, tmp_path / "above" / f"beside-{uuid4().hex}")
+
+
+def test_other_spellings_of_a_path_are_refused_or_the_same(
+    shared_catalog: SharedCatalog, warehouse: FreshWarehouse, client: RestClient
+) -> None:
+    """`..`, `.` and `//` are no paths; a slash at the end and the same path are, and a table's place is claimed there as here."""
+    directory = warehouse.directory
+    for spelled in (f"{directory}/../{directory.name}", f"{directory}/./", f"/{directory}"):
+        with pytest.raises(BadRequest):
+            create(shared_catalog, spelled)
+    assert 200 == client.create_table(["a"], "t", location=f"{warehouse.base}/t").status
+    other = RestClient(shared_catalog.server.url, create(shared_catalog, f"{directory}/"))
+    assert 200 == other.create_namespace("a").status
+    assert (409, "AlreadyExistsException") == other.create_table(["a"], "t", location=f"{warehouse.base}/t").error
+    other.close()
+
+
+def test_a_link_made_later_is_found_when_the_second_is_opened(
+    shared_catalog: SharedCatalog, warehouse: FreshWarehouse, client: RestClient, tmp_path: Path
+) -> None:
+    """503, which no key remembers: the other warehouse serves on, and this one once the link is gone."""
+    assert 200 == client.create_table(["a"], "t").status
+    later = tmp_path / "later"
+    other = RestClient(shared_catalog.server.url, create(shared_catalog, later))
+    assert 200 == other.create_namespace("a").status
+    later.symlink_to(warehouse.directory)
+    assert (503, "ServiceUnavailableException") == other.create_table(["a"], "t").error
+    assert 200 == client.create_table(["a"], "u").status
+    later.unlink()
+    assert 200 == other.create_table(["a"], "t").status
+    other.close()

@@ -14,8 +14,6 @@ from domain.identifiers import NAMESPACE_LEVELS_MAX, NamespaceIdentifier, Tabula
 
 JsonObject = dict[str, Any]
 
-_CHARSETS_ACCEPTED = frozenset({"utf-8", "utf8", "us-ascii"})
-
 
 async def read_body(request: web.Request, limits: ApiLimits) -> bytes:
     """The bytes of the body.
@@ -38,20 +36,6 @@ async def read_body(request: web.Request, limits: ApiLimits) -> bytes:
         raise PayloadTooLarge(f"Invalid body: longer than {limits.body_bytes_max} bytes") from None
     except (web.RequestPayloadError, ConnectionError) as error:
         raise BadRequest("Invalid body: it broke off") from error
-
-
-def check_content_type(content_type: str | None) -> None:
-    """Refuse what is not JSON in UTF-8; a request without Content-Type is taken for JSON."""
-    if content_type is None or content_type == "application/json":
-        return
-    media_type, _, parameters = content_type.partition(";")
-    media_type = media_type.strip().lower()
-    if media_type != "application/json" and not (media_type.startswith("application/") and media_type.endswith("+json")):
-        raise BadRequest("Invalid header 'Content-Type': must be application/json")
-    for parameter in parameters.split(";"):
-        name, _, value = parameter.partition("=")
-        if name.strip().lower() == "charset" and value.strip().strip('"').lower() not in _CHARSETS_ACCEPTED:
-            raise BadRequest("Invalid header 'Content-Type': the charset must be utf-8")
 
 
 def parse_json_object(body: bytes, limits: ApiLimits) -> JsonObject:

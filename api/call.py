@@ -8,7 +8,7 @@ from uuid import UUID
 import orjson
 from aiohttp import web
 
-from api.bodies import Fields, check_content_type, parse_json_object, read_body
+from api.bodies import Fields, parse_json_object, read_body
 from api.catalog import CATALOG, Catalog
 from api.compression import GzipCache, accepts_gzip, compress
 from api.piece_payload import PiecePayload
@@ -67,7 +67,6 @@ class Call:
     async def fields(self) -> tuple[bytes, Fields]:
         """The body, as it came and ready to be read field by field."""
         limits = self.catalog.limits
-        check_content_type(self.request.headers.get("Content-Type"))
         body = await read_body(self.request, limits)
         return body, Fields(parse_json_object(body, limits), limits)
 

@@ -14,6 +14,7 @@ from aiohttp import web
 
 from api.draining import Draining
 from api.errors import error_response, from_http_exception
+from api.origins import OriginRules
 from api.request_figures import RequestFigures
 from api.request_ids import REQUEST_ID, REQUEST_ID_HEADER, name_answer, request_id_of
 from api.routing import Operation
@@ -78,8 +79,8 @@ def _log_request(request: web.Request, status: int, refusal: CatalogError | None
 class Edge:
     """Around the handler of one server."""
 
-    def __init__(self, handler: Handler, figures: RequestFigures, draining: Draining) -> None:
-        self._handler, self._figures, self._draining = handler, figures, draining
+    def __init__(self, handler: Handler, figures: RequestFigures, draining: Draining, origins: OriginRules) -> None:
+        self._handler, self._figures, self._draining, self._origins = handler, figures, draining, origins
 
     async def answer(self, request: web.Request) -> web.StreamResponse:
         """What the handler answers, or its failure as an answer."""
@@ -98,7 +99,9 @@ class Edge:
         refusal: CatalogError | None = None
         response: web.StreamResponse
         try:
-            response = await self._handler(request)
+            self._origins.check(request)
+            preflight = self._origins.preflight(request) if request.method == "OPTIONS" else None
+            response = await self._handler(request) if preflight is None else preflight
         except asyncio.CancelledError:
             # The process stops: the connection goes with the request, and no answer can be sent.
             _log.warning("request_cancelled", request_id=request_id, operation=_operation_name(request))
@@ -111,6 +114,7 @@ class Edge:
             self._figures.refusals[refusal.type] += 1
         if not response.prepared:
             name_answer(response, request_id)
+            self._origins.permit_reading(request, response)
         seconds = time.perf_counter() - started
         self._figures.add(_operation_name(request), response.status, seconds)
         _log_request(request, response.status, refusal, seconds)

@@ -9,6 +9,7 @@ from aiohttp import web
 from api.draining import Draining
 from api.edge import Edge, Handler
 from api.errors import error_response
+from api.origins import ORIGIN_RULES
 from api.request_figures import REQUEST_FIGURES
 from api.request_ids import name_answer, request_id_of
 from domain.errors import BadRequest, CatalogError, InternalError
@@ -61,7 +62,7 @@ class EdgeRunner(web.AppRunner):
 
     async def _make_server(self) -> web.Server:
         server: Any = await super()._make_server()
-        edge = Edge(self._handler_over(server.request_handler), self.app[REQUEST_FIGURES], self.draining)
+        edge = Edge(self._handler_over(server.request_handler), self.app[REQUEST_FIGURES], self.draining, self.app[ORIGIN_RULES])
         # The requests are the application's, web.Request: its request_factory makes them.
         answer: Any = edge.answer
         return _EdgeServer(answer, request_factory=server.request_factory, loop=server._loop, **server._kwargs)

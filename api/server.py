@@ -1,7 +1,7 @@
 """The web application: Iceberg's operations below `/catalog/v1` and `/v1`, health, and the edge around whatever else is mounted."""
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
 
 import aiohttp.http_parser
@@ -14,6 +14,7 @@ from api.compression import GzipCache
 from api.edge import OPERATION, Handler
 from api.errors import error_response
 from api.iceberg.operations import OPERATIONS
+from api.origins import ORIGIN_RULES, OriginRules
 from api.protocol import EdgeRunner
 from api.request_figures import REQUEST_FIGURES, RequestFigures
 from api.request_ids import REQUEST_ID_HEADER, name_answer, request_id_of
@@ -82,14 +83,22 @@ async def _health(request: web.Request) -> web.Response:
     return web.Response(status=status, body=orjson.dumps(state), headers={"Content-Type": "application/json", "Cache-Control": "no-store"})
 
 
-def build_app(catalog: Catalog, operations: Iterable[Operation] = OPERATIONS, *, namespace_separator: str | None = None) -> web.Application:
+def build_app(
+    catalog: Catalog,
+    operations: Iterable[Operation] = OPERATIONS,
+    *,
+    namespace_separator: str | None = None,
+    origin_rules: OriginRules | None = None,
+) -> web.Application:
     """The application over `catalog`; further routes (management, history, UI) may be added to it before it starts.
 
     namespace_separator -- what config tells clients to join namespace levels by; None: the specification's 0x1F.
+    origin_rules -- which hosts and origins requests may name; None: loopback and the address of the connection.
     """
     app = web.Application(client_max_size=catalog.limits.body_bytes_max)
     app[CATALOG] = catalog
     app[SEPARATOR] = namespace_separator
+    app[ORIGIN_RULES] = OriginRules() if origin_rules is None else origin_rules
     app[GZIP_CACHE] = GzipCache(catalog.limits)
     app[REQUEST_FIGURES] = RequestFigures()
     app[ROUTES] = Routes(operations)
@@ -104,11 +113,19 @@ def check_http_parser() -> None:
 
 
 def build_runner(app: web.Application) -> EdgeRunner:
-    """`app` with the HTTP settings it is meant to run with: bounded lines, no second access log, bodies left as they were sent."""
+    """The runner of an application of `build_app`."""
+    return build_edge_runner(app, partial(_iceberg_before, app))
+
+
+def build_edge_runner(app: web.Application, handler_over: Callable[[Handler], Handler] = lambda handler: handler) -> EdgeRunner:
+    """`app` behind the edge, with its HTTP settings: bounded lines, no second access log, bodies left as they were sent.
+
+    app -- has ORIGIN_RULES and REQUEST_FIGURES.
+    """
     check_http_parser()
     return EdgeRunner(
         app,
-        partial(_iceberg_before, app),
+        handler_over,
         access_log=None,
         auto_decompress=False,
         max_line_size=_LINE_BYTES_MAX,

@@ -76,6 +76,7 @@ def serve(
     host: str | None = None,
     workers: int | None = None,
     insecure: Annotated[bool | None, Parameter(negative=())] = None,
+    allowed_hosts: str | None = None,
     config: Config = None,
 ) -> ExitCode:
     """Serve the catalog until SIGTERM or Ctrl-C.
@@ -92,10 +93,12 @@ def serve(
         Serving processes that share the port (ICECORE_WORKERS; 1).
     insecure
         Serve on an address that others reach, although there is no authentication.
+    allowed_hosts
+        Names by which clients call the server, separated by commas (ICECORE_ALLOWED_HOSTS).
     """
     from icecore.serve import serve as run_serve
 
-    run_serve(_settings(config, data, port=port, host=host, workers=workers, insecure=insecure))
+    run_serve(_settings(config, data, port=port, host=host, workers=workers, insecure=insecure, allowed_hosts=allowed_hosts))
     return ExitCode.OK
 
 

@@ -15,6 +15,7 @@ from api.history.routes import add_history
 from api.limits import ApiLimits
 from api.management.event_schemas import add_event_schemas
 from api.management.proposals import add_proposals
+from api.origins import OriginRules
 from api.server import build_app
 from commands import idempotency
 from commands.approval import Approval
@@ -53,13 +54,14 @@ class Catalog:
     events: EventSource
     dsn: str
     namespace_separator: str | None
+    origin_rules: OriginRules
     _app: web.Application | None = None
 
     @property
     def app(self) -> web.Application:
         """The HTTP face, made when it is first asked for: operators' commands need none."""
         if self._app is None:
-            self._app = build_app(self, namespace_separator=self.namespace_separator)
+            self._app = build_app(self, namespace_separator=self.namespace_separator, origin_rules=self.origin_rules)
             add_event_schemas(self._app, event_schemas())
             add_proposals(self._app)
             add_history(self._app, self.events)
@@ -101,7 +103,10 @@ async def open_catalog(settings: Settings, *, jobs: bool = False) -> AsyncIterat
         opened.push_async_callback(events.close)
         purge, parts = PurgeJob(write, PROJECT_ID_DEFAULT), PartsJob(write)
         expiry = ExpiryJob(write, PROJECT_ID_DEFAULT)
-        catalog = Catalog(reads, write, settings.api_limits(), purge, parts, expiry, events, settings.dsn, settings.namespace_separator)
+        catalog = Catalog(
+            reads, write, settings.api_limits(), purge, parts, expiry, events,
+            settings.dsn, settings.namespace_separator, settings.origin_rules(),
+        )  # fmt: skip
         if jobs:
             catalog.purge.start()
             opened.push_async_callback(catalog.purge.close)

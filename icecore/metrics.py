@@ -10,7 +10,9 @@ from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_l
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from api.origins import ORIGIN_RULES
 from api.request_figures import REQUEST_FIGURES, SECONDS_BOUNDS, RequestFigures
+from api.server import build_edge_runner
 from commands.approval import ApprovalFigures
 from commands.committer import BATCH_COMMANDS_MAX
 from commands.lane import CHAIN_COMMANDS_MAX
@@ -148,8 +150,9 @@ async def served_metrics(catalog: Catalog, host: str, port: int) -> AsyncIterato
         return web.Response(body=generate_latest(registry), headers={"Content-Type": CONTENT_TYPE_LATEST})
 
     app = web.Application()
+    app[ORIGIN_RULES], app[REQUEST_FIGURES] = catalog.app[ORIGIN_RULES], RequestFigures()
     app.router.add_get("/metrics", metrics)
-    runner = web.AppRunner(app, access_log=None)
+    runner = build_edge_runner(app)
     await runner.setup()
     try:
         await web.TCPSite(runner, host, port).start()

@@ -1,7 +1,6 @@
 """Every setting: from the command line, the environment (`ICECORE_…`) and a file, in this order; docs/settings.md explains them."""
 
 import difflib
-import ipaddress
 import os
 import re
 import tomllib
@@ -9,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator, model_validator
 from pydantic.fields import FieldInfo
@@ -22,6 +22,7 @@ from pydantic_settings import (
 )
 
 from api.limits import DEFAULT_LIMITS, MEBIBYTE, ApiLimits
+from api.origins import OriginRules, host_name, is_loopback
 from icecore.postgres_account import STATE_DIRECTORY
 from publishers.hook_settings import HOOK_FIELDS, HookSettings
 from publishers.sink_settings import SINK_FIELDS, SinkName, SinkSettings
@@ -35,6 +36,14 @@ _NOT_OURS = "ICECORE_TEST_"
 _NAMED = {"sinks": SINK_FIELDS, "hooks": HOOK_FIELDS}
 """Settings that are tables of named things, and the fields these may have."""
 _NAMED_VARIABLE = re.compile(rf"^{PREFIX}(?P<table>SINKS|HOOKS)__(?P<name>.+?)__(?P<field>.+)$")
+
+
+_EVERY_ADDRESS = frozenset({"", "0.0.0.0", "::"})  # noqa: S104 - compared, not bound to
+_HostName = Annotated[
+    str, Field(pattern=r"^[A-Za-z0-9_](?:[A-Za-z0-9._-]*[A-Za-z0-9_])?$|^[0-9a-fA-F]*:[0-9a-fA-F]*:[0-9a-fA-F:.]*$", max_length=255)
+]
+"""A name or an address as it stands in a Host header, without port and brackets."""
+_Origin = Annotated[str, Field(pattern=r"^https?://[^/?#@\s]+$", max_length=300)]
 
 
 class SettingsError(Exception):
@@ -99,6 +108,8 @@ class Settings(BaseSettings):
     host: str = "127.0.0.1"
     port: int = Field(default=8181, ge=0, le=65_535)
     insecure: bool = False
+    allowed_hosts: Annotated[tuple[_HostName, ...], NoDecode] = ()
+    cors_origins: Annotated[tuple[_Origin, ...], NoDecode] = ()
     workers: int = Field(default=1, ge=1, le=256)
     metrics_port: int | None = Field(default=None, ge=0, le=65_535)
     shutdown_grace_seconds: float = Field(default=20.0, ge=0)
@@ -146,6 +157,11 @@ class Settings(BaseSettings):
     def _split_paths(cls, value: Any) -> Any:
         return [part for part in value.split(os.pathsep) if part] if isinstance(value, str) else value
 
+    @field_validator("allowed_hosts", "cors_origins", mode="before")
+    @classmethod
+    def _split_names(cls, value: Any) -> Any:
+        return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
+
     @model_validator(mode="after")
     def _agree(self) -> "Settings":
         if self.secret_key is not None and self.secret_key_file is not None:
@@ -176,6 +192,15 @@ class Settings(BaseSettings):
             idempotency_key_lifetime=self.idempotency_key_lifetime,
             **self.http.model_dump(),
         )
+
+    def origin_rules(self) -> OriginRules:
+        """The hosts and web origins that requests may name."""
+        public = None if self.public_url is None else urlsplit(self.public_url)
+        named = [] if public is None else [host_name(public.netloc.rpartition("@")[2])]
+        own = [] if public is None else [f"{public.scheme}://{public.netloc}"]
+        bound = [] if self.host in _EVERY_ADDRESS else [self.host]
+        hosts = (*self.allowed_hosts, *bound, *(name for name in named if name))
+        return OriginRules(hosts, own_origins=own, cors_origins=self.cors_origins)
 
     def to_json(self) -> dict[str, Any]:
         """Every value, secrets in the clear: for a pipe to a process of ours, never for a file or a log."""
@@ -231,14 +256,12 @@ def check_address(settings: Settings) -> None:
             f"host {settings.host} is not a loopback address, and there is no authentication: everybody who reaches it could read, "
             "change and drop every table. Bind to 127.0.0.1, or say --insecure (ICECORE_INSECURE=true) if the network keeps others out"
         )
-
-
-def is_loopback(host: str) -> bool:
-    """Whether `host` is `localhost` or a loopback address; other names are not resolved, so they are not."""
-    try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
+    if not is_loopback(settings.host) and not settings.allowed_hosts and settings.public_url is None:
+        raise SettingsError(
+            f"host {settings.host} is not a loopback address: --insecure needs the names by which clients call the server, "
+            "in --allowed-hosts (ICECORE_ALLOWED_HOSTS), separated by commas; requests for other names are refused, "
+            "because web pages send them (DNS rebinding)"
+        )
 
 
 def setting_names() -> list[str]:

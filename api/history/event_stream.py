@@ -7,6 +7,7 @@ import structlog
 from aiohttp import ClientError, web
 
 from api.history.event_source import EventReader, EventSource, TellableEvent, TellableEvents
+from api.origins import ORIGIN_RULES
 from api.request_ids import REQUEST_ID, name_answer
 from domain.errors import ServiceUnavailable
 
@@ -30,6 +31,7 @@ async def stream_events(request: web.Request, source: EventSource, reader: Event
     with source.following():
         response = web.StreamResponse(headers=_HEADERS)
         name_answer(response, request[REQUEST_ID])
+        request.app[ORIGIN_RULES].permit_reading(request, response)
         stream = _Stream(request, response, source)
         try:
             await response.prepare(request)

@@ -76,8 +76,11 @@ ROWS = (
     Step("select", "SELECT id, city, fare FROM story.trips ORDER BY id", rows=[[1, "Oslo", 10.0], [2, "Lima", 20.0], [3, "Oslo", 30.0]]),
     Step("first snapshot", "SELECT snapshot_id FROM story.trips.snapshots", remember="first_snapshot"),
     Step("first time", "SELECT CAST(committed_at AS STRING) FROM story.trips.snapshots", remember="first_time"),
-    Step("partitions", "SELECT CAST(partition.at_day AS STRING), record_count FROM story.trips.partitions ORDER BY 1",
-         rows=[["2024-01-01", 1], ["2024-01-02", 2]]),
+    Step(
+        "partitions",
+        "SELECT CAST(partition.at_day AS STRING), record_count FROM story.trips.partitions ORDER BY 1",
+        rows=[["2024-01-01", 1], ["2024-01-02", 2]],
+    ),
     Step("update", "UPDATE story.trips SET fare = fare + 1 WHERE city = 'Oslo'"),
     Step("select updated", "SELECT id, fare FROM story.trips ORDER BY id", rows=[[1, 11.0], [2, 20.0], [3, 31.0]]),
     Step("delete", "DELETE FROM story.trips WHERE id = 2"),
@@ -89,8 +92,11 @@ ROWS = (
         " WHEN NOT MATCHED THEN INSERT (id, city, fare, at) VALUES (s.id, s.city, 40.0, TIMESTAMP '2024-01-03 11:00:00')",
     ),
     Step("select merged", "SELECT id, city FROM story.trips ORDER BY id", rows=[[1, "Bern"], [3, "Oslo"], [4, "Rome"]]),
-    Step("time travel by snapshot", "SELECT id, city FROM story.trips VERSION AS OF {first_snapshot} ORDER BY id",
-         rows=[[1, "Oslo"], [2, "Lima"], [3, "Oslo"]]),
+    Step(
+        "time travel by snapshot",
+        "SELECT id, city FROM story.trips VERSION AS OF {first_snapshot} ORDER BY id",
+        rows=[[1, "Oslo"], [2, "Lima"], [3, "Oslo"]],
+    ),
     Step("time travel by time", "SELECT count(*) FROM story.trips TIMESTAMP AS OF '{first_time}'", rows=[[3]]),
     Step("insert overwrite", "INSERT OVERWRITE story.trips SELECT * FROM story.trips WHERE id < 4"),
     Step("roll back", "CALL ice.system.rollback_to_snapshot('story.trips', {first_snapshot})", among=[]),
@@ -119,10 +125,16 @@ SCHEMAS = (
 
 LAYOUT = (
     Step("add partition field", "ALTER TABLE story.trips ADD PARTITION FIELD bucket(4, id)"),
-    Step("insert under new spec", "INSERT INTO story.trips (id, tip, city, price, at) VALUES (6, NULL, 'Wien', 60.0, TIMESTAMP '2024-01-06 08:00:00')"),
+    Step(
+        "insert under new spec",
+        "INSERT INTO story.trips (id, tip, city, price, at) VALUES (6, NULL, 'Wien', 60.0, TIMESTAMP '2024-01-06 08:00:00')",
+    ),
     Step("replace partition field", "ALTER TABLE story.trips REPLACE PARTITION FIELD days(at) WITH months(at)"),
     Step("drop partition field", "ALTER TABLE story.trips DROP PARTITION FIELD bucket(4, id)"),
-    Step("insert under last spec", "INSERT INTO story.trips (id, tip, city, price, at) VALUES (7, NULL, 'Graz', 70.0, TIMESTAMP '2024-02-07 08:00:00')"),
+    Step(
+        "insert under last spec",
+        "INSERT INTO story.trips (id, tip, city, price, at) VALUES (7, NULL, 'Graz', 70.0, TIMESTAMP '2024-02-07 08:00:00')",
+    ),
     Step("files of three specs", "SELECT DISTINCT spec_id FROM story.trips.files ORDER BY spec_id", rows=[[0], [1], [3]]),
     Step("select across specs", "SELECT id FROM story.trips WHERE at >= TIMESTAMP '2024-01-06 00:00:00' ORDER BY id", rows=[[6], [7]]),
     Step("set write order", "ALTER TABLE story.trips WRITE ORDERED BY city, id DESC"),
@@ -130,17 +142,25 @@ LAYOUT = (
     Step("set table properties", "ALTER TABLE story.trips SET TBLPROPERTIES ('colour' = 'blue', 'size' = 'small')"),
     Step("unset table property", "ALTER TABLE story.trips UNSET TBLPROPERTIES ('size')"),
     Step("show table property", "SHOW TBLPROPERTIES story.trips ('colour')", rows=[["colour", "blue"]]),
-    Step("removed property is gone", "SHOW TBLPROPERTIES story.trips ('size')",
-         rows=[["size", "Table ice.story.trips does not have property: size"]]),
+    Step(
+        "removed property is gone",
+        "SHOW TBLPROPERTIES story.trips ('size')",
+        rows=[["size", "Table ice.story.trips does not have property: size"]],
+    ),
 )
 
 BRANCHES = (
     Step("create tag", "ALTER TABLE story.trips CREATE TAG `before` RETAIN 30 DAYS"),
     Step("create branch", "ALTER TABLE story.trips CREATE BRANCH audit"),
-    Step("write to branch", "INSERT INTO story.trips.branch_audit (id, tip, city, price, at) VALUES (8, NULL, 'Cork', 80.0, TIMESTAMP '2024-02-08 08:00:00')"),
+    Step(
+        "write to branch",
+        "INSERT INTO story.trips.branch_audit (id, tip, city, price, at) VALUES (8, NULL, 'Cork', 80.0, TIMESTAMP '2024-02-08 08:00:00')",
+    ),
     Step("read branch", "SELECT count(*) FROM story.trips VERSION AS OF 'audit'", rows=[[7]]),
     Step("main is as before", "SELECT count(*) FROM story.trips", rows=[[6]]),
-    Step("refs", "SELECT name, type FROM story.trips.refs ORDER BY name", rows=[["audit", "BRANCH"], ["before", "TAG"], ["main", "BRANCH"]]),
+    Step(
+        "refs", "SELECT name, type FROM story.trips.refs ORDER BY name", rows=[["audit", "BRANCH"], ["before", "TAG"], ["main", "BRANCH"]]
+    ),
     Step("fast forward", "CALL ice.system.fast_forward('story.trips', 'main', 'audit')", among=[]),
     Step("main has moved", "SELECT count(*) FROM story.trips", rows=[[7]]),
     Step("read tag", "SELECT count(*) FROM story.trips VERSION AS OF 'before'", rows=[[6]]),
@@ -151,8 +171,11 @@ BRANCHES = (
 
 METADATA_TABLES = (
     Step("history", "SELECT count(*) FROM story.trips.history WHERE is_current_ancestor", rows=[[6]]),
-    Step("snapshots", "SELECT operation, count(*) FROM story.trips.snapshots GROUP BY operation ORDER BY operation",
-         rows=[["append", 5], ["overwrite", 4]]),
+    Step(
+        "snapshots",
+        "SELECT operation, count(*) FROM story.trips.snapshots GROUP BY operation ORDER BY operation",
+        rows=[["append", 5], ["overwrite", 4]],
+    ),
     Step("manifests", "SELECT count(*) > 0 FROM story.trips.manifests", rows=[[True]]),
     Step("entries", "SELECT count(*) FROM story.trips.entries WHERE status < 2", rows=[[6]]),
     Step("all data files", "SELECT count(*) > 6 FROM story.trips.all_data_files", rows=[[True]]),
@@ -160,11 +183,16 @@ METADATA_TABLES = (
 )
 
 MAINTENANCE = (
-    Step("rewrite data files", "CALL ice.system.rewrite_data_files(table => 'story.trips', options => map('rewrite-all', 'true'))", among=[]),
+    Step(
+        "rewrite data files", "CALL ice.system.rewrite_data_files(table => 'story.trips', options => map('rewrite-all', 'true'))", among=[]
+    ),
     Step("files of the last spec only", "SELECT DISTINCT spec_id FROM story.trips.files", rows=[[3]]),
     Step("rewrite manifests", "CALL ice.system.rewrite_manifests('story.trips')", among=[]),
-    Step("expire snapshots", "CALL ice.system.expire_snapshots(table => 'story.trips', older_than => TIMESTAMP '2100-01-01 00:00:00', retain_last => 1)",
-         among=[]),
+    Step(
+        "expire snapshots",
+        "CALL ice.system.expire_snapshots(table => 'story.trips', older_than => TIMESTAMP '2100-01-01 00:00:00', retain_last => 1)",
+        among=[],
+    ),
     Step("one snapshot is left", "SELECT count(*) FROM story.trips.snapshots", rows=[[1]]),
     Step("rows are as before", "SELECT id FROM story.trips ORDER BY id", rows=[[1], [2], [3], [5], [6], [7], [8]]),
     Step("an expired snapshot is gone", "SELECT * FROM story.trips VERSION AS OF {first_snapshot}", refused="snapshot"),
@@ -173,7 +201,10 @@ MAINTENANCE = (
 COPIES = (
     Step("create table as select", "CREATE TABLE story.cities USING iceberg PARTITIONED BY (city) AS SELECT city, price FROM story.trips"),
     Step("select from CTAS", "SELECT count(*), sum(price) FROM story.cities", rows=[[7, 320.0]]),
-    Step("replace table as select", "CREATE OR REPLACE TABLE story.cities USING iceberg AS SELECT city, max(price) AS best FROM story.trips GROUP BY city"),
+    Step(
+        "replace table as select",
+        "CREATE OR REPLACE TABLE story.cities USING iceberg AS SELECT city, max(price) AS best FROM story.trips GROUP BY city",
+    ),
     Step("select from RTAS", "SELECT city, best FROM story.cities ORDER BY best DESC LIMIT 2", rows=[["Cork", 80.0], ["Graz", 70.0]]),
     Step("replace keeps the history", "SELECT count(*) FROM story.cities.snapshots", rows=[[2]]),
     Step("truncate", "TRUNCATE TABLE story.cities"),
@@ -181,7 +212,10 @@ COPIES = (
 )
 
 VIEWS = (
-    Step("create view", "CREATE VIEW story.dear (id COMMENT 'whose', price) COMMENT 'the dear ones' AS SELECT id, price FROM story.trips WHERE price > 50"),
+    Step(
+        "create view",
+        "CREATE VIEW story.dear (id COMMENT 'whose', price) COMMENT 'the dear ones' AS SELECT id, price FROM story.trips WHERE price > 50",
+    ),
     Step("select from view", "SELECT id FROM story.dear ORDER BY id", rows=[[6], [7], [8]]),
     Step("refuse an existing view", "CREATE VIEW story.dear AS SELECT 1 AS one", refused="already exists"),
     Step("refuse a view in a table's place", "CREATE VIEW story.trips AS SELECT 1 AS one", refused="already exists"),
@@ -210,7 +244,10 @@ VERSION_3 = (
     Step("one vector per file", "SELECT file_format, record_count FROM story.vectors.delete_files", rows=[["PUFFIN", 3]]),
     Step("rows know who they are", "SELECT _row_id FROM story.vectors WHERE id = 9", rows=[[9]]),
     Step("upgrade to v3", "ALTER TABLE story.trips SET TBLPROPERTIES ('format-version' = '3')"),
-    Step("insert after upgrade", "INSERT INTO story.trips (id, tip, city, price, at) VALUES (9, NULL, 'Bari', 90.0, TIMESTAMP '2024-02-09 08:00:00')"),
+    Step(
+        "insert after upgrade",
+        "INSERT INTO story.trips (id, tip, city, price, at) VALUES (9, NULL, 'Bari', 90.0, TIMESTAMP '2024-02-09 08:00:00')",
+    ),
     Step("select after upgrade", "SELECT count(*) FROM story.trips", rows=[[8]]),
 )
 

@@ -215,9 +215,7 @@ class CountsRecorder(PostgresTrackingRecorder):
         with self.datastore.transaction(commit=True) as cursor:
             self._insert_tracking(cursor, tracking)
             cursor.execute(
-                SQL(
-                    "insert into {}.{} as c values (%s, 1) on conflict (topic) do update set events = c.events + 1"
-                ).format(*self._table),
+                SQL("insert into {}.{} as c values (%s, 1) on conflict (topic) do update set events = c.events + 1").format(*self._table),
                 (topic,),
             )
 

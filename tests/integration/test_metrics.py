@@ -64,3 +64,13 @@ async def test_a_log_that_is_away_is_said(catalog: Catalog, monkeypatch: pytest.
         found = await _scrape(url)
     assert 0 == found["icecore_log_up", frozenset()]
     assert ("icecore_log_position", frozenset()) not in found
+
+
+async def test_metrics_are_for_the_server_s_own_names(catalog: Catalog) -> None:
+    """A web page whose name leads here by DNS rebinding reads none."""
+    async with served_metrics(catalog, "127.0.0.1", 0) as url, aiohttp.ClientSession() as session:
+        async with session.get(url, headers={"Host": "evil.example"}) as answer:
+            assert 403 == answer.status
+            assert "ForbiddenException" == (await answer.json())["error"]["type"]
+        async with session.get(url, headers={"Host": "localhost:1"}) as answer:
+            assert 200 == answer.status

@@ -230,6 +230,7 @@ def test_requests_that_outlast_the_grace_do_not_hold_the_server(serve: Serve) ->
     served = serve(ICECORE_SHUTDOWN_GRACE_SECONDS="1")
     with closing(connection(served)) as client:
         client.putrequest("POST", f"{served.prefix()}/namespaces")
+        client.putheader("Content-Type", "application/json")
         client.putheader("Content-Length", "1000")
         client.endheaders(b"{")
         time.sleep(0.5)
@@ -240,6 +241,13 @@ def test_requests_that_outlast_the_grace_do_not_hold_the_server(serve: Serve) ->
 def connection(served: Served) -> http.client.HTTPConnection:
     parts = urlsplit(served.url)
     return http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=30)
+
+
+def status_for(served: Served, host: str, address: str = "127.0.0.1") -> int:
+    """The status of an answer to a request that names `host`."""
+    with closing(http.client.HTTPConnection(address, urlsplit(served.url).port, timeout=30)) as client:
+        client.request("GET", "/health", headers={"Host": host})
+        return client.getresponse().status
 
 
 def accepts(url: str) -> bool:
@@ -278,7 +286,17 @@ def test_an_address_of_the_network_needs_insecure(open_directory: Path, serve: S
     refused = icecore("serve", "--data", str(open_directory / "data"), "--host", "0.0.0.0")
     assert ExitCode.USAGE == refused.returncode
     assert "--insecure" in refused.stderr
-    assert "ok" == serve("--host", "0.0.0.0", "--insecure").get("/health")["status"]
+    nameless = icecore("serve", "--data", str(open_directory / "data"), "--host", "0.0.0.0", "--insecure")
+    assert ExitCode.USAGE == nameless.returncode
+    assert "ICECORE_ALLOWED_HOSTS" in nameless.stderr
+    served = serve("--host", "0.0.0.0", "--insecure", "--allowed-hosts", "catalog")
+    assert "ok" == served.get("/health")["status"]
+    port = urlsplit(served.url).port
+    addresses = {str(found[4][0]) for found in socket.getaddrinfo(socket.gethostname(), port, socket.AF_INET, socket.SOCK_STREAM)}
+    for address in addresses:
+        assert 200 == status_for(served, f"{address}:{port}", address)
+    assert 200 == status_for(served, "catalog")
+    assert 403 == status_for(served, "another")
 
 
 @pytest.mark.parametrize(

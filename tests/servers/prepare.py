@@ -5,7 +5,7 @@ import sys
 import time
 from collections.abc import Callable
 
-from tests.servers import iceberg, java, maven, postgres, spark
+from tests.servers import chromium, iceberg, java, maven, postgres, spark
 from tests.servers.places import ROOT, ToolMissingError
 from tests.servers.pyiceberg_suite import pyiceberg_suite
 
@@ -19,6 +19,7 @@ def steps() -> dict[str, Callable[[], object]]:
         "JDK": java.java_home,
         "Maven": maven.maven,
         "Postgres": postgres.binaries,
+        "Chromium": chromium.chromium,
         "compatibility kit": lambda: maven.fetch(KIT),
         "PyIceberg's suite": pyiceberg_suite,
         "Spark 3.5": spark.spark_3_5,

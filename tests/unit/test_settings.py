@@ -165,4 +165,25 @@ def test_other_addresses_need_consent(host: str) -> None:
     assert not is_loopback(host)
     with pytest.raises(SettingsError, match="there is no authentication"):
         check_address(Settings(host=host))
-    check_address(Settings(host=host, insecure=True))
+    with pytest.raises(SettingsError, match="ICECORE_ALLOWED_HOSTS"):
+        check_address(Settings(host=host, insecure=True))
+    check_address(Settings(host=host, insecure=True, allowed_hosts=("catalog",)))
+    check_address(Settings(host=host, insecure=True, public_url="https://catalog.example.org"))
+
+
+def test_hosts_and_origins_are_lists_with_commas(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the environment; what could not stand in a header is refused."""
+    monkeypatch.setenv("ICECORE_ALLOWED_HOSTS", "catalog, catalog.example.org,10.0.0.1,fd00::1")
+    monkeypatch.setenv("ICECORE_CORS_ORIGINS", "https://app.example.org,http://localhost:3000")
+    settings = load_settings()
+    assert ("catalog", "catalog.example.org", "10.0.0.1", "fd00::1") == settings.allowed_hosts
+    assert ("https://app.example.org", "http://localhost:3000") == settings.cors_origins
+    for name, values in {
+        "ICECORE_ALLOWED_HOSTS": ["a b", "http://a", "a:80", "*", "a/", "[::1]"],
+        "ICECORE_CORS_ORIGINS": ["*", "null", "app.example.org", "https://app.example.org/", "https://a@b"],
+    }.items():
+        for value in values:
+            with monkeypatch.context() as changed:
+                changed.setenv(name, value)
+                with pytest.raises(SettingsError, match=f"^{name}"):
+                    load_settings()

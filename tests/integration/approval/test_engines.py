@@ -72,9 +72,10 @@ def test_a_contract_lets_a_table_grow_and_keeps_what_is_there(contracted: Contra
     refused = pytest.raises(CommitFailedException, match=r"Refused by contract: sales\.orders: column name is dropped")
     with refused, table.update_schema() as update:
         update.delete_column("name")
-    with pytest.raises(CommitFailedException, match="column name is made required"), table.update_schema(
-        allow_incompatible_changes=True
-    ) as update:
+    with (
+        pytest.raises(CommitFailedException, match="column name is made required"),
+        table.update_schema(allow_incompatible_changes=True) as update,
+    ):
         update.update_column("name", required=True)
     with pytest.raises(CommitFailedException, match="column name is renamed to title"), table.update_schema() as update:
         update.rename_column("name", "title")

@@ -99,7 +99,7 @@ async def slow_client(served: Served) -> AsyncIterator[tuple[asyncio.StreamReade
     line.setblocking(False)
     await asyncio.get_running_loop().sock_connect(line, (parts.hostname, parts.port))
     reader, writer = await asyncio.open_connection(sock=line, limit=1024 * 1024)
-    writer.write(b"GET /history/v1/events HTTP/1.1\r\nHost: icecore\r\nAccept: text/event-stream\r\n\r\n")
+    writer.write(b"GET /history/v1/events HTTP/1.1\r\nHost: 127.0.0.1\r\nAccept: text/event-stream\r\n\r\n")
     try:
         yield reader, line
     finally:

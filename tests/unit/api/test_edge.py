@@ -260,26 +260,26 @@ async def exchange(port: int, request: bytes) -> bytes:
         await writer.wait_closed()
 
 
-ECHO = b"POST /v1/echo HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type: application/json\r\n"
+ECHO = b"POST /v1/echo HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\nContent-Type: application/json\r\n"
 
 
 @pytest.mark.parametrize(
     ("request_bytes", "status", "type_"),
     [
         (b"nonsense\r\n\r\n", 400, "BadRequestException"),
-        (b"GET /v1/\x00 HTTP/1.1\r\nHost: x\r\n\r\n", 400, "BadRequestException"),
-        (b"GET /v1/\xff HTTP/1.1\r\nHost: x\r\n\r\n", 400, "BadRequestException"),
-        (b"GET /v1/" + b"a" * 70_000 + b" HTTP/1.1\r\nHost: x\r\n\r\n", 400, "BadRequestException"),
-        (f"GET /v1/read HTTP/1.1\r\nHost: x\r\nAuthori\x00zation: {SECRET}\r\n\r\n".encode(), 400, "BadRequestException"),
+        (b"GET /v1/\x00 HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n", 400, "BadRequestException"),
+        (b"GET /v1/\xff HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n", 400, "BadRequestException"),
+        (b"GET /v1/" + b"a" * 70_000 + b" HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n", 400, "BadRequestException"),
+        (f"GET /v1/read HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthori\x00zation: {SECRET}\r\n\r\n".encode(), 400, "BadRequestException"),
         (ECHO + b"Content-Length: -1\r\n\r\n", 400, "BadRequestException"),
         (ECHO + b"Transfer-Encoding: chunked\r\n\r\nzz\r\n", 400, "BadRequestException"),
         (ECHO + b"Transfer-Encoding: chunked\r\nContent-Length: 2\r\n\r\n{}", 400, "BadRequestException"),
         (ECHO + b"Expect: miracles\r\nContent-Length: 2\r\n\r\n{}", 400, "BadRequestException"),
         (ECHO + b"Content-Length: 99999999999999\r\n\r\n{}", 413, "PayloadTooLargeException"),
         (ECHO + b"Content-Length: 5\r\n\r\n{}", 408, "RequestTimeoutException"),
-        (b"GET /%76%31/read HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", 404, "NotFoundException"),
-        (b"GET //v1/read HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", 404, "NotFoundException"),
-        (b"GET /v1/../v1/read HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", 404, "NotFoundException"),
+        (b"GET /%76%31/read HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n", 404, "NotFoundException"),
+        (b"GET //v1/read HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n", 404, "NotFoundException"),
+        (b"GET /v1/../v1/read HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n", 404, "NotFoundException"),
     ],
 )
 async def test_broken_http_is_refused_in_the_same_form(port: int, request_bytes: bytes, status: int, type_: str) -> None:
@@ -300,7 +300,7 @@ async def test_expect_100_continue_is_met(port: int) -> None:
 
 async def test_the_absolute_form_of_a_request_line_is_understood(port: int) -> None:
     """Proxies send it."""
-    answered = await exchange(port, b"GET http://x/v1/read HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+    answered = await exchange(port, b"GET http://x/v1/read HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n")
     assert answered.startswith(b"HTTP/1.1 200 OK\r\n")
 
 

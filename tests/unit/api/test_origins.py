@@ -1,0 +1,227 @@
+"""Hosts and web origins that requests may name, HTTP that is not understood, and CORS; over real connections."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import pytest_asyncio
+from aiohttp import web
+
+from api.call import Call
+from api.limits import ApiLimits
+from api.origins import OriginRules, host_name
+from api.routing import Operation
+from api.server import build_app, build_runner
+
+
+async def answer(call: Call) -> web.Response:
+    return await call.json({})
+
+
+async def change(call: Call) -> web.Response:
+    if call.request.body_exists:
+        await call.fields()
+    return await call.json({})
+
+
+OPERATIONS = (
+    Operation("read", "GET", "/v1/thing", answer),
+    Operation("change", "POST", "/v1/thing", change),
+    Operation("drop", "DELETE", "/v1/thing", change),
+)
+RULES = OriginRules(["catalog.example.org"], own_origins=["https://public.example.org"], cors_origins=["https://app.example.org"])
+
+
+async def healthy() -> dict[str, Any]:
+    return {"status": "ok"}
+
+
+Exchange = Callable[[bytes], Awaitable[tuple[int, dict[str, str], bytes]]]
+
+
+@pytest_asyncio.fixture
+async def exchange() -> AsyncIterator[Exchange]:
+    """Sends bytes and reads one answer."""
+    app = build_app(SimpleNamespace(write=None, reads=None, limits=ApiLimits(), health=healthy), OPERATIONS, origin_rules=RULES)
+    runner = build_runner(app)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    port = runner.addresses[0][1]
+
+    async def send(request: bytes) -> tuple[int, dict[str, str], bytes]:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        try:
+            writer.write(request)
+            head = (await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 10)).decode().split("\r\n")
+            headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in head[1:] if line)}
+            return int(head[0].split()[1]), headers, await reader.readexactly(int(headers.get("content-length", "0")))
+        finally:
+            writer.close()
+
+    yield send
+    await runner.cleanup()
+
+
+def request(method: str, *headers: str, host: str = "127.0.0.1:8181", body: bytes = b"") -> bytes:
+    lines = [f"{method} /v1/thing HTTP/1.1", f"Host: {host}", *headers, *([f"Content-Length: {len(body)}"] if body else [])]
+    return "\r\n".join([*lines, "", ""]).encode() + body
+
+
+def refused(answered: tuple[int, dict[str, str], bytes]) -> tuple[int, str]:
+    """Status and type of a refusal in Iceberg's form."""
+    error = json.loads(answered[2])["error"]
+    assert answered[0] == error["code"]
+    return answered[0], error["type"]
+
+
+@pytest.mark.parametrize(
+    "host", ["localhost", "LOCALHOST:1", "127.0.0.1", "127.9.8.7:80", "[::1]:8181", "catalog.example.org", "Catalog.Example.org.:443"]
+)
+async def test_hosts_of_the_server_pass(exchange: Exchange, host: str) -> None:
+    """Loopback, and what the settings name, whatever the port and the case."""
+    assert 200 == (await exchange(request("GET", host=host)))[0]
+    assert 200 == (await exchange(request("DELETE", host=host)))[0]
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["evil.example", "evil.example:8181", "localhost.evil.example", "127.0.0.1.evil.example", "127.1", "2130706433", "10.0.0.1", "0.0.0.0",
+     "", "[::1", "[::2]", "catalog.example.org.evil.example", "user@localhost", "localhost:x", "localhost/x"],
+)  # fmt: skip
+async def test_a_foreign_host_is_refused_for_reads_too(exchange: Exchange, host: str) -> None:
+    """DNS rebinding makes a page's own name resolve to this server; the name stays in Host."""
+    for method in ("GET", "DELETE"):
+        answered = await exchange(request(method, host=host))
+        assert (403, "ForbiddenException") == refused(answered)
+        assert "ICECORE_ALLOWED_HOSTS" in json.loads(answered[2])["error"]["message"]
+        assert b"evil" not in answered[2]
+    assert 403 == (await exchange(b"GET /health HTTP/1.1\r\nHost: evil.example\r\n\r\n"))[0]
+    assert 403 == (await exchange(b"GET /nowhere HTTP/1.1\r\nHost: evil.example\r\n\r\n"))[0]
+
+
+async def test_http_1_0_may_omit_host(exchange: Exchange) -> None:
+    """Health checks of load balancers do; browsers never."""
+    assert 200 == (await exchange(b"GET /health HTTP/1.0\r\n\r\n"))[0]
+    assert 400 == (await exchange(b"GET /health HTTP/1.1\r\n\r\n"))[0]
+
+
+def test_a_host_header_is_its_name_without_port() -> None:
+    """And None where it is malformed."""
+    assert "::1" == host_name("[::1]:80")
+    assert "a.b" == host_name("A.b.:80")
+    for malformed in ("", ":80", "[x]", "a b", "a:b", "a@b", "."):
+        assert host_name(malformed) is None
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        ["Origin: https://evil.example"],
+        ["Origin: null"],
+        ["Origin: "],
+        ["Origin: http://localhost:3000"],
+        ["Origin: http://127.0.0.1"],
+        ["Origin: http://127.0.0.1:8181.evil.example"],
+        ["Origin: https://evil.example", "Sec-Fetch-Site: cross-site"],
+        ["Sec-Fetch-Site: cross-site"],
+        ["Sec-Fetch-Site: same-site"],
+        ["Origin: http://127.0.0.1:8181", "Sec-Fetch-Site: same-site"],
+    ],
+)
+async def test_a_page_of_another_origin_changes_nothing(exchange: Exchange, headers: list[str]) -> None:
+    """With a body or without one."""
+    for method in ("POST", "DELETE", "PUT", "OPTIONS"):
+        assert (403, "ForbiddenException") == refused(await exchange(request(method, *headers)))
+    body = request("POST", *headers, "Content-Type: application/json", body=b"{}")
+    assert (403, "ForbiddenException") == refused(await exchange(body))
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        [],
+        ["Origin: http://127.0.0.1:8181", "Sec-Fetch-Site: same-origin"],
+        ["Origin: https://127.0.0.1:8181"],
+        ["Origin: https://public.example.org", "Sec-Fetch-Site: same-origin"],
+        ["Origin: https://app.example.org", "Sec-Fetch-Site: cross-site"],
+        ["Sec-Fetch-Site: same-origin"],
+        ["Sec-Fetch-Site: none"],
+    ],
+)
+async def test_the_server_s_own_pages_and_permitted_origins_may_change(exchange: Exchange, headers: list[str]) -> None:
+    """And clients that are no browsers, which send neither header."""
+    assert 200 == (await exchange(request("DELETE", *headers)))[0]
+    assert 200 == (await exchange(request("POST", *headers, "Content-Type: application/json", body=b"{}")))[0]
+
+
+async def test_a_permitted_origin_gets_cors_answers(exchange: Exchange) -> None:
+    """The preflight request, answers and refusals; without a permitted origin there is no such header."""
+    origin = "Origin: https://app.example.org"
+    asked = ["Access-Control-Request-Method: POST", "Access-Control-Request-Headers: content-type, idempotency-key"]
+    status, headers, _ = await exchange(request("OPTIONS", origin, *asked))
+    assert 204 == status
+    assert "https://app.example.org" == headers["access-control-allow-origin"]
+    assert "content-type, idempotency-key" == headers["access-control-allow-headers"]
+    assert {"POST", "DELETE"} <= set(headers["access-control-allow-methods"].split(", "))
+    for method, expected in (("GET", 200), ("POST", 200), ("PUT", 405)):
+        status, headers, _ = await exchange(request(method, origin))
+        assert (expected, "https://app.example.org") == (status, headers["access-control-allow-origin"])
+        assert "Icecore-Position" in headers["access-control-expose-headers"]
+        assert "Origin" in headers["vary"]
+    for method in ("GET", "OPTIONS"):
+        _, headers, _ = await exchange(request(method, "Origin: https://evil.example", *asked))
+        assert not [name for name in headers if name.startswith("access-control")]
+
+
+@pytest.mark.parametrize(
+    "kind", ["", "Content-Type: text/plain", "Content-Type: application/x-www-form-urlencoded", "Content-Type: multipart/form-data"]
+)
+@pytest.mark.parametrize("method", ["POST", "DELETE", "GET"])
+async def test_a_body_must_be_json(exchange: Exchange, method: str, kind: str) -> None:
+    """A page may send these types without asking first; also where the operation reads no body."""
+    assert (400, "BadRequestException") == refused(await exchange(request(method, *([kind] if kind else []), body=b"{}")))
+    chunked = [*([kind] if kind else []), "Transfer-Encoding: chunked"]
+    assert (400, "BadRequestException") == refused(await exchange(request(method, *chunked) + b"2\r\n{}\r\n0\r\n\r\n"))
+
+
+JSON = "Content-Type: application/json"
+CHUNKS = b"2\r\n{}\r\n0\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"GET /v1/thing\r\n\r\n",
+        b"GET /v1/thing HTTP/0.9\r\nHost: localhost\r\n\r\n",
+        b"GET /v1/thing HTTP/2.0\r\nHost: localhost\r\n\r\n",
+        b"GET /v1/thing HTTP/1.2\r\nHost: localhost\r\n\r\n",
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+        request("POST", JSON, "Transfer-Encoding: gzip, chunked") + CHUNKS,
+        request("POST", JSON, "Transfer-Encoding: nonsense, chunked") + CHUNKS,
+        request("POST", JSON, "Transfer-Encoding: chunked, chunked") + CHUNKS,
+        request("POST", JSON, "Transfer-Encoding: chunked", "Transfer-Encoding: chunked") + CHUNKS,
+        request("POST", JSON, "Transfer-Encoding: chunked, gzip") + CHUNKS,
+        request("POST", JSON, "Transfer-Encoding: gzip") + b"{}",
+        request("POST", JSON, "Transfer-Encoding: identity") + b"{}",
+        request("POST", JSON, "Transfer-Encoding: ") + b"{}",
+        request("POST", JSON, "Transfer-Encoding: ", body=b"{}"),
+        request("POST", JSON, "Transfer-Encoding: chunked", "Content-Length: 2") + CHUNKS,
+        request("POST", JSON, "Content-Length: 2", "Transfer-Encoding: chunked") + CHUNKS,
+        request("POST", JSON, "Content-Length: 2", "Content-Length: 3") + b"{}",
+        request("POST", JSON, "Content-Length: 2, 2") + b"{}",
+        request("POST", JSON, "Content-Length: +2") + b"{}",
+        request("POST", JSON, "Transfer-Encoding: chunked").replace(b"HTTP/1.1", b"HTTP/1.0") + CHUNKS,
+        request("POST", JSON, "Transfer-Encoding: chunked") + CHUNKS.replace(b"\r\n", b"\n"),
+        request("GET", "X-Folded: a", " b"),
+        request("GET").replace(b"\r\n", b"\n"),
+        request("GET", "X-Return: a\rb"),
+        request("GET").replace(b"Host:", b"Host :"),
+        request("GET", "Host: localhost"),
+    ],
+)  # fmt: skip
+async def test_http_that_two_servers_may_read_differently_is_refused(exchange: Exchange, sent: bytes) -> None:
+    """Versions and transfer codings that are not understood, two lengths of one body, folded lines, bare line feeds."""
+    assert (400, "BadRequestException") == refused(await exchange(sent))

@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 
 import aiohttp
 import orjson
+import psycopg
 import uvloop
 from rich.console import Console
 from rich.table import Column, Table
@@ -40,7 +41,11 @@ def rebuild(settings: Settings, console: Console) -> ExitCode:
     with opened_database(settings) as opened:
         uvloop.run(require_schema(opened))
         try:
-            report = rebuild_on_every_core(opened.dsn)
+            report = rebuild_on_every_core(opened.owner_dsn)
+        except psycopg.errors.InsufficientPrivilege:
+            raise CommandFailed(
+                ExitCode.DATABASE, "A rebuild writes the read models as their owner: set ICECORE_DATABASE_OWNER_URL"
+            ) from None
         except RebuildRunningError as error:
             raise CommandFailed(ExitCode.BUSY, str(error)) from None
     console.out(str(report), highlight=False)

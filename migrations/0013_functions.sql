@@ -3,6 +3,12 @@
 -- How many parts of a table to come are written and durable; null until all are. A crash may lose what was written before that.
 alter table icecore.staged_parts add column parts bigint;
 
+-- Where a table empties, vacuum would give its pages back under a lock that keeps every append waiting, and a plan made for no page at all
+-- prices a scan at nothing.
+alter table icecore.idempotency set (vacuum_truncate = false);
+alter table icecore.staged_parts set (vacuum_truncate = false);
+alter table icecore.part_tombstones set (vacuum_truncate = false);
+
 create or replace function icecore.settle_claims(c jsonb) returns void language plpgsql as $$
 declare r jsonb; v_key text; v_owner uuid;
 begin
@@ -53,7 +59,9 @@ end $$;
 create or replace function icecore.append(batch jsonb, blobs bytea[])
 returns table (command integer, outcome text, "position" bigint, detail text, status smallint, object_id uuid, version bigint, body bytea,
                locked_microseconds bigint)
-language plpgsql volatile
+language plpgsql volatile security definer
+-- With the rights of the owner, so that nobody else needs them; names are looked for in no schema of the caller.
+set search_path = pg_catalog, pg_temp
 -- Plans made while the tables are small are kept while they grow, so a look-up by a key must be cheaper than one page of a table.
 -- Prices, and not enable_seqscan = off: that one prices a scan for which there is no index so high that Postgres 14 to 17 compile it.
 set seq_page_cost = 1000
@@ -253,3 +261,6 @@ begin
       from jsonb_array_elements(rows->'proposals') r;
   end if;
 end $$;
+
+-- Whoever serves is granted `append` alone (migrations/serving_role.sql).
+revoke execute on all functions in schema icecore from public;

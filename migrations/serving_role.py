@@ -1,18 +1,15 @@
-"""The rights of a role that serves and does not own: everything but changing the log, and the schema."""
+"""The rights of a role that serves and does not own: to read, to append, and to write what is not derived from the log."""
 
 from psycopg import sql
 
 from migrations.connection import connect
 from migrations.named_sql import named_sql
 
-# Before, only a table's owner analyzes it; autovacuum does it then.
-_MAINTAIN_SINCE = 170000
-
 
 async def grant_serving(owner_dsn: str, serving_dsn: str) -> None:
     """Grants the role of `serving_dsn` what serving needs, as the schema's owner.
 
-    It may read and add events and commands, and cannot change or remove one: the trigger on the log is not the only guard.
+    It adds to the log, to the rows derived from it and to the claims through `icecore.append` alone, and cannot change or remove one.
     """
     async with await connect(serving_dsn, application_name="icecore-migrate") as connection:
         role = connection.info.user
@@ -20,5 +17,3 @@ async def grant_serving(owner_dsn: str, serving_dsn: str) -> None:
         await connection.execute(named_sql("migrations", "apply.sql")["lock"])
         grants = named_sql("migrations", "serving_role.sql")
         await connection.execute(sql.SQL(grants["rights"]).format(role=sql.Identifier(role)))
-        if connection.info.server_version >= _MAINTAIN_SINCE:
-            await connection.execute(sql.SQL(grants["rights_to_analyze"]).format(role=sql.Identifier(role)))

@@ -1,13 +1,20 @@
 -- name: rights --
--- Whatever the role had before: each run leaves it these.
+-- Whatever the role had before: each run leaves it these. A table that is not named here it can only read.
 REVOKE ALL ON ALL TABLES IN SCHEMA icecore FROM {role};
+REVOKE ALL ON ALL SEQUENCES IN SCHEMA icecore FROM {role};
+REVOKE ALL ON ALL FUNCTIONS IN SCHEMA icecore FROM {role};
+REVOKE EXECUTE ON ALL FUNCTIONS IN SCHEMA icecore FROM PUBLIC;
 GRANT USAGE ON SCHEMA icecore TO {role};
-GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA icecore TO {role};
-GRANT USAGE ON ALL SEQUENCES IN SCHEMA icecore TO {role};
-GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA icecore TO {role};
-REVOKE UPDATE, DELETE ON icecore.events, icecore.commands FROM {role};
-REVOKE INSERT, UPDATE, DELETE ON icecore.migrations FROM {role}
-
--- name: rights_to_analyze --
--- A rebuild leaves fresh statistics behind.
-GRANT MAINTAIN ON ALL TABLES IN SCHEMA icecore TO {role}
+GRANT SELECT ON ALL TABLES IN SCHEMA icecore TO {role};
+-- The log, what is derived from it, claims and Idempotency-Keys are written by this function alone, with its owner's rights.
+GRANT EXECUTE ON FUNCTION icecore.append(jsonb, bytea[]) TO {role};
+-- Keys are forgotten when their life is over.
+GRANT DELETE ON icecore.idempotency TO {role};
+-- Parts of large tables are written before their append and closed after it; what is written of them stays as it is.
+GRANT INSERT, UPDATE (valid_to), DELETE ON icecore.table_parts TO {role};
+GRANT INSERT, UPDATE (given_up, parts), DELETE ON icecore.staged_parts TO {role};
+GRANT DELETE ON icecore.part_tombstones TO {role};
+-- Beside the log.
+GRANT INSERT, UPDATE ON icecore.secrets, icecore.sinks, icecore.sink_replays TO {role};
+GRANT INSERT ON icecore.sink_skips TO {role};
+GRANT INSERT, DELETE ON icecore.metrics_reports TO {role}

@@ -19,6 +19,11 @@ from projections.verify import verify
 from tests.fixtures.catalog import opened_catalog
 from tests.fixtures.command_runs import EVERY_KIND, CommandRun
 
+# What nobody writes but the append, and of some a rebuild, which is the owner's.
+APPENDED = (
+    "events", "commands", "idempotency", "claims", "location_claims", "names", "warehouses", "namespaces", "tables", "views", "proposals",
+)  # fmt: skip
+
 CHANGES = (
     "update icecore.events set actor = 'somebody else'",
     "delete from icecore.events",
@@ -28,6 +33,16 @@ CHANGES = (
     "update icecore.commands set last_position = 0",
     "delete from icecore.commands",
     "delete from icecore.migrations",
+    *(f"insert into icecore.{name} select * from icecore.{name}" for name in APPENDED),
+    *(f"delete from icecore.{name}" for name in APPENDED if name != "idempotency"),
+    "update icecore.idempotency set status = 200",
+    "update icecore.read_models set generation = 7",
+    "update icecore.table_parts set body = 'forged'",
+    "update icecore.staged_parts set generation = 7",
+    "select icecore.write_rows('{}', '{}', 1, 1)",
+    "select icecore.settle_claims('{}')",
+    "alter function icecore.append(jsonb, bytea[]) security invoker",
+    "lock table icecore.events",
     "create or replace function icecore.refuse_change() returns trigger language plpgsql as 'begin return new; end'",
 )
 
@@ -46,7 +61,7 @@ async def serving(database: str, admin_dsn: str) -> Iterator[str]:
         connection.execute(sql.SQL("drop role {}").format(sql.Identifier(role)))
 
 
-async def test_every_command_and_a_rebuild_come_through(serving: str, tmp_path: Path) -> None:
+async def test_every_command_comes_through_and_a_rebuild_is_the_owners(serving: str, database: str, tmp_path: Path) -> None:
     """What serves needs no more rights than it is given."""
     async with opened_catalog(serving, tmp_path / "warehouse") as catalog:
         run = await CommandRun.on(catalog)
@@ -54,17 +69,72 @@ async def test_every_command_and_a_rebuild_come_through(serving: str, tmp_path: 
             outcome = await run.step(step)
             assert not isinstance(outcome, CatalogError) or outcome.status == 409, (step, outcome)
     assert (await verify(serving)).ok
-    await rebuild(serving)
+    await rebuild(database)
     assert (await verify(serving)).ok
 
 
-@pytest.mark.parametrize("change", CHANGES)
-async def test_the_log_cannot_be_changed(serving: str, tmp_path: Path, change: str) -> None:
+# Of every table, what the role may do with it: read, add, write (update; of single columns only: in brackets), delete.
+RIGHTS = {
+    **dict.fromkeys((*APPENDED, "read_models", "migrations"), "read"),
+    "idempotency": "read, delete",
+    "table_parts": "read, add, (valid_to), delete",
+    "part_tombstones": "read, delete",
+    "staged_parts": "read, add, (given_up), (parts), delete",
+    "metrics_reports": "read, add, delete",
+    "secrets": "read, add, write",
+    "sinks": "read, add, write",
+    "sink_skips": "read, add",
+    "sink_replays": "read, add, write",
+}
+
+
+async def test_the_role_has_these_rights_and_no_others(serving: str) -> None:
+    """A new table has none until it stands here and in migrations/serving_role.sql."""
+    found: dict[str, str] = {}
+    with psycopg.connect(serving, autocommit=True) as connection:
+        for table, *rights, columns in connection.execute(_RIGHTS):
+            names = [name for name, has in zip(("read", "add", "write", "delete", "truncate", "trigger"), rights, strict=True) if has]
+            found[table] = ", ".join([*names[:2], *columns, *names[2:]])
+        functions = connection.execute(
+            "select proname from pg_proc where pronamespace = 'icecore'::regnamespace and has_function_privilege(oid, 'execute')"
+        ).fetchall()
+    assert dict(sorted(RIGHTS.items())) == dict(sorted(found.items()))
+    assert [("append",)] == functions
+
+
+_RIGHTS = """
+select c.relname, has_table_privilege(c.oid, 'select'), has_table_privilege(c.oid, 'insert'), has_table_privilege(c.oid, 'update'),
+       has_table_privilege(c.oid, 'delete'), has_table_privilege(c.oid, 'truncate'), has_table_privilege(c.oid, 'trigger'),
+       case when has_table_privilege(c.oid, 'update') then '{}' else array(
+         select '(' || a.attname || ')' from pg_attribute a
+         where a.attrelid = c.oid and a.attnum > 0 and has_column_privilege(c.oid, a.attnum, 'update') order by a.attname) end
+from pg_class c where c.relnamespace = 'icecore'::regnamespace and c.relkind = 'r'
+"""
+
+
+async def test_the_append_runs_nothing_of_whoever_calls_it(serving: str, database: str) -> None:
+    """It has its owner's rights, so that a function of the caller's would have them too: it looks for names in no schema of the caller."""
+    role = str(psycopg.conninfo.conninfo_to_dict(serving)["user"])
+    with psycopg.connect(database, autocommit=True) as connection:
+        connection.execute(sql.SQL("create schema forged authorization {}").format(sql.Identifier(role)))
+    with psycopg.connect(serving, autocommit=True) as connection:
+        connection.execute(
+            "create function forged.jsonb_array_length(jsonb) returns integer language plpgsql as "
+            "'begin raise exception ''called as %'', current_user; end'"
+        )
+        connection.execute("set search_path = forged, pg_catalog")
+        assert [] == connection.execute("select * from icecore.append('[]', '{}')").fetchall()
+
+
+async def test_the_log_cannot_be_changed_and_nothing_written_beside_the_append(serving: str, tmp_path: Path) -> None:
     """Refused for want of rights, before any trigger is asked; the owner, who has them, meets the trigger."""
     async with opened_catalog(serving, tmp_path / "warehouse"):
         pass
-    with psycopg.connect(serving, autocommit=True) as connection, pytest.raises(errors.InsufficientPrivilege):
-        connection.execute(change.encode())
+    with psycopg.connect(serving) as connection:
+        for change in CHANGES:
+            with pytest.raises(errors.InsufficientPrivilege):
+                connection.execute(change.encode())
+            connection.rollback()
 
 
 async def test_rights_it_had_before_are_taken_away(serving: str, database: str) -> None:

@@ -12,9 +12,10 @@ from typing import Literal
 import structlog
 
 from commands.context import CommandContext
-from commands.proposed_change import ChangeReader, Connections, carries_files
+from commands.proposed_change import ChangeReader, Connections, carries_files, held_objects
 from commands.submission import Change
 from domain.approval import ALLOW, Allow, ApprovalHook, Hold, ObjectChange, ProposedChange, Refuse, Verdict
+from domain.documents import Json
 from domain.errors import ApprovalUnavailable, CatalogError, ChangeForbidden, ChangeHeld, ChangeRefused
 from domain.identifiers import name_key
 from domain.proposal import ProposalState
@@ -85,12 +86,12 @@ class ApprovalFigures:
 class HeldBack(ChangeHeld, status=409, type="ChangeHeldException"):
     """A hook holds the change: what its proposal will say. Never sent as it is: the proposal's id is missing."""
 
-    def __init__(self, hook: str, reason: str, expires_in_seconds: float, change: ProposedChange, refusal_status: RefusalStatus) -> None:
+    def __init__(self, hook: str, reason: str, expires_in_seconds: float, objects: list[Json], refusal_status: RefusalStatus) -> None:
         super().__init__(reason)
         self.refusal_status = refusal_status
         self.hook = hook
         self.expires_in_seconds = expires_in_seconds
-        self.change = change
+        self.objects = objects
 
 
 class Approval:
@@ -116,9 +117,11 @@ class Approval:
             answers = [await self._ask(asked[0], change)]
         else:
             answers = await asyncio.gather(*(self._ask(hook, change) for hook in asked))
-        self._combine(change, [*zip(asked, answers, strict=True)], files=carries_files(changes))
+        self._combine(change, [*zip(asked, answers, strict=True)], changes)
 
-    def _combine(self, change: ProposedChange, answers: Sequence[tuple[ConfiguredHook, Verdict | CatalogError]], *, files: bool) -> None:
+    def _combine(
+        self, change: ProposedChange, answers: Sequence[tuple[ConfiguredHook, Verdict | CatalogError]], changes: Sequence[Change]
+    ) -> None:
         refusals = [(hook, answer.reason) for hook, answer in answers if isinstance(answer, Refuse)]
         if refusals:
             raise _refusal(_status([hook for hook, _ in refusals]), f"Refused by {_told(refusals)}")
@@ -129,11 +132,12 @@ class Approval:
         if not holds or change.approves is not None:
             return
         told, status = [(hook, hold.reason) for hook, hold in holds], _status([hook for hook, _ in holds])
-        if files:
+        if carries_files(changes):
             why = "and the change brings files its writer deletes where it is not taken at once: it cannot wait for approval"
             raise _refusal(status, f"Refused because {_told(told)} {why}")
         reason = holds[0][1].reason[:REASON_LENGTH_MAX] if len(holds) == 1 else _told(told)
-        raise HeldBack(holds[0][0].name, reason, min(hold.expires_in_seconds for _, hold in holds), change, status)
+        objects = held_objects(change, changes)
+        raise HeldBack(holds[0][0].name, reason, min(hold.expires_in_seconds for _, hold in holds), objects, status)
 
     async def _ask(self, hook: ConfiguredHook, change: ProposedChange) -> Verdict | CatalogError:
         """The hook's verdict, or what its policy makes of there being none."""

@@ -54,8 +54,9 @@ class Lanes:
         """
         if not streams:
             return await work()
-        barrier = Barrier(len(streams))
-        lanes = [self._lane(stream) for stream in streams]
+        # Two names may lead to one stream where the names were swapped meanwhile: one of them is found to be out of date then.
+        lanes = [self._lane(stream) for stream in {stream.id: stream for stream in streams}.values()]
+        barrier = Barrier(len(lanes))
         for lane in lanes:
             lane.put(barrier)
         try:

@@ -1,7 +1,6 @@
-"""Proposals: a change that was held back is opened as one, and decided: approved with its own events, rejected, or expired."""
+"""Proposals: a change that was held back is opened as one, and decided: approved with its own events, rejected, expired or stale."""
 
 import hashlib
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl
 from uuid import UUID
@@ -12,6 +11,7 @@ from uuid_utils.compat import uuid7
 from commands.approval import HeldBack
 from commands.context import Answer, CommandContext, SentRequest
 from commands.decision import Decision
+from commands.proposed_change import object_heads
 from commands.submission import AppendResult, IdempotencyRecord, Submission
 from domain.documents import Json
 from domain.errors import (
@@ -24,13 +24,16 @@ from domain.errors import (
     NoSuchProposal,
     ProposalClosed,
 )
-from domain.events import ProposalApproved, ProposalExpired, ProposalOpened, ProposalRejected
+from domain.events import ProposalApproved, ProposalExpired, ProposalOpened, ProposalRejected, ProposalStale
 from domain.proposal import ProposalState, time_text
+from migrations.named_sql import named_sql
 from projections import proposals
 from queries.warehouse import Warehouse
 
 if TYPE_CHECKING:
     from commands.write_side import WriteSide
+
+_SQL = named_sql("commands", "approval.sql")
 
 # The members of a body that its operation reads: what a client sends beside them is not kept.
 _MEMBERS: dict[str, frozenset[str]] = {
@@ -88,15 +91,15 @@ async def hold(
     for _ in range(_ATTEMPTS_MAX):
         now_ms = write.now_ms()
         found = await _open_for(write, warehouse.id, key)
-        if found is not None and not found.lapsed(now_ms):
+        if found is not None and not found.lapsed(now_ms) and found.is_held_for(held.objects):
             return _told(held, found.id, found.hook, found.reason, found.expires_at_ms), None
         proposal_id, expires_at_ms = uuid7(), now_ms + int(held.expires_in_seconds * 1000)
         refusal = _told(held, proposal_id, held.hook, held.message, expires_at_ms)
         submission = Submission(context, record=remembered(refusal))
         if found is not None:
-            submission.add(found.id, warehouse.id, found, [ProposalExpired()])
+            submission.add(found.id, warehouse.id, found, [ProposalExpired() if found.lapsed(now_ms) else ProposalStale()])
         opened = ProposalOpened(
-            context.operation, key, request, context.actor, held.hook, held.message, now_ms, expires_at_ms, _objects(held)
+            context.operation, key, request, context.actor, held.hook, held.message, now_ms, expires_at_ms, held.objects
         )
         submission.add(proposal_id, warehouse.id, None, [opened])
         result = await write.submit(submission)
@@ -136,24 +139,60 @@ async def load_proposal(write: "WriteSide", proposal_id: UUID) -> ProposalState:
     return found[0]
 
 
-async def why_closed(write: "WriteSide", context: CommandContext, refusal: CatalogError) -> CatalogError:
-    """What stands against an approval: that the proposal is closed, whoever did it, rather than what its change then runs into."""
+async def why_closed(write: "WriteSide", context: CommandContext, warehouse: Warehouse, refusal: CatalogError) -> CatalogError:
+    """What stands against an approval: that the proposal is closed, whoever did it, rather than what its change then runs into.
+
+    Where what the change was held for is not the same any more, the proposal is closed by this.
+    """
     assert context.approves is not None
-    try:
-        (await load_proposal(write, context.approves.proposal_id)).check_open(write.now_ms())
-    except ProposalClosed as closed:
-        return closed
-    return refusal
+    for _ in range(_ATTEMPTS_MAX):
+        state = await load_proposal(write, context.approves.proposal_id)
+        try:
+            state.check_open(write.now_ms())
+        except ProposalClosed as closed:
+            return closed
+        # An open one was found to be closed: its change, decided now, is another.
+        if not isinstance(refusal, ProposalClosed) and not await _moved_on(write, state):
+            return refusal
+        submission = Submission(context)
+        submission.add(state.id, warehouse.id, state, [ProposalStale()])
+        if (await write.submit(submission)).outcome == "appended":
+            return _stale(state)
+    raise CommitFailed("Others kept changing the proposal: try again")
 
 
 async def add_approval(write: "WriteSide", warehouse: Warehouse, decision: Decision, context: CommandContext) -> None:
-    """The approval goes with the change's own events, in one command: both or neither. ProposalClosed where it is too late."""
+    """The approval goes with the change's own events, in one command: both or neither.
+
+    ProposalClosed where it is too late, or the change would be of anything but what it was held for.
+    """
     assert context.approves is not None
     state = await load_proposal(write, context.approves.proposal_id)
     state.check_open(write.now_ms())
+    if not state.is_held_for(object_heads(decision.submission.changes)):
+        raise _stale(state)
     after = decision.submission.add(state.id, warehouse.id, state, [ProposalApproved(context.actor)])
     assert isinstance(after, ProposalState)
     decision.record = IdempotencyRecord(200, body=orjson.dumps(proposal_json(after)))
+
+
+def _stale(state: ProposalState) -> ProposalClosed:
+    return ProposalClosed(f"Proposal {state.id} is stale: what it was held for has changed since, or is gone")
+
+
+async def _moved_on(write: "WriteSide", state: ProposalState) -> bool:
+    if not all("event-id" in each for each in state.objects):
+        return True
+    there = [each for each in state.objects if each["event-id"] is not None]
+    parameters = {
+        "ids": [each["id"] for each in there],
+        "event_ids": [each["event-id"] for each in there],
+        "parents": [each["parent-id"] for each in state.objects if each["parent-id"] is not None],
+    }
+    async with write.connection() as connection:
+        row = await (await connection.execute(_SQL["moved_on"], parameters)).fetchone()
+    assert row is not None
+    return bool(row[0])
 
 
 async def reject_proposal(write: "WriteSide", context: CommandContext, warehouse: Warehouse, proposal_id: UUID, reason: str) -> Answer:
@@ -199,10 +238,3 @@ def _kept(sent: SentRequest, operation: str) -> Json:
 def _command_key(operation: str, request: Json) -> str:
     """sha256 over what is asked for; the warehouse is the claim's scope."""
     return hashlib.sha256(orjson.dumps([operation, request], option=orjson.OPT_SORT_KEYS)).hexdigest()
-
-
-def _objects(held: HeldBack) -> list[Json]:
-    objects: Sequence[Json] = [
-        {"kind": each.kind, "id": str(each.id), "name": list(each.name_before or each.name_after or ())} for each in held.change.objects
-    ]
-    return [*objects]

@@ -65,20 +65,16 @@ class ChangeReader:
     async def _object(self, warehouse: Warehouse, change: Change) -> ObjectChange:
         before, after = _present(change.before), _present(change.after)
         state = change.after
-        kind: ObjectKind
+        uuid: str | None = None
         match state:
             case TableState():
-                kind, uuid = "table", state.document.value["table-uuid"]
+                uuid = state.document.value["table-uuid"]
             case ViewState():
-                kind, uuid = "view", state.metadata["view-uuid"]
-            case NamespaceState():
-                kind, uuid = "namespace", None
-            case _:
-                kind, uuid = "warehouse", None
+                uuid = state.metadata["view-uuid"]
         name_before = None if before is None else await self._name(warehouse, before)
         name_after = None if after is None else await self._name(warehouse, after)
         topics = tuple(event.TOPIC for event in change.events)
-        return ObjectChange(kind, state.id, uuid, name_before, name_after, _document(before), _document(after), topics)
+        return ObjectChange(_kind(state), state.id, uuid, name_before, name_after, _document(before), _document(after), topics)
 
     async def _name(self, warehouse: Warehouse, state: State) -> Levels:
         match state:
@@ -103,6 +99,46 @@ class ChangeReader:
             if len(self._known) > NAMESPACES_KNOWN_MAX:
                 self._known.popitem(last=False)
         return known
+
+
+def object_heads(changes: Sequence[Change]) -> list[Json]:
+    """Which objects the changes are of, as a proposal keeps them: their newest events before the change, and what they lie in after it."""
+    return [
+        {
+            "kind": _kind(each.after),
+            "id": str(each.after.id),
+            "event-id": None if each.before is None else str(each.before.event_id),
+            "parent-id": _parent_id(each.after),
+        }
+        for each in changes
+        if not isinstance(each.after, ProposalState)
+    ]
+
+
+def held_objects(change: ProposedChange, changes: Sequence[Change]) -> list[Json]:
+    """The same with their names."""
+    names = [[*(each.name_before or each.name_after or ())] for each in change.objects]
+    return [{**head, "name": name} for head, name in zip(object_heads(changes), names, strict=True)]
+
+
+def _kind(state: State) -> ObjectKind:
+    match state:
+        case TableState():
+            return "table"
+        case ViewState():
+            return "view"
+        case NamespaceState():
+            return "namespace"
+    return "warehouse"
+
+
+def _parent_id(state: State) -> str | None:
+    match state:
+        case TableState() | ViewState():
+            return str(state.namespace_id)
+        case NamespaceState():
+            return str(state.parent_id)
+    return None
 
 
 def carries_files(changes: Sequence[Change]) -> bool:

@@ -196,7 +196,7 @@ class WriteSide:
     async def _refused(self, context: CommandContext, warehouse: Warehouse, refusal: CatalogError) -> Answer:
         """Raises the refusal, once it is remembered if it carries a key."""
         if context.approves is not None and refusal.deterministic:
-            refusal = await proposals.why_closed(self, context, refusal)
+            refusal = await proposals.why_closed(self, context, warehouse, refusal)
         if context.idempotency_key is None or not refusal.deterministic:
             raise refusal
         result = await self.submit(Submission(context, record=proposals.remembered(refusal)))

@@ -254,7 +254,9 @@ class ViewDropped(Event):
 class ProposalOpened(Event):
     """A hook held a change back: the request as it can be run again, what it concerns, and until when it may be approved.
 
-    `command_key` is what two requests for the same change share; `objects` have kind, id and name (levels, outermost first).
+    `command_key` is what two requests for the same change share; `objects` have kind, id and name (levels, outermost first), event-id
+    (the newest event of the object when the change was held; None: it was to be created) and parent-id (what it would lie in). Events that
+    were stored first have no such ids.
     """
 
     operation: str
@@ -284,3 +286,8 @@ class ProposalRejected(Event):
 @_event("proposal.expired.v1")
 class ProposalExpired(Event):
     """Nobody decided in time."""
+
+
+@_event("proposal.stale.v1")
+class ProposalStale(Event):
+    """What the change was held for has changed since, or is gone: it can never be approved."""

@@ -1,5 +1,6 @@
-"""Proposal: a change a hook held back, kept as it was asked for until somebody approves it, somebody rejects it, or its time is up."""
+"""Proposal: a change a hook held back, kept as it was asked for until it is approved, rejected, out of time or out of date."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Literal
@@ -8,10 +9,10 @@ from uuid import UUID
 from domain.claims import Claim, NameClaim
 from domain.documents import Json
 from domain.errors import ProposalClosed
-from domain.events import Event, ProposalApproved, ProposalExpired, ProposalOpened, ProposalRejected
+from domain.events import Event, ProposalApproved, ProposalExpired, ProposalOpened, ProposalRejected, ProposalStale
 
-ProposalStatus = Literal["open", "approved", "rejected", "expired"]
-PROPOSAL_STATUSES: tuple[ProposalStatus, ...] = ("open", "approved", "rejected", "expired")
+ProposalStatus = Literal["open", "approved", "rejected", "expired", "stale"]
+PROPOSAL_STATUSES: tuple[ProposalStatus, ...] = ("open", "approved", "rejected", "expired", "stale")
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +21,7 @@ class ProposalState:
 
     command_key -- what two requests for the same change share: only one proposal of a key is open at a time.
     request -- the request as it is run again: `segments` (of the path, encoded), `query`, `body`.
-    objects -- what it concerns: `kind`, `id`, `name` (levels, outermost first).
+    objects -- what it concerns: `kind`, `id`, `name` (levels, outermost first), `event-id` and `parent-id` (domain/events.py).
     actor -- who asked for the change; decided_by, decision_reason -- who approved or rejected it, and why.
     """
 
@@ -51,6 +52,15 @@ class ProposalState:
             raise ProposalClosed(f"Proposal {self.id} is {self.status}")
         if self.lapsed(now_ms):
             raise ProposalClosed(f"Proposal {self.id} expired at {time_text(self.expires_at_ms)}")
+
+    def is_held_for(self, objects: Sequence[Json]) -> bool:
+        """Whether a change of these objects is the one that was held: the same things, each with no event since, in the same places."""
+        return all("event-id" in each for each in self.objects) and [*map(_held_for, self.objects)] == [*map(_held_for, objects)]
+
+
+def _held_for(each: Json) -> tuple[Json, ...]:
+    # What is to be created gets another id each time it is decided.
+    return each["kind"], each["event-id"] and each["id"], each["event-id"], each["parent-id"]
 
 
 def time_text(milliseconds: int) -> str:
@@ -85,6 +95,8 @@ def evolve(state: ProposalState | None, stream_id: UUID, version: int, event_id:
             return replace(state, status="rejected", decided_by=event.by, decision_reason=event.reason)
         case ProposalExpired():
             return replace(state, status="expired")
+        case ProposalStale():
+            return replace(state, status="stale")
     raise AssertionError(f"{type(event).__name__} is no event of a proposal")
 
 

@@ -1,5 +1,10 @@
 -- The functions of the append, each whole and in its newest form. What each does stands in its comment in 0001_log.sql and 0011_proposals.sql.
 
+-- A proposal is stale where what it was held for has changed since.
+alter table icecore.proposals drop constraint proposals_status_check;
+alter table icecore.proposals add constraint proposals_status_check
+  check (status in ('open', 'approved', 'rejected', 'expired', 'stale'));
+
 -- How many parts of a table to come are written and durable; null until all are. A crash may lose what was written before that.
 alter table icecore.staged_parts add column parts bigint;
 

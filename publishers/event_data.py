@@ -268,7 +268,7 @@ class ProposalEvent(Told):
     id: UUID
     warehouse: WarehouseName
     status: str
-    """`open`, `approved`, `rejected` or `expired`."""
+    """`open`, `approved`, `rejected`, `expired` or `stale`."""
     operation: str
     """The operationId of the REST spec."""
     objects: list[ProposalObject]

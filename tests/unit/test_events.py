@@ -19,6 +19,7 @@ from domain.events import (
     ProposalExpired,
     ProposalOpened,
     ProposalRejected,
+    ProposalStale,
     TableCommitted,
     TableCreated,
     TableDropped,
@@ -124,6 +125,7 @@ EXAMPLES: list[Event] = [
     ProposalApproved("anonymous"),
     ProposalRejected("anonymous", "not now"),
     ProposalExpired(),
+    ProposalStale(),
 ]
 
 

@@ -184,25 +184,18 @@ def test_a_rejected_change_never_happens(client: Approver, judge: Judge, server:
     asyncio.run(checked(server.dsn))
 
 
-def test_requirements_are_checked_as_things_are_now(client: Approver, judge: Judge) -> None:
-    """Where they no longer hold the approval is refused with the reason, and the proposal stays open."""
-    metadata = client.load_table(["a"], "t").json["metadata"]
-    column = {"id": 2, "name": "y", "required": False, "type": "long"}
-    schema = {**metadata["schemas"][0], "fields": [*metadata["schemas"][0]["fields"], column]}
-    updates = [{"action": "add-schema", "schema": schema}, {"action": "set-current-schema", "schema-id": -1}]
-    requirement = {"type": "assert-current-schema-id", "current-schema-id": 0}
+def test_what_stands_in_the_way_may_go_again(client: Approver, judge: Judge) -> None:
+    """Where the change is refused as things are now, the approval is refused with the reason, and the proposal stays open."""
     judge.always(HOLD)
-    proposal_id = held(client.commit(["a"], "t", *updates, requirements=[requirement]))
+    proposal_id = held(client.create_table(["a"], "u"))
     judge.say = None
-    other = {**schema, "fields": [*schema["fields"][:-1], {**column, "name": "z"}]}
-    assert client.commit(["a"], "t", {"action": "add-schema", "schema": other}, updates[1]).status == 200
+    client.create_view(["a"], "u")
     refused = client.approve(proposal_id)
-    assert (409, "CommitFailedException") == refused.error
-    assert "current schema changed" in refused.message
+    assert (409, "AlreadyExistsException") == refused.error
     assert "open" == client.proposal(proposal_id)["status"]
-    back = {"action": "set-current-schema", "schema-id": 0}
-    assert client.commit(["a"], "t", back).status == 200
+    assert 204 == client.call("DELETE", view_path(["a"], "u")).status
     assert 200 == client.approve(proposal_id).status
+    assert ["t", "u"] == client.table_names("a")
 
 
 def test_a_hook_may_still_refuse_at_the_approval(client: Approver, judge: Judge) -> None:
@@ -218,16 +211,16 @@ def test_a_hook_may_still_refuse_at_the_approval(client: Approver, judge: Judge)
 
 
 def test_an_approval_that_finds_nothing_left_to_do(client: Approver, judge: Judge, server: CatalogServer) -> None:
-    """Somebody made the change otherwise: the proposal is approved, and nothing changes twice."""
+    """Somebody made the change otherwise: the proposal is stale, and nothing changes twice."""
     body = {"updates": {"k": "v"}, "removals": []}
     judge.always(HOLD)
     proposal_id = held(client.call("POST", "/namespaces/a/properties", body))
     judge.say = None
     client.call("POST", "/namespaces/a/properties", body)
-    assert 200 == client.approve(proposal_id).status
+    assert (409, "ProposalClosedException") == client.approve(proposal_id).error
     changes = "select count(*) from icecore.events where topic = 'namespace.properties-changed.v1'"
     assert [(1,)] == rows(server, changes)
-    assert "approved" == client.proposal(proposal_id)["status"]
+    assert "stale" == client.proposal(proposal_id)["status"]
 
 
 @pytest.mark.parametrize("operation", ["updateTable", "createTable", "renameTable", "dropTable"])

@@ -25,6 +25,7 @@ from icecore.postgres_account import (
     ClusterPlace,
     EmbeddedPostgresError,
     cluster_place,
+    existing_root,
     server_account,
     usable_binaries,
 )
@@ -117,6 +118,21 @@ def embedded_postgres(data_directory: Path, *, binaries: Path | None = None, sta
             with _starting_or_stopping(directory):
                 if _was_last(users):
                     cluster.stop()
+
+
+def server_is_gone(data_directory: Path) -> bool:
+    """Whether the process of the server has ended, while somebody uses it."""
+    root = existing_root(data_directory)
+    if root is None:
+        return True
+    found = _read_lock_file(root / "data" / "postmaster.pid")
+    return found is None or not _is_postgres(found.process_id, root / "data")
+
+
+def start_again(data_directory: Path, *, binaries: Path | None = None, state_directory: Path = STATE_DIRECTORY) -> None:
+    """Starts the server unless somebody else has; inside `embedded_postgres` only. Raises EmbeddedPostgresError."""
+    with _starting_or_stopping(data_directory):
+        _Cluster.at(data_directory, binaries, state_directory).ensure_running()
 
 
 @contextmanager

@@ -98,7 +98,7 @@ def server_account(directory: Path) -> Account:
     The owner of an existing cluster; for a new one this process's own account, or, for root, `postgres` if the system has it and
     else a system account that is created for the purpose.
     """
-    root = _existing_root(directory)
+    root = existing_root(directory)
     owner = None if root is None else root.stat().st_uid
     if os.geteuid() != 0:
         if owner is not None and owner != os.geteuid():
@@ -119,7 +119,7 @@ def server_account(directory: Path) -> Account:
 
 def cluster_place(directory: Path, account: Account, state_directory: Path = STATE_DIRECTORY) -> ClusterPlace:
     """The place of the cluster of the data folder `directory`: where it is, or, made now, where the account can reach it."""
-    root = _existing_root(directory)
+    root = existing_root(directory)
     if root is None:
         root = _new_root(directory, account, state_directory)
     elif not account.may_traverse(root):
@@ -151,7 +151,8 @@ def usable_binaries(data: Path, account: Account, binaries: Path | None, state_d
     return _copied_binaries(found, version, account, state_directory)
 
 
-def _existing_root(directory: Path) -> Path | None:
+def existing_root(directory: Path) -> Path | None:
+    """The folder of the cluster of the data folder `directory`, wherever it is; None if there is none yet."""
     pointer = directory / _POINTER
     if not pointer.exists():
         inside = directory / "postgres"

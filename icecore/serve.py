@@ -17,6 +17,7 @@ from icecore.exit_codes import CommandFailed, ExitCode
 from icecore.hooks import check_hooks
 from icecore.listening import listen, spread, url_of
 from icecore.log_database import opened_database, prepare_database
+from icecore.postgres_watch import watched_postgres
 from icecore.publishing import publishing
 from icecore.server import run_server, stop_on_signals
 from icecore.settings import Settings, check_address
@@ -42,22 +43,22 @@ def serve(settings: Settings) -> None:
             _log.info("migration applied", migration=name)
         if embedded:
             uvloop.run(ensure_demo_warehouse(settings))
-        uvloop.run(_serve(settings, listening, _announcement(settings, url_of(listening), claim)))
+        uvloop.run(_serve(settings, listening, _announcement(settings, url_of(listening), claim), embedded=embedded))
         _log.info("stopped")
 
 
-async def _serve(settings: Settings, listening: socket.socket, announce: Callable[[], None]) -> None:
-    """The server or its workers, and beside them the process that tells the sinks."""
-    async with publishing(settings):
-        if settings.workers == 1:
-            await _serve_alone(settings, listening, announce)
-        else:
-            await supervise(settings, spread(listening, settings.workers), announce)
-
-
-async def _serve_alone(settings: Settings, listening: socket.socket, announce: Callable[[], None]) -> None:
+async def _serve(settings: Settings, listening: socket.socket, announce: Callable[[], None], *, embedded: bool) -> None:
+    """The server or its workers, and beside them the process that tells the sinks and the watch over an embedded Postgres."""
     stop = asyncio.Event()
     stop_on_signals(stop, signal.SIGTERM, signal.SIGINT)
+    async with publishing(settings), watched_postgres(settings, stop) if embedded else contextlib.nullcontext():
+        if settings.workers == 1:
+            await _serve_alone(settings, listening, announce, stop)
+        else:
+            await supervise(settings, spread(listening, settings.workers), announce, stop)
+
+
+async def _serve_alone(settings: Settings, listening: socket.socket, announce: Callable[[], None], stop: asyncio.Event) -> None:
     try:
         await run_server(settings, listening, ready=announce, stop=stop)
     except OSError as error:

@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 import structlog
 
 from icecore.exit_codes import CommandFailed, ExitCode
-from icecore.server import stop_on_signals
 from icecore.settings import Settings
 from icecore.worker import READY, job
 
@@ -25,13 +24,11 @@ KILL_MARGIN_SECONDS = 5.0
 _log: structlog.stdlib.BoundLogger = structlog.get_logger("icecore.supervisor")
 
 
-async def supervise(settings: Settings, listening: Sequence[socket.socket], ready: Callable[[], None]) -> None:
-    """Keeps settings.workers workers on `listening` until SIGTERM or SIGINT; each has all sockets, so no connection is lost by a restart.
+async def supervise(settings: Settings, listening: Sequence[socket.socket], ready: Callable[[], None], stop: asyncio.Event) -> None:
+    """Keeps settings.workers workers on `listening` until `stop` is set; each has all sockets, so no connection is lost by a restart.
 
     Raises CommandFailed if a worker dies before all of them have once been ready: what stops the first stops the hundredth.
     """
-    stop = asyncio.Event()
-    stop_on_signals(stop, signal.SIGTERM, signal.SIGINT)
     workers = [_Worker(number, settings, listening, stop) for number in range(1, settings.workers + 1)]
     try:
         async with asyncio.TaskGroup() as group:

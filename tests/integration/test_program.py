@@ -119,6 +119,27 @@ def wait_until(holds: Callable[[], bool]) -> None:
         time.sleep(0.05)
 
 
+def postmaster(data: Path) -> int:
+    return int((data / "postgres" / "data" / "postmaster.pid").read_text().splitlines()[0])
+
+
+def answered(served: Served, path: str, body: Any) -> int:
+    try:
+        served.post(path, body)
+    except urllib.error.HTTPError as error:
+        with closing(error):
+            return error.code
+    return 200
+
+
+def names(served: Served, path: str) -> Any:
+    try:
+        return served.get(path)["namespaces"]
+    except urllib.error.HTTPError as error:
+        error.close()
+        return None
+
+
 def postgres_runs(data: Path) -> bool:
     return (data / "postgres" / "data" / "postmaster.pid").exists()
 
@@ -260,6 +281,36 @@ def accepts(url: str) -> bool:
 
 
 # Places that are taken, and settings that are refused
+
+
+def test_a_killed_postgres_is_started_again(serve: Serve) -> None:
+    """By the server itself, without a command from anybody; what was committed is there, and commits go on."""
+    served = serve("--workers", "2")
+    namespaces = f"{served.prefix()}/namespaces"
+    served.post(namespaces, {"namespace": ["before"]})
+    os.kill(postmaster(served.data), signal.SIGKILL)
+    wait_until(lambda: answered(served, namespaces, {"namespace": ["after"]}) in (200, 409))
+    # Every worker heals: several connections reach both.
+    wait_until(lambda: all([["after"], ["before"]] == names(served, namespaces) for _ in range(8)))
+    assert served.process.poll() is None
+    assert 0 == served.stop()
+
+
+def test_a_postgres_that_does_not_start_again_ends_the_server(serve: Serve) -> None:
+    """After a bounded number of restarts, with the reason and the exit code of the database; one that helped is among them."""
+    served = serve()
+    prefix = served.prefix()
+    os.kill(postmaster(served.data), signal.SIGKILL)
+    wait_until(lambda: "has died" in served.log.read_text())
+    wait_until(lambda: answered(served, f"{prefix}/namespaces", {"namespace": ["after"]}) in (200, 409))
+    with (served.data / "postgres" / "data" / "postgresql.conf").open("a") as configuration:
+        configuration.write("no such setting = 1\n")
+    os.kill(postmaster(served.data), signal.SIGKILL)
+    assert ExitCode.DATABASE == served.process.wait(60)
+    assert "The embedded Postgres died, and 6 restarts in a row did not help" in served.log.read_text()
+    assert 6 == sum("has died" in line for line in served.log.read_text().splitlines())
+    # So that what cleans up behind the test finds a cluster in order.
+    (served.data / "postgres" / "data" / "postmaster.pid").unlink(missing_ok=True)
 
 
 def test_a_second_server_on_the_same_folder_is_refused(serve: Serve) -> None:

@@ -14,7 +14,8 @@ import structlog
 from commands.context import CommandContext
 from commands.proposed_change import ChangeReader, Connections, carries_files, held_objects
 from commands.submission import Change
-from domain.approval import ALLOW, Allow, ApprovalHook, Hold, ObjectChange, ProposedChange, Refuse, Verdict
+from domain.approval import ALLOW, Allow, ApprovalHook, Hold, NoVerdictError, ObjectChange, ProposedChange, Refuse, Verdict
+from domain.client_errors import client_error_text
 from domain.documents import Json
 from domain.errors import ApprovalUnavailable, CatalogError, ChangeForbidden, ChangeHeld, ChangeRefused
 from domain.identifiers import name_key
@@ -142,6 +143,7 @@ class Approval:
     async def _ask(self, hook: ConfiguredHook, change: ProposedChange) -> Verdict | CatalogError:
         """The hook's verdict, or what its policy makes of there being none."""
         started = time.perf_counter()
+        trace: BaseException | None = None
         task = asyncio.ensure_future(hook.hook.review(change))
         try:
             # Not awaited once its time is up: a hook may take no notice of being cancelled.
@@ -150,7 +152,9 @@ class Approval:
                 failure = f"no verdict within {hook.timeout_seconds:g} seconds"
                 task.add_done_callback(_forget)
             elif (error := task.exception()) is not None:
-                failure = repr(error)[:_ERROR_LENGTH_MAX]
+                failure = _failure(error)
+                # What a plug-in says of itself stands in its trace alone, where secrets are blanked.
+                trace = None if isinstance(error, NoVerdictError) else error
             else:
                 verdict = task.result()
                 failure = _why_no_verdict(verdict)
@@ -165,7 +169,10 @@ class Approval:
             if not task.done():
                 task.cancel()
         self._count(hook, "failure", started)
-        _log.error("approval_hook_failed", hook=hook.name, failure=failure, on_failure=hook.on_failure, request_id=change.request_id)
+        _log.error(
+            "approval_hook_failed",
+            hook=hook.name, failure=failure, on_failure=hook.on_failure, request_id=change.request_id, exc_info=trace,
+        )  # fmt: skip
         if hook.on_failure == "allow":
             return ALLOW
         return ApprovalUnavailable(f"The approval hook {hook.name} gave no verdict; nothing was changed")
@@ -212,6 +219,11 @@ def _is_reason(reason: object) -> bool:
     except UnicodeEncodeError:
         return False
     return True
+
+
+def _failure(error: BaseException) -> str:
+    """A NoVerdictError's words are written to be shown; those of any other error may hold what a hook was given."""
+    return str(error)[:_ERROR_LENGTH_MAX] if isinstance(error, NoVerdictError) else client_error_text(error)
 
 
 def _forget(task: "asyncio.Future[Verdict]") -> None:

@@ -13,6 +13,7 @@ import structlog
 
 from commands import fault_points
 from commands.submission import AppendResult, IdempotencyRecord, Submission
+from domain.client_errors import client_error_text
 from domain.errors import CommitStateUnknown, InternalError, ServiceUnavailable, TooManyRequests
 from migrations.connection import connect
 from migrations.named_sql import named_sql
@@ -170,7 +171,7 @@ class Committer:
                     return connection
                 except (psycopg.OperationalError, TimeoutError) as error:
                     if connection is None or connection.closed or connection.broken:
-                        _log.warning("append_in_doubt", sent=sent, error=str(error), chains=len(batch))
+                        _log.warning("append_in_doubt", sent=sent, error=client_error_text(error), chains=len(batch))
                         self.figures.in_doubt += sent
                         connection = None
                         for waiting in batch:
@@ -194,7 +195,7 @@ class Committer:
             raise
         except Exception as error:
             # What a whole batch cannot say of itself its commands say one by one.
-            _log.warning("append_batch_failed", error=repr(error), chains=len(batch))
+            _log.warning("append_batch_failed", error=client_error_text(error), chains=len(batch))
             if len(batch) == 1 and len(batch[0].submissions) == 1:
                 refused = isinstance(error, psycopg.Error) and not batch[0].in_doubt
                 _refuse(batch, InternalError("The log refused the command") if refused else CommitStateUnknown("The append broke off"))

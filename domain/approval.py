@@ -36,6 +36,11 @@ class Hold:
 Verdict = Allow | Refuse | Hold
 ALLOW = Allow()
 
+
+class NoVerdictError(Exception):
+    """A hook that can give no verdict raises it; its text goes into the log as it stands, and holds no secret and nobody else's words."""
+
+
 ObjectKind = Literal["table", "view", "namespace", "warehouse"]
 
 

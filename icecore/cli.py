@@ -12,7 +12,7 @@ from rich.console import Console
 
 from domain.errors import CatalogError
 from icecore.exit_codes import CommandFailed, ExitCode
-from icecore.logs import configure_logs_for
+from icecore.logs import configure_logs_for, log_uncaught
 from icecore.settings import Settings, SettingsError, load_settings
 from storage.ambient_credentials import forget_ambient_credentials
 
@@ -42,6 +42,7 @@ def main() -> None:
     """The entry point of the program and of `python -m icecore`."""
     # obstore fills gaps from the clouds' variables; a warehouse is opened with its own credential alone.
     forget_ambient_credentials()
+    log_uncaught()
     sys.exit(run(sys.argv[1:]))
 
 

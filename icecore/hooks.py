@@ -5,12 +5,18 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from importlib.metadata import entry_points
 from typing import Any
 
+import structlog
+
 from commands.approval import ConfiguredHook, HookFilter
 from domain.approval import ApprovalHook
+from domain.client_errors import client_error_text
 from icecore.plugin_thread import PluginThread
 from icecore.settings import Settings, SettingsError
 from publishers.approval_webhook import ApprovalWebhook
 from publishers.hook_settings import HookSettings, PluginHook
+from publishers.sink import SinkError
+
+_log = structlog.get_logger("icecore.hooks")
 
 GROUP = "icecore.approval_hooks"
 
@@ -48,7 +54,7 @@ def _made(name: str, settings: HookSettings) -> ApprovalHook:
         return _plugin(name, settings)
     try:
         return ApprovalWebhook(settings)
-    except (OSError, ValueError) as error:
+    except (SinkError, ValueError) as error:
         raise SettingsError(f"The hook {name} has a secret that cannot be read: {type(error).__name__}") from None
 
 
@@ -62,7 +68,9 @@ def _plugin(name: str, settings: PluginHook) -> ApprovalHook:
         make: Callable[[Mapping[str, Any]], ApprovalHook] = entry.load()
         hook = make(settings.options)
     except Exception as error:
-        raise SettingsError(f"The hook {name}: the plug-in {settings.plugin!r} cannot be made: {error!r}") from error
+        # Its text may hold an option's value: it stands in the trace alone, where secrets are blanked.
+        _log.error("plugin_failed", hook=name, plugin=settings.plugin, exc_info=error)
+        raise SettingsError(f"The hook {name}: the plug-in {settings.plugin!r} cannot be made: {client_error_text(error)}") from None
     if not callable(getattr(hook, "review", None)):
         raise SettingsError(f"The hook {name}: the plug-in {settings.plugin!r} has no method `review`")
     return hook

@@ -6,7 +6,9 @@ from contextlib import contextmanager
 import psycopg
 from pydantic import SecretStr
 
+from domain.client_errors import client_error_text
 from icecore.data_folder import DataFolder
+from icecore.database_url import database_address
 from icecore.embedded_postgres import embedded_postgres, serving_dsn
 from icecore.exit_codes import CommandFailed, ExitCode
 from icecore.postgres_account import EmbeddedPostgresError
@@ -54,7 +56,7 @@ async def prepare_database(settings: Settings) -> list[str]:
             await grant_serving(settings.owner_dsn, settings.dsn)
         return applied
     except (UnfitServerError, MigrationError, psycopg.Error) as error:
-        raise _unusable(error) from None
+        raise _unusable(error, settings) from None
 
 
 async def require_schema(settings: Settings) -> None:
@@ -62,15 +64,17 @@ async def require_schema(settings: Settings) -> None:
     try:
         pending = await pending_migrations(settings.dsn)
     except (MigrationError, psycopg.Error) as error:
-        raise _unusable(error) from None
+        raise _unusable(error, settings) from None
     if pending:
         raise CommandFailed(ExitCode.DATABASE, f"The database lacks {', '.join(pending)}: run `icecore migrate` first")
 
 
-def _unusable(error: Exception) -> CommandFailed:
-    if isinstance(error, psycopg.OperationalError):
-        return CommandFailed(ExitCode.DATABASE, f"The database cannot be reached: {str(error).strip()}")
+def _unusable(error: Exception, settings: Settings) -> CommandFailed:
+    if not isinstance(error, psycopg.Error):
+        return CommandFailed(ExitCode.DATABASE, str(error).strip())
+    said = client_error_text(error, database_address(settings.dsn))
     if isinstance(error, psycopg.errors.InsufficientPrivilege):
-        reason = str(error).strip()
-        return CommandFailed(ExitCode.DATABASE, f"The role that serves has no rights yet ({reason}): run `icecore migrate` first")
-    return CommandFailed(ExitCode.DATABASE, str(error).strip())
+        return CommandFailed(ExitCode.DATABASE, f"The role that serves has no rights yet ({said}): run `icecore migrate` first")
+    if isinstance(error, psycopg.OperationalError):
+        return CommandFailed(ExitCode.DATABASE, f"The database cannot be reached: {said}")
+    return CommandFailed(ExitCode.DATABASE, f"The database refuses: {said}")

@@ -3,30 +3,57 @@
 import logging
 import re
 import sys
-from collections.abc import Mapping, MutableMapping
+import threading
+from collections.abc import Collection, Mapping, MutableMapping
+from functools import partial
+from types import TracebackType
 from typing import Any, Literal
-from urllib.parse import urlsplit
 
 import orjson
 import structlog
 
+from icecore.known_secrets import SECRET_NAME, known_secrets
 from icecore.settings import Settings
+
+_log = structlog.get_logger("icecore.logs")
 
 REDACTED = "***"
 _TEXT_LENGTH_MAX = 4_096
 """Of one value: an error's text may quote what a client sent."""
 
-_SECRET_NAMES = re.compile(
-    r"(password|passwd|secret|token|credential|authorization|cookie|private.?key|access.?key|api.?key|sas|dsn|database_url)", re.IGNORECASE
-)
+_REDACTED_TEXT_LENGTH_MAX = 16 * 1024
+"""So much of a text is looked through; blanked before it is cut, so that no half of a secret stands at its end."""
 _NAMES_OF_IDS = frozenset({"secret_ref", "secret_id", "idempotency_key"})
-_USER_INFORMATION = re.compile(r"(?P<scheme>[a-z][a-z0-9+.-]*://)[^/\s:@]*:[^/\s@]*@", re.IGNORECASE)
-_KEY_VALUE = re.compile(r"\b(?P<name>password|passwd|sslpassword|secret[_-]?key|x-amz-signature|sig)=(?:'[^']*'|[^\s&]+)", re.IGNORECASE)
+_NAMES_OF_OURS = frozenset({"level", "logger", "timestamp"})
+
+# A password that was not encoded may hold `/` and `@`: everything up to the last `@` goes.
+_USER_INFORMATION = re.compile(r"(?P<scheme>(?<![a-z0-9+.-])[a-z][a-z0-9+.-]*://)[^\s/@:'\"]*:[^\s'\"]*@", re.IGNORECASE)
+# `abfss://container@account` names no user.
+_USER = re.compile(r"(?P<scheme>(?<![a-z0-9+.-])(?!abfss?:|wasbs?:)[a-z][a-z0-9+.-]*://)[^\s/@'\"]+@", re.IGNORECASE)
+_KEY_VALUE = re.compile(
+    r"(?<![a-z0-9_])(?P<name>(?:"
+    r"(?:ssl)?password|passwd|pwd|passphrase|(?:client[_-]?)?secret|(?:aws[_-])?secret[_-]?(?:access[_-]?)?key"
+    r"|(?:(?:access|refresh|id|session|auth|sas)[_-]?)?token|(?:api|account|private)[_-]?key|shared[_-]?access[_-]?(?:key|signature)"
+    r"|x-amz-(?:signature|credential|security-token)|x-goog-(?:signature|credential)|signature|credential|sig"
+    r")(?:=|['\"]\s*[:=]\s*b?))(?:'[^']*'|\"[^\"]*\"|[^\s&,;'\")}]+)",
+    re.IGNORECASE,
+)
 _BEARER = re.compile(r"\b(?P<scheme>bearer|basic)\s+[A-Za-z0-9._~+/=-]{8,}", re.IGNORECASE)
+_HEADER = re.compile(
+    r"(?P<name>\b(?:(?:proxy-)?authorization|(?:set-)?cookie|x-api-key|x-auth-token|x-amz-security-token)['\"]?\s*[:=]\s*(?:b?['\"])?)"
+    r"(?P<scheme>(?:(?:bearer|basic)\s+)?)[^\r\n'\"]+",
+    re.IGNORECASE,
+)
 
 
-def configure_logs(level: Literal["debug", "info", "warning", "error"], form: Literal["console", "json"]) -> None:
-    """Sends structlog's and the standard library's records through one chain to standard error."""
+def configure_logs(
+    level: Literal["debug", "info", "warning", "error"], form: Literal["console", "json"], secrets: Collection[str] = ()
+) -> None:
+    """Sends structlog's and the standard library's records through one chain to standard error.
+
+    secrets -- texts that are blanked wherever they stand.
+    """
+    redacting = partial(redact, secrets=_any_of(secrets))
     shared: list[structlog.typing.Processor] = [
         structlog.contextvars.merge_contextvars,
         structlog.stdlib.add_log_level,
@@ -34,10 +61,10 @@ def configure_logs(level: Literal["debug", "info", "warning", "error"], form: Li
     ]
     ending: list[structlog.typing.Processor]
     if form == "json":
-        ending = [structlog.processors.format_exc_info, redact, structlog.processors.JSONRenderer(_json)]
+        ending = [structlog.processors.format_exc_info, redacting, structlog.processors.JSONRenderer(_json)]
     else:
         console = structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), exception_formatter=structlog.dev.plain_traceback)
-        ending = [structlog.processors.format_exc_info, redact, console]
+        ending = [structlog.processors.format_exc_info, redacting, console]
     structlog.configure(
         processors=[
             structlog.stdlib.filter_by_level,
@@ -65,53 +92,78 @@ def configure_logs(level: Literal["debug", "info", "warning", "error"], form: Li
 
 
 def configure_logs_for(settings: Settings) -> None:
-    """As the settings say."""
-    configure_logs(settings.log_level, settings.log_format)
+    """As the settings say; their secrets are blanked."""
+    configure_logs(settings.log_level, settings.log_format, known_secrets(settings))
 
 
-def redact(_logger: Any, _method: str, record: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-    """Blanks what is named like a secret, and what looks like one inside texts: passwords of URLs, bearer tokens, signatures."""
+def log_uncaught() -> None:
+    """Sends what nobody catches through the same chain, in every thread: Python's own printing blanks nothing."""
+
+    def uncaught(kind: type[BaseException], error: BaseException | None, trace: TracebackType | None) -> None:
+        _log.critical("uncaught", exc_info=(kind, error, trace))
+
+    sys.excepthook = uncaught
+    threading.excepthook = lambda given: uncaught(given.exc_type, given.exc_value, given.exc_traceback)
+    sys.unraisablehook = lambda given: uncaught(given.exc_type, given.exc_value, given.exc_traceback)
+
+
+def redact(
+    _logger: Any, _method: str, record: MutableMapping[str, Any], *, secrets: re.Pattern[str] | None = None
+) -> MutableMapping[str, Any]:
+    """Blanks `secrets`, what is named like a secret, and what looks like one inside texts: passwords of URLs, tokens, signatures."""
     for name, value in record.items():
-        record[name] = REDACTED if _is_secret(name) else _clean(value)
+        if name not in _NAMES_OF_OURS:
+            record[name] = REDACTED if _is_secret(name) else _clean(value, secrets)
     return record
 
 
-def redacted_url(url: str) -> str:
-    """Where a database is, for people: without the password, and without a query that may hold one."""
-    if "://" not in url:
-        return _redact_text(url)
-    parts = urlsplit(url)
-    user = f"{parts.username}@" if parts.username else ""
-    port = f":{parts.port}" if parts.port else ""
-    return f"{parts.scheme}://{user}{parts.hostname or ''}{port}{parts.path}"
-
-
 def _is_secret(name: str) -> bool:
-    return name not in _NAMES_OF_IDS and _SECRET_NAMES.search(name) is not None
+    return name not in _NAMES_OF_IDS and SECRET_NAME.search(name) is not None
 
 
-def _clean(value: Any) -> Any:
+def _any_of(secrets: Collection[str]) -> re.Pattern[str] | None:
+    """Longest first: one secret may begin with another."""
+    return re.compile("|".join(map(re.escape, sorted(secrets, key=len, reverse=True)))) if secrets else None
+
+
+def _clean(value: Any, secrets: re.Pattern[str] | None) -> Any:
     match value:
         case str():
-            return _redact_text(value)
+            return _redact_text(value, secrets)
         case bytes() | bytearray() | memoryview():
             return f"<{len(value)} bytes>"
         case Mapping():
-            return {name: REDACTED if _is_secret(str(name)) else _clean(inner) for name, inner in value.items()}
+            return {
+                _clean(name, secrets) if isinstance(name, str) else name: REDACTED if _is_secret(str(name)) else _clean(inner, secrets)
+                for name, inner in value.items()
+            }
         case list() | tuple() | set() | frozenset():
-            return [_clean(inner) for inner in value]
-        case BaseException():
-            return _redact_text(f"{type(value).__name__}: {value}")
-        case _:
+            return [_clean(inner, secrets) for inner in value]
+        case bool() | int() | float() | None:
             return value
+        case BaseException():
+            return _redact_text(f"{type(value).__name__}: {value}", secrets)
+        case _:
+            # What is shown of any other object is its text.
+            return _redact_text(str(value), secrets)
 
 
-def _redact_text(text: str) -> str:
-    if len(text) > _TEXT_LENGTH_MAX and not text.startswith("Traceback"):
-        text = f"{text[:_TEXT_LENGTH_MAX]}… ({len(text)} characters)"
-    text = _USER_INFORMATION.sub(rf"\g<scheme>{REDACTED}@", text)
-    text = _KEY_VALUE.sub(rf"\g<name>={REDACTED}", text)
-    return _BEARER.sub(rf"\g<scheme> {REDACTED}", text)
+def _redact_text(text: str, secrets: re.Pattern[str] | None = None) -> str:
+    length = len(text)
+    is_trace = text.startswith("Traceback")
+    if not is_trace:
+        text = text[:_REDACTED_TEXT_LENGTH_MAX]
+    if secrets is not None:
+        text = secrets.sub(REDACTED, text)
+    if "@" in text:
+        text = _USER_INFORMATION.sub(rf"\g<scheme>{REDACTED}@", text)
+        text = _USER.sub(rf"\g<scheme>{REDACTED}@", text)
+    text = _HEADER.sub(rf"\g<name>\g<scheme>{REDACTED}", text)
+    text = _KEY_VALUE.sub(rf"\g<name>{REDACTED}", text)
+    text = _BEARER.sub(rf"\g<scheme> {REDACTED}", text)
+    if not is_trace and length > _TEXT_LENGTH_MAX:
+        text = f"{text[:_TEXT_LENGTH_MAX]}… ({length} characters)"
+    return text
 
 
 def _json(record: Any, **_options: Any) -> str:

@@ -14,7 +14,7 @@ import orjson
 import structlog
 import uvloop
 
-from icecore.logs import configure_logs_for
+from icecore.logs import configure_logs_for, log_uncaught
 from icecore.server import stop_on_signals
 from icecore.settings import Settings, settings_from_json
 from icecore.sinks import STOP_SECONDS_MAX, publishers, run_publishers
@@ -88,6 +88,7 @@ async def _run_once(settings: Settings, stop: asyncio.Event) -> int:
 def main() -> None:
     settings = settings_from_json(orjson.loads(sys.stdin.buffer.readline()))
     configure_logs_for(settings)
+    log_uncaught()
     uvloop.run(_run(settings))
 
 

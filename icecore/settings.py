@@ -23,6 +23,7 @@ from pydantic_settings import (
 
 from api.limits import DEFAULT_LIMITS, MEBIBYTE, ApiLimits
 from api.origins import OriginRules, host_name, is_loopback
+from icecore.database_url import check_database_url
 from icecore.postgres_account import STATE_DIRECTORY
 from publishers.hook_settings import HOOK_FIELDS, HookSettings
 from publishers.sink_settings import SINK_FIELDS, SinkName, SinkSettings
@@ -151,6 +152,13 @@ class Settings(BaseSettings):
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         return init_settings, _Environment(settings_cls)
+
+    @field_validator("database_url", "database_owner_url")
+    @classmethod
+    def _check_database_url(cls, value: SecretStr | None) -> SecretStr | None:
+        if value is not None:
+            check_database_url(value.get_secret_value())
+        return value
 
     @field_validator("secret_key_files_older", mode="before")
     @classmethod

@@ -2,8 +2,8 @@
 
 from rich.console import Console
 
+from icecore.database_url import database_address
 from icecore.demo_warehouse import DEMO_WAREHOUSE
-from icecore.logs import redacted_url
 from icecore.settings import Settings
 
 _ICEBERG_SPARK_RUNTIME = "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.11.0"
@@ -15,7 +15,7 @@ def print_welcome(settings: Settings, url: str, *, embedded: bool) -> None:
     catalog = f"{url}/catalog"
     console.print(f"\n[bold]Icecore[/] serves at [bold cyan]{catalog}[/]")
     if not embedded:
-        console.print(f"  log        {redacted_url(settings.dsn) if '://' in settings.dsn else 'the database of ICECORE_DATABASE_URL'}")
+        console.print(f"  log        {database_address(settings.dsn) or 'the database of ICECORE_DATABASE_URL'}")
         console.print("  warehouses [dim]icecore warehouse list, icecore warehouse create NAME --profile JSON[/]\n")
         return
     console.print(f"  data       {settings.data_dir}", f"  warehouse  {DEMO_WAREHOUSE}", "", "[bold]PyIceberg[/]", sep="\n")

@@ -16,7 +16,7 @@ import orjson
 import structlog
 import uvloop
 
-from icecore.logs import configure_logs_for
+from icecore.logs import configure_logs_for, log_uncaught
 from icecore.server import run_server, stop_on_signals
 from icecore.settings import Settings, settings_from_json
 from storage.ambient_credentials import forget_ambient_credentials
@@ -34,6 +34,7 @@ def main() -> None:
     given = orjson.loads(sys.stdin.buffer.readline())
     settings = settings_from_json(given["settings"])
     configure_logs_for(settings)
+    log_uncaught()
     forget_ambient_credentials()
     structlog.contextvars.bind_contextvars(worker=given["number"])
     with contextlib.ExitStack() as opened:

@@ -8,7 +8,8 @@ import aiohttp
 import orjson
 from uuid_utils.compat import uuid7
 
-from domain.approval import ALLOW, Hold, ObjectChange, ProposedChange, Refuse, Verdict
+from domain.approval import ALLOW, Hold, NoVerdictError, ObjectChange, ProposedChange, Refuse, Verdict
+from domain.client_errors import address_of, client_error_text
 from domain.documents import Json
 from publishers.hook_settings import WebhookHook
 from publishers.webhook import signature, signing_key
@@ -18,7 +19,7 @@ ANSWER_BYTES_MAX = 64 * 1024
 _HISTORY = frozenset({"snapshots", "snapshot-log", "metadata-log", "statistics", "partition-statistics"})
 
 
-class RubbishAnswerError(Exception):
+class RubbishAnswerError(NoVerdictError):
     """The endpoint answered something that is no verdict."""
 
 
@@ -47,10 +48,14 @@ class ApprovalWebhook:
         assert self._session is not None
         message_id, body = str(uuid7()), orjson.dumps(await _message(change))
         headers = {"Content-Type": "application/json", **signature(self._key, message_id, int(time.time()), body)}
-        async with self._session.post(self._settings.url, data=body, headers=headers, allow_redirects=False) as answer:
-            if answer.status != 200:
-                raise RubbishAnswerError(f"the endpoint answers {answer.status}")
-            return parse_verdict(await _read(answer.content))
+        try:
+            async with self._session.post(self._settings.url, data=body, headers=headers, allow_redirects=False) as answer:
+                if answer.status != 200:
+                    raise RubbishAnswerError(f"the endpoint answers {answer.status}")
+                return parse_verdict(await _read(answer.content))
+        except (aiohttp.ClientError, OSError, TimeoutError, ValueError) as error:
+            # Its text may hold the address with its secrets, headers, and what the endpoint answered.
+            raise NoVerdictError(f"the endpoint gives no answer: {client_error_text(error, address_of(self._settings.url))}") from None
 
 
 def parse_verdict(body: bytes) -> Verdict:

@@ -6,6 +6,7 @@ from contextlib import suppress
 import psycopg
 import structlog
 
+from domain.client_errors import client_error_text
 from projections.warehouses import log_head
 from publishers.follow import listening, wait_for_events
 
@@ -67,6 +68,6 @@ class Arrivals:
                             self._wake()
                         await wait_for_events(connection, None)
             except (psycopg.OperationalError, TimeoutError) as error:
-                _log.warning("arrivals_reconnects", error=str(error) or type(error).__name__, pause_seconds=pause_seconds)
+                _log.warning("arrivals_reconnects", error=client_error_text(error), pause_seconds=pause_seconds)
                 await asyncio.sleep(pause_seconds)
                 pause_seconds = min(2 * pause_seconds, _RECONNECT_SECONDS_MAX)

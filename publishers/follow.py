@@ -12,6 +12,7 @@ import structlog
 from psycopg import AsyncConnection
 from psycopg.rows import TupleRow
 
+from domain.client_errors import client_error_text
 from domain.events import state_json
 from domain.recorded import RecordedEvent
 from migrations.connection import connect
@@ -72,7 +73,7 @@ async def follow_events(
                     if not events:
                         await wait_for_events(connection, stop)
         except psycopg.OperationalError as error:
-            _log.warning("follower_reconnects", after=after, error=str(error), pause_seconds=pause_seconds)
+            _log.warning("follower_reconnects", after=after, error=client_error_text(error), pause_seconds=pause_seconds)
             await asyncio.sleep(pause_seconds)
             pause_seconds = min(2 * pause_seconds, _RECONNECT_SECONDS_MAX)
 

@@ -23,7 +23,9 @@ from nats.aio.msg import Msg
 from nats.js import JetStreamContext
 from nats.js.api import DiscardPolicy, Header, RawStreamMsg, StorageType, StreamConfig
 
+from domain.client_errors import address_of, client_error_text
 from publishers.cloud_events import Encoded, Outgoing, encode_http
+from publishers.setting_files import require_file
 from publishers.sink import Checkpoint, SinkError, SinkMovedError, SinkRefusedError, Tail
 from publishers.sink_settings import NatsSink
 
@@ -44,8 +46,13 @@ _EXPECTED_STREAM, _MSG_ID = Header.EXPECTED_STREAM.value, Header.MSG_ID.value
 _EXPECTED_LAST_SEQUENCE, _EXPECTED_LAST_MSG_ID = Header.EXPECTED_LAST_SEQUENCE.value, Header.EXPECTED_LAST_MSG_ID.value
 _WRONG_LAST = frozenset({10070, 10071})
 """The last message's id, or its sequence, is not the one that was expected."""
-_REFUSALS = frozenset({10054, 10060, 10077, 10115})
-"""Too large, expected stream does not match, limits of the stream reached, header not allowed: nothing that passes by itself."""
+_REFUSALS = {
+    10054: "larger than the stream's limit",
+    10060: "the subject belongs to another stream",
+    10077: "the stream's limits are reached",
+    10115: "the stream does not take one of the headers",
+}
+"""Nothing that passes by itself."""
 
 
 class JetStream:
@@ -82,7 +89,8 @@ class JetStream:
         except ImportError as error:
             raise SinkError(f"credentials files and nkeys need a package that is not installed: pip install {error.name}") from error
         except (nats.errors.Error, OSError, TimeoutError, ValueError) as error:
-            raise SinkError(f"NATS cannot be reached or refuses: {error or type(error).__name__}") from error
+            # Its text may hold the server's URL and what the server answered.
+            raise SinkError(f"NATS cannot be reached or refuses: {client_error_text(error, self._addresses())}") from None
 
     async def publish(self, events: Sequence[Outgoing], live: Checkpoint | None) -> int:
         """A failure in the middle leaves what stands before it; what comes after names a sequence that does not exist, and is refused."""
@@ -159,13 +167,13 @@ class JetStream:
     def _failure(self, event: Outgoing, error: BaseException) -> BaseException:
         match error:
             case nats.js.errors.APIError(err_code=code) if code in _WRONG_LAST:
-                return SinkMovedError(f"stream {self._settings.stream} is not where it was left: {error.description}")
+                return SinkMovedError(f"stream {self._settings.stream} is not where it was left (NATS error {code})")
             case nats.js.errors.APIError(err_code=code) if code in _REFUSALS:
-                return SinkRefusedError(event, f"{error.description} (NATS error {code})")
+                return SinkRefusedError(event, f"{_REFUSALS[code]} (NATS error {code})")
             case nats.errors.MaxPayloadError():
                 return SinkRefusedError(event, "larger than the server's max_payload, even without its data")
             case nats.errors.Error() | OSError():
-                return SinkError(f"NATS did not take position {event.position}: {error or type(error).__name__}")
+                return SinkError(f"NATS did not take position {event.position}: {client_error_text(error, self._addresses())}")
         return error
 
     async def _tail(self) -> Tail:
@@ -208,9 +216,8 @@ class JetStream:
     def _connection(self) -> dict[str, Any]:
         """What is given to the client's `connect`; a lost connection is not opened again underneath us."""
         settings = self._settings
-        for file in (settings.credentials_file, settings.nkey_seed_file):
-            if file is not None:
-                file.stat()  # the client's own words name no file
+        for setting in ("credentials_file", "nkey_seed_file", "tls_ca_file", "tls_certificate_file", "tls_key_file"):
+            require_file(setting, getattr(settings, setting))
         options: dict[str, Any] = {
             "servers": list(settings.url),
             "name": f"icecore-{self._name}",
@@ -232,7 +239,10 @@ class JetStream:
         return {name: value for name, value in options.items() if value is not None}
 
     async def _report(self, error: Exception) -> None:
-        _log.debug("nats_error", sink=self._name, error=str(error) or type(error).__name__)
+        _log.debug("nats_error", sink=self._name, error=client_error_text(error, self._addresses()))
+
+    def _addresses(self) -> str:
+        return ", ".join(filter(None, map(address_of, self._settings.url)))
 
 
 def _acknowledged(answer: Msg | None) -> dict[str, Any]:

@@ -25,7 +25,9 @@ from confluent_kafka import (
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
+from domain.client_errors import address_of, known_phrases
 from publishers.cloud_events import Encoded, Outgoing, encode_kafka
+from publishers.setting_files import read_secret, require_file
 from publishers.sink import Checkpoint, SinkError, SinkMovedError, SinkRefusedError, Tail
 from publishers.sink_settings import KafkaSink
 
@@ -80,11 +82,23 @@ class Kafka:
         try:
             return await asyncio.get_running_loop().run_in_executor(self._thread, work)
         except KafkaException as error:
-            raise _as_sink_error(error, self._complaint) from error
+            # Its text may hold a property's value and what a broker answered.
+            raise self._as_sink_error(error) from None
+
+    def _as_sink_error(self, failure: KafkaException) -> SinkError:
+        error: KafkaError = failure.args[0]
+        if error.code() in _MOVED:
+            return SinkMovedError(f"another producer took over this sink's transactions: {_described(error)}")
+        said = [_described(error), self._complaint] if self._complaint else [_described(error)]
+        named = [name for name in self._configuration if f'"{name}"' in error.str()]
+        if named:
+            said.append(f"see the property {', '.join(named)}")
+        where = ", ".join(filter(None, map(address_of, self._settings.url)))
+        return SinkError(f"Kafka cannot be reached or refuses: {'; '.join(said)}" + (f" at {where}" if where else ""))
 
     def _note(self, error: KafkaError) -> None:
         if error.code() != KafkaError._ALL_BROKERS_DOWN:
-            self._complaint = error.str()
+            self._complaint = _described(error)
 
     def _open(self) -> Tail:
         self._make_topics()
@@ -128,7 +142,7 @@ class Kafka:
         except (KafkaException, SinkRefusedError) as error:
             self._abort(producer, error)
             if isinstance(error, KafkaException) and error.args[0].code() in _REFUSED:
-                raise SinkRefusedError(events[0], error.args[0].str(), among=len(events)) from error
+                raise SinkRefusedError(events[0], _described(error.args[0]), among=len(events)) from None
             raise
 
     def _produce(self, producer: Producer, event: Outgoing) -> None:
@@ -137,7 +151,7 @@ class Kafka:
             producer.produce(self._settings.topic, key=event.key, value=message.body, headers=list(message.headers.items()))
         except KafkaException as error:
             if error.args[0].code() in _REFUSED:
-                raise SinkRefusedError(event, error.args[0].str()) from error
+                raise SinkRefusedError(event, _described(error.args[0])) from None
             raise
 
     def _encoded(self, event: Outgoing) -> Encoded:
@@ -153,7 +167,7 @@ class Kafka:
         try:
             producer.abort_transaction(_STEP_SECONDS)
         except KafkaException as failure:
-            _log.debug("abort_failed", sink=self._name, error=str(failure))
+            _log.debug("abort_failed", sink=self._name, error=_described(failure.args[0]))
 
     def _until_done(self, call: Callable[[float], object]) -> None:
         """Calls again what may be called again, until the answer's time is over or the sink is closed."""
@@ -243,22 +257,22 @@ def _checkpoint_value(checkpoint: Checkpoint) -> bytes:
     return orjson.dumps({"position": checkpoint.position, "event-id": checkpoint.event_id})
 
 
-def _as_sink_error(failure: KafkaException, complaint: str = "") -> SinkError:
-    error: KafkaError = failure.args[0]
-    if error.code() in _MOVED:
-        return SinkMovedError(f"another producer took over this sink's transactions: {error.str()}")
-    return SinkError(f"Kafka cannot be reached or refuses: {error.str()}" + (f" ({complaint})" if complaint else ""))
+def _described(error: KafkaError) -> str:
+    """The error's name, librdkafka's own words for it, and well-known phrases of its text; the rest is others' words."""
+    phrases = known_phrases(error.str())
+    return f"{error.name()}, {KafkaError(error.code()).str()}" + (f" ({phrases})" if phrases else "")
 
 
 def _configuration(name: str, settings: KafkaSink) -> dict[str, Any]:
     """librdkafka's properties for every client of the sink; what the operator set himself comes last.
 
-    Raises OSError for a file that is not there.
+    Raises SinkError for a file that cannot be read.
     """
-    for file in (settings.tls_ca_file, settings.tls_certificate_file, settings.tls_key_file):
-        if file is not None:
-            file.stat()  # the client's own words name no file
-    password = settings.password
+    for setting in ("tls_ca_file", "tls_certificate_file", "tls_key_file"):
+        require_file(setting, getattr(settings, setting))
+    password = settings.password.get_secret_value() if settings.password else None
+    if settings.password_file:
+        password = read_secret("password_file", settings.password_file).strip()
     given: dict[str, Any] = {
         "bootstrap.servers": ",".join(settings.url),
         "client.id": f"icecore-{name}",
@@ -266,7 +280,7 @@ def _configuration(name: str, settings: KafkaSink) -> dict[str, Any]:
         "log_level": 2,  # its complaints come back as errors
         "sasl.mechanism": settings.sasl_mechanism,
         "sasl.username": settings.user,
-        "sasl.password": settings.password_file.read_text().strip() if settings.password_file else password and password.get_secret_value(),
+        "sasl.password": password,
         "ssl.ca.location": settings.tls_ca_file and str(settings.tls_ca_file),
         "ssl.certificate.location": settings.tls_certificate_file and str(settings.tls_certificate_file),
         "ssl.key.location": settings.tls_key_file and str(settings.tls_key_file),
@@ -274,7 +288,7 @@ def _configuration(name: str, settings: KafkaSink) -> dict[str, Any]:
     secure = settings.tls or settings.tls_ca_file is not None
     given["security.protocol"] = ("SASL_" if settings.sasl_mechanism else "") + ("SSL" if secure else "PLAINTEXT")
     own = {name: value for name, value in given.items() if value is not None}
-    return own | (_properties(settings.config_file.read_text()) if settings.config_file else {}) | settings.config
+    return own | (_properties(read_secret("config_file", settings.config_file)) if settings.config_file else {}) | settings.config
 
 
 def _properties(text: str) -> dict[str, str]:

@@ -10,6 +10,7 @@ from typing import Literal
 import psycopg
 import structlog
 
+from domain.client_errors import client_error_text
 from domain.recorded import RecordedEvent
 from publishers.checkpoints import Lead, LeadershipLostError, Orders, ReplayOrder, leading
 from publishers.cloud_events import Outgoing, Replay, outgoing
@@ -67,7 +68,7 @@ class Publisher:
             except LeadershipLostError:
                 _log.warning("sink_lead_lost", sink=self._name)
             except psycopg.Error as error:
-                _log.warning("sink_waits_for_the_log", sink=self._name, error=str(error).strip())
+                _log.warning("sink_waits_for_the_log", sink=self._name, error=client_error_text(error))
             await _sleep(TAKE_OVER_SECONDS, stop)
 
     async def _lead(self, lead: Lead, stop: asyncio.Event) -> None:
@@ -99,8 +100,10 @@ class Publisher:
             await lead.move(error.told, lead.mark)
             self._pause = PAUSE_SECONDS_MIN
         blocked = error.position if isinstance(error, SinkError) else None
-        _log.warning("sink_failed", sink=self._name, error=str(error), blocked_position=blocked)
-        await lead.report(str(error) or type(error).__name__, blocked)
+        # A SinkError's words are ours; of any other the text may hold what a client was given.
+        said = str(error) if isinstance(error, SinkError) else client_error_text(error)
+        _log.warning("sink_failed", sink=self._name, error=said, blocked_position=blocked)
+        await lead.report(said, blocked)
 
     async def _tell(self, lead: Lead, sink: Sink, stop: asyncio.Event) -> None:
         """Until `stop` is set. Raises SinkError, and whatever a fault of ours raises."""
@@ -158,7 +161,7 @@ class Publisher:
             self._singly_until = max(self._singly_until, events[-1].position)
             if len(events) > 1:
                 raise
-            problem = SinkError(f"position {events[0].position} ({events[0].topic}) cannot be told: {error!r}")
+            problem = SinkError(f"position {events[0].position} ({events[0].topic}) cannot be told: {client_error_text(error)}")
             problem.position = events[0].position
             raise problem from error
         return _Batch(events, messages, len(events) == events_max)

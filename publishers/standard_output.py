@@ -6,6 +6,7 @@ import sys
 from collections.abc import Sequence
 from typing import ClassVar
 
+from domain.client_errors import client_error_text
 from publishers.cloud_events import Outgoing, encode_json
 from publishers.sink import Checkpoint, SinkError, Tail
 from publishers.sink_settings import StandardOutputSink
@@ -30,7 +31,7 @@ class StandardOutput:
             # A reader that does not read blocks a thread, not the loop.
             await asyncio.to_thread(_write, lines)
         except OSError as error:
-            raise SinkError(f"standard output cannot be written: {error}") from error
+            raise SinkError(f"standard output cannot be written: {client_error_text(error)}") from error
         return 0
 
     async def close(self) -> None:

@@ -15,7 +15,9 @@ from typing import ClassVar
 import aiohttp
 from pydantic import SecretStr
 
+from domain.client_errors import address_of, client_error_text
 from publishers.cloud_events import Encoded, Outgoing, encode_http
+from publishers.setting_files import read_secret, require_file
 from publishers.sink import Checkpoint, SinkError, SinkRefusedError, Tail
 from publishers.sink_settings import WebhookSink
 
@@ -23,7 +25,6 @@ CLOSE_SECONDS_MAX = 1.0
 RETRY_AFTER_SECONDS_MAX = 60.0
 """An endpoint that asks for more is asked again after this: what operators mend is not left alone for a day."""
 _SECRET_PREFIX = "whsec_"  # noqa: S105 -- the mark of a secret, none itself
-_ERROR_LENGTH_MAX = 200
 _DIGITS_MAX = 9
 # The endpoint has read the event and does not want it; everything else may pass by itself.
 _REFUSALS = frozenset({400, 405, 406, 409, 410, 411, 413, 414, 415, 422, 431, 501})
@@ -44,6 +45,7 @@ class Webhook:
 
     async def open(self) -> Tail:
         context: ssl.SSLContext | bool = True
+        require_file("tls_ca_file", self._settings.tls_ca_file)
         if self._settings.tls_ca_file:
             context = ssl.create_default_context(cafile=self._settings.tls_ca_file)
         timeout = aiohttp.ClientTimeout(total=self._settings.answer_seconds_max)
@@ -79,7 +81,8 @@ class Webhook:
             async with self._session.post(self._settings.url, data=message.body, headers=headers, allow_redirects=False) as answer:
                 status, retry_after = answer.status, answer.headers.get("Retry-After")
         except (aiohttp.ClientError, OSError, TimeoutError, ValueError) as error:
-            raise SinkError(f"the endpoint gives no answer: {repr(error)[:_ERROR_LENGTH_MAX]}") from error
+            # Its text may hold the address with its secrets, headers, and what the endpoint answered.
+            raise SinkError(f"the endpoint gives no answer: {client_error_text(error, address_of(self._settings.url))}") from None
         if status in _REFUSALS:
             raise SinkRefusedError(event, f"the endpoint answers {status}")
         if not 200 <= status < 300:
@@ -119,11 +122,13 @@ def signature(key: bytes, message_id: str, timestamp: int, body: bytes) -> dict[
 def signing_key(secret: SecretStr | None, secret_file: Path | None) -> bytes:
     """What both sides sign with; one of the two is set.
 
+    Raises SinkError for a file that cannot be read.
+
     A secret `whsec_<base64>` is decoded, as Standard Webhooks has it; any other is taken as it stands.
     """
     if secret is not None:
         text = secret.get_secret_value()
     else:
         assert secret_file is not None
-        text = secret_file.read_text().strip()
+        text = read_secret("secret_file", secret_file).strip()
     return base64.b64decode(text.removeprefix(_SECRET_PREFIX)) if text.startswith(_SECRET_PREFIX) else text.encode()

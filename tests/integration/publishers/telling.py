@@ -182,10 +182,10 @@ class Nursery:
             env=environment, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
         )  # fmt: skip
 
-    def start(self, dsn: str, sinks: dict[str, dict[str, Any]], directory: Path) -> "PublishingProcess":
+    def start(self, dsn: str, sinks: dict[str, dict[str, Any]], directory: Path, *, log_level: str = "info") -> "PublishingProcess":
         """A process that tells these sinks of that log, as `icecore work` does."""
         settings = directory / f"settings-{secrets.token_hex(4)}.json"
-        made = Settings(database_url=SecretStr(dsn), sinks=sinks, log_format="json")  # type: ignore[arg-type]
+        made = Settings(database_url=SecretStr(dsn), sinks=sinks, log_format="json", log_level=log_level)  # type: ignore[arg-type]
         settings.write_bytes(orjson.dumps(made.to_json()))
         log = directory / "publishers.log"
         assert self._process.stdin is not None

@@ -188,14 +188,14 @@ async def test_a_token(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("sink", "missing"),
     [
-        ({"type": "nats", "url": "nats://127.0.0.1:9", "credentials_file": "no.creds"}, "no.creds"),
-        ({"type": "kafka", "url": "127.0.0.1:9", "tls_ca_file": "no.pem"}, "no.pem"),
-        ({"type": "kafka", "url": "127.0.0.1:9", "password_file": "no.password"}, "no.password"),
-        ({"type": "webhook", "url": "http://127.0.0.1:9", "secret_file": "no.secret"}, "no.secret"),
+        ({"type": "nats", "url": "nats://127.0.0.1:9", "credentials_file": "no.creds"}, "credentials_file"),
+        ({"type": "kafka", "url": "127.0.0.1:9", "tls_ca_file": "no.pem"}, "tls_ca_file"),
+        ({"type": "kafka", "url": "127.0.0.1:9", "password_file": "no.password"}, "password_file"),
+        ({"type": "webhook", "url": "http://127.0.0.1:9", "secret_file": "no.secret"}, "secret_file"),
     ],
 )
 async def test_a_file_that_is_not_there_is_named(database: str, tmp_path: Path, sink: dict[str, str], missing: str) -> None:
-    """The operator reads which; the publisher goes on asking for it."""
+    """The operator reads which setting names it, not what stands there; the publisher goes on asking for it."""
     paths = {name: str(tmp_path / value) if name.endswith("_file") else value for name, value in sink.items()}
     async with publishing(written(tmp_path, database, paths)):
 
@@ -204,3 +204,4 @@ async def test_a_file_that_is_not_there_is_named(database: str, tmp_path: Path, 
             return state is not None and missing in (state[0] or "")
 
         await until(is_reported, what=f"{missing} is named")
+        assert "no." not in str(await row(database, "last_error"))

@@ -1,0 +1,47 @@
+"""The address of the database: checked when the settings are read, and shown without user, password and database name."""
+
+import re
+
+import psycopg
+from psycopg.conninfo import conninfo_to_dict
+
+from domain.client_errors import address_of
+
+_SCHEME = re.compile(r"[a-zA-Z][a-zA-Z0-9+:]{0,40}(?=://)")
+_PORTS = re.compile(r"\d{0,5}(,\d{0,5})*")
+_FORM = "it must be postgresql://USER:PASSWORD@HOST:PORT/DATABASE or libpq's keywords (host=… dbname=…)"
+
+
+def check_database_url(url: str) -> None:
+    """Raises ValueError where libpq could not read it, or would read it otherwise than meant; it repeats nothing but the scheme."""
+    scheme = _SCHEME.match(url)
+    if scheme is not None and scheme[0] not in ("postgresql", "postgres"):
+        raise ValueError(f"begins with {scheme[0]}://, which libpq does not know: {_FORM}")
+    try:
+        given = conninfo_to_dict(url)
+    except psycopg.Error:
+        raise ValueError(f"cannot be read: {_FORM}; what a URL's own characters would end is percent-encoded") from None
+    hosts, ports = str(given.get("host", "")).split(","), str(given.get("port", ""))
+    # An unencoded `@`, `/`, `?` or `#` of a password ends up here.
+    if not _PORTS.fullmatch(ports) or any("@" in host for host in hosts) or (scheme is not None and not _is_plain(url)):
+        raise ValueError(f"has a host or port that is none: {_FORM}; in a URL, @ / : ? # of a password are percent-encoded")
+
+
+def database_address(url: str) -> str:
+    """`host:port`, or the folder of a socket; empty where it cannot be told."""
+    if _SCHEME.match(url) and address_of(url):
+        return address_of(url)
+    try:
+        given = conninfo_to_dict(url)
+    except psycopg.Error:
+        return ""
+    host, port = str(given.get("host", "")), str(given.get("port", ""))
+    if "@" in host or not _PORTS.fullmatch(port):
+        return ""
+    return f"{host}:{port}" if host and port else host
+
+
+def _is_plain(url: str) -> bool:
+    """Whether no `@` stands behind the authority: there it would belong to a password that was cut."""
+    authority, _, rest = url.partition("://")[2].partition("/")
+    return "@" not in rest.partition("?")[0] and authority.count("@") <= 1

@@ -1,0 +1,91 @@
+"""What approval webhooks and object stores answer, or fail to, shows none of the secrets they were sent: in logs, answers and tables."""
+
+import asyncio
+import json
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import psycopg
+
+from commands.create_warehouse import CreateWarehouse, create_warehouse
+from domain.documents import Json
+from tests.fixtures.catalog import context, opened_catalog
+from tests.fixtures.repeating_servers import ANSWERS, CANARY, answering, webhook_headers, without_canary
+from tests.fixtures.rest_client import RestAnswer, RestClient
+from tests.integration.approval.program import serving
+
+KEY = {"type": "s3", "credential-type": "access-key", "aws-access-key-id": f"id-{CANARY}", "aws-secret-access-key": CANARY}
+SERVICE_ACCOUNT = {
+    "type": "gcs", "credential-type": "service-account-key",
+    "key": {"client_email": CANARY, "private_key": f"-----BEGIN PRIVATE KEY-----\n{CANARY}\n-----END PRIVATE KEY-----\n",
+            "private_key_id": CANARY, "token_uri": f"http://{CANARY}@127.0.0.1:9/"},
+}  # fmt: skip
+
+
+def hook(name: str, url: str) -> dict[str, str]:
+    """A webhook of the warehouse `demo`, as the environment has it."""
+    headers = json.dumps(webhook_headers(url))
+    values = {"TYPE": "webhook", "URL": url, "SECRET": f"s-{CANARY}", "HEADERS": headers, "TIMEOUT_SECONDS": "3", "WAREHOUSES": "demo"}
+    return {f"ICECORE_HOOKS__{name.upper()}__{field}": value for field, value in values.items()}
+
+
+async def make_warehouses(database: str, directory: Path, endpoints: dict[str, str]) -> list[str]:
+    """One on each endpoint, and one whose key is no key; their names."""
+    warehouses: dict[str, tuple[Json, Json]] = {"gcs": ({"type": "gcs", "bucket": "bucket", "sts-enabled": False}, SERVICE_ACCOUNT)}
+    for name, endpoint in endpoints.items():
+        profile = {"type": "s3", "bucket": f"lake-{name}", "region": "mars-1", "endpoint": endpoint, "flavor": "s3-compat"}
+        warehouses[f"s3-{name}"] = (profile | {"path-style-access": True}, KEY)
+    async with opened_catalog(database, directory) as catalog:
+        for name, (profile, credential) in warehouses.items():
+            await create_warehouse(catalog.write, context("createWarehouse"), CreateWarehouse(name, profile, credential))
+    return list(warehouses)
+
+
+def create_tables(url: str, warehouses: list[str]) -> dict[str, RestAnswer]:
+    """What the server answers to a table in each; the first asks every hook, the others their stores."""
+
+    def create(name: str) -> RestAnswer:
+        client = RestClient(url, name)
+        answer = client.create_namespace("a")
+        if name != "demo":
+            answer = client.create_table(["a"], "t")
+        client.close()
+        return answer
+
+    names = ["demo", *warehouses]
+    # Together: each store is tried for some seconds.
+    with ThreadPoolExecutor(len(names)) as threads:
+        return dict(zip(names, threads.map(create, names), strict=True))
+
+
+async def test_no_failure_of_a_hook_or_a_store_shows_a_secret(database: str, tmp_path: Path) -> None:
+    """Malformed answers, redirects, refused TLS, wrong ports; the operator reads type, host and port, and clients less."""
+    async with AsyncExitStack() as opened:
+        ports = {name: await opened.enter_async_context(answering(answer)) for name, answer in ANSWERS.items()}
+        hooks: dict[str, str] = {}
+        for name, port in ports.items():
+            hooks |= hook(name, f"http://127.0.0.1:{port}/hooks/{CANARY}?sig={CANARY}")
+        hooks |= hook("user", f"http://user:{CANARY}@127.0.0.1:{ports['garbage']}/hooks/{CANARY}")
+        hooks |= hook("tls", f"https://127.0.0.1:{ports['garbage']}/hooks/{CANARY}?token={CANARY}")
+        hooks |= hook("port", f"http://127.0.0.1:9/hooks/{CANARY}") | hook("host", f"http://{CANARY}@no-such-host.invalid/{CANARY}")
+        hooks |= hook("authority", f"http://user:pa/{CANARY}@127.0.0.1:9/")
+        endpoints = {
+            name: f"http://127.0.0.1:{port}/{CANARY[:6]}" for name, port in ports.items() if name in ("garbage", "refusal", "header")
+        }
+        endpoints["port"] = "http://127.0.0.1:9"
+        endpoints["tls"] = f"https://127.0.0.1:{ports['garbage']}"
+        warehouses = await make_warehouses(database, tmp_path / "warehouse", endpoints)
+        log = tmp_path / "log"
+        with serving(database, log, ICECORE_LOG_LEVEL="debug", **hooks) as (url, _):
+            answers = await asyncio.to_thread(create_tables, url, warehouses)
+    for name, answer in answers.items():
+        assert 503 == answer.status, (name, answer.body)
+        without_canary(f"the answer of {name}", answer.body.decode() + str(answer.headers))
+    said = log.read_text()
+    without_canary("the log", said)
+    assert len(hooks) / 6 == said.count("approval_hook_failed")
+    assert "ClientConnectorError, ECONNREFUSED, ConnectionRefusedError at 127.0.0.1:9" in said
+    with psycopg.connect(database) as connection:
+        for row in connection.execute("select e::text, convert_from(e.state, 'utf8') from icecore.events e"):
+            without_canary("the events", f"{row[0]} {row[1]}")

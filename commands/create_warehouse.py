@@ -18,6 +18,7 @@ from domain.warehouse import WarehouseState
 from projections import warehouses
 from queries.resolve_warehouse import as_warehouse
 from queries.warehouse import Warehouse
+from security.property_rules import refuse_credential_properties
 from storage.credentials import parse_storage_credential
 from storage.object_store import open_store
 from storage.profiles import LocalProfile, StorageProfile, parse_storage_profile
@@ -41,6 +42,7 @@ async def create_warehouse(write: WriteSide, context: CommandContext, command: C
     """
     profile = parse_storage_profile(command.storage_profile)
     credential = None if command.storage_credential is None else parse_storage_credential(command.storage_credential)
+    refuse_credential_properties(profile.fields.get("sts-session-tags", {}), "storage-profile: sts-session-tags")
     open_store(profile, credential)  # refuses a credential that does not belong to the profile
     warehouse_rules.create(command.name, profile.to_json(), None, exact_names=command.exact_names)
     await _refuse_shared_folders(write, context, profile)

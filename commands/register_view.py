@@ -16,6 +16,7 @@ from domain.identifiers import NamespaceIdentifier, TabularIdentifier
 from domain.view import ViewState
 from domain.view_metadata.parse import parse_view_metadata
 from queries.warehouse import Warehouse
+from security.property_rules import refuse_credential_properties
 from storage.location_door import check_document_locations
 from storage.metadata_files import read_metadata
 
@@ -36,6 +37,7 @@ async def register_view(write: WriteSide, context: CommandContext, warehouse: Wa
         async with write.connection() as connection:
             namespace_id = await free_name(connection, warehouse, identifier, "view")
         metadata = parse_view_metadata(await read_metadata(await write.store(warehouse), place))
+        refuse_credential_properties(metadata.get("properties", {}), "properties")
         check_document_locations(warehouse.profile, None, metadata, imported=True)
         key, name_key = location_key(warehouse, metadata), warehouse.scope.key(command.name)
         submission = Submission(context, alive=[namespace_id])

@@ -2,58 +2,43 @@
 
 import re
 from collections.abc import Iterable
+from itertools import accumulate
 
 from domain.errors import BadRequest
 
-_EXACT = frozenset(
+_NAMES = frozenset(
     {
-        # Client credentials and where they are sent (OAuth2Properties, AuthProperties, RESTSigV4).
+        # Where client credentials are sent (OAuth2Properties, AuthProperties), and classes that a client would load by name.
         "uri",
-        "token",
-        "credential",
-        "credentials",
-        "password",
-        "secret",
-        "client-secret",
-        "client_secret",
-        "oauth2-server-uri",
-        "rest.access-key-id",
-        "rest.secret-access-key",
-        "rest.session-token",
-        "jdbc.password",
-        # Stores' keys under names that no pattern below covers.
-        "s3.access-key-id",
-        "s3.access-key",
-        "client.access-key-id",
-        "glue.access-key-id",
-        "dynamodb.access-key-id",
-        "adls.account-key",
-        "adls.connection-string",
-        "adls.auth.shared-key.account.key",
-        "gcs.credentials-json",
-        "gcs.service-account-key",
-        "gcs.user-project-key",
-        "gcs.encryption-key",
-        "gcs.decryption-key",
-        "fs.s3a.access.key",
-        "fs.s3a.secret.key",
-        "fs.s3a.session.token",
-        # Classes that a client would load by name.
-        "io-impl",
-        "catalog-impl",
+        "oauth2serveruri",
+        "ioimpl",
+        "catalogimpl",
+        # Stores' keys under names that no ending below covers.
+        "adlsauthsharedkeyaccountkey",
+        "gcscredentialsjson",
+        "gcsserviceaccountkey",
+        "gcsuserprojectkey",
+        "gcsencryptionkey",
+        "gcsdecryptionkey",
     }
 )
+"""Compared without separators and case."""
+_ENDINGS = (
+    "token", "secret", "password", "passwd", "passphrase", "pwd", "credential", "credentials", "authorization", "bearer", "jwt",
+    "privatekey", "secretkey", "secretaccesskey", "accesskey", "accesskeyid", "apikey", "apikeyid",
+)  # fmt: skip
+"""A name that ends in one of these, without separators and case, is refused."""
+_WORDS = ("apikey", "accountkey", "privatekey", "sharedkey", "clientsecret", "connectionstring", "sastoken", "secretaccesskey")
+"""Refused wherever they stand, if a word ends where they do: an account's name or an expiry may follow."""
+_NO_CREDENTIALS = ("maxtoken", "mintoken")
+# Their last part is a column's name, which may be any.
+_OF_COLUMNS = re.compile(r"(write|read)\..*\.column\..+")
+# As clients read them, so that other separators make other names.
 _PATTERNS = re.compile(
     "|".join(
         (
             # Sent as headers with every request of a client.
             r"header\..+",
-            # Any word that is a secret by itself, as a whole word of the key.
-            r"(.*[._-])?(secret|password|passwd|passphrase|private[._-]key|secret[._-]key|secret[._-]access[._-]key)",
-            r"(.*[._-])?(access[._-]token|session[._-]token|security[._-]token|oauth2?[._-]token|bearer[._-]token|refresh[._-]token)",
-            r"(.*[._-])?(client[._-]secret|connection[._-]string|account[._-]key|shared[._-]key|api[._-]key)([._-].*)?",
-            r".+\.(token|credential|credentials)",
-            r"(.*\.)?sas[._-]token([._-].*)?",
             r"fs\.azure\.(account\.key|sas)([.].*)?",
             r"s3\.sse\.(key|md5|customer.*)",
             # Where requests, and with them tokens, would be sent.
@@ -64,13 +49,15 @@ _PATTERNS = re.compile(
         )
     )
 )
+_SEPARATORS = re.compile(r"[\W_]+")
+_WORD_ENDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
 def refuse_credential_properties(properties: Iterable[str], field: str) -> None:
     """Refuse (BadRequest naming `field` and the key, never the value) a key of `properties` that carries a credential.
 
-    Names are matched without case. Also refused: keys that would send a client's requests or tokens to an address of
-    someone else's choosing, or make it load a class, should any client merge table properties into its configuration.
+    Words of credentials are matched without separators (`.`, `_`, `-`) and case. Also refused: keys that would send a client's requests or
+    tokens to an address of someone else's choosing, or make it load a class, should any client merge them into its configuration.
     """
     for name in properties:
         if carries_credential(name):
@@ -79,5 +66,15 @@ def refuse_credential_properties(properties: Iterable[str], field: str) -> None:
 
 def carries_credential(name: str) -> bool:
     """Whether the property `name` is refused."""
-    folded = name.casefold()
-    return folded in _EXACT or _PATTERNS.fullmatch(folded) is not None
+    if _OF_COLUMNS.fullmatch(name):
+        return False
+    return _PATTERNS.fullmatch(name.casefold()) is not None or _says_credential(name)
+
+
+def _says_credential(name: str) -> bool:
+    words = [word.casefold() for word in _SEPARATORS.split(_WORD_ENDS.sub(".", name)) if word]
+    joined = "".join(words)
+    if joined in _NAMES or (joined.endswith(_ENDINGS) and not joined.endswith(_NO_CREDENTIALS)):
+        return True
+    ends = set(accumulate(map(len, words)))
+    return any(found.end() in ends for word in _WORDS for found in re.finditer(word, joined))

@@ -191,3 +191,61 @@ def test_a_view_file_is_no_table_and_a_table_file_no_view(client: RestClient) ->
     table = client.create_table(["a"], "t").json["metadata-location"]
     assert 400 == register(client, "x", view).status
     assert 400 == register_view(client, "x", table).status
+
+
+CREDENTIALS = ["s3.secret-access-key", "S3_SECRET_ACCESS_KEY", "apiKey", "my.account_key", "sasToken", "authorization", "db_pwd", "jwt"]
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_a_file_with_a_credential_is_no_way_around_the_rule_of_commits(
+    client: RestClient, warehouse: FreshWarehouse, overwrite: bool
+) -> None:
+    """Refused by the key, without the value; nothing is registered or taken over, and the place stays free."""
+    source = client.create_table(["a"], "t").json["metadata-location"]
+    for number, name in enumerate(CREDENTIALS):
+        location = moved(source, warehouse, f"place{number}", properties={"owner": "me", name: "canary-77"})
+        target = "t" if overwrite else f"n{number}"
+        answer = register(client, target, location, overwrite=overwrite)
+        assert (400, "BadRequestException") == answer.error
+        assert f"Invalid properties: the property {name!r}" in answer.message
+        assert b"canary-77" not in answer.body
+    assert ["t"] == client.table_names("a")
+    assert source == client.load_table(["a"], "t").json["metadata-location"]
+    clean = moved(source, warehouse, "clean", properties={"owner": "me", "write.metadata.metrics.column.password": "none"})
+    assert 200 == register(client, "clean", clean).status
+
+
+def test_a_view_s_file_with_a_credential_is_refused(client: RestClient, warehouse: FreshWarehouse) -> None:
+    """As a table's."""
+    source = client.create_view(["a"], "v").json["metadata-location"]
+    for number, name in enumerate(CREDENTIALS):
+        document = json.loads(local(source).read_bytes())
+        document |= {"location": f"{warehouse.base}/view{number}", "properties": {name: "canary-77"}}
+        target = warehouse.directory / f"view{number}" / "metadata" / "v1.metadata.json"
+        target.parent.mkdir(parents=True)
+        target.write_text(json.dumps(document))
+        answer = register_view(client, f"w{number}", f"file://{target}")
+        assert (400, "BadRequestException") == answer.error
+        assert b"canary-77" not in answer.body
+    assert ["v"] == client.view_names("a")
+
+
+@pytest.mark.parametrize("name", CREDENTIALS)
+def test_no_other_door_lets_a_credential_in(client: RestClient, name: str) -> None:
+    """Creates and commits of tables, views and namespaces, staged and in transactions."""
+    assert 200 == client.create_table(["a"], "t").status
+    assert 200 == client.create_view(["a"], "v").status
+    canary = {name: "canary-77"}
+    commit = {"requirements": [], "updates": [set_properties(canary)]}
+    answers = [
+        client.create_namespace("b", **canary),
+        client.call("POST", "/namespaces/a/properties", {"updates": canary}),
+        client.create_table(["a"], "u", properties=canary),
+        client.create_table(["a"], "u", properties=canary, **{"stage-create": True}),
+        client.create_view(["a"], "w", properties=canary),
+        client.commit(["a"], "t", set_properties(canary)),
+        client.call("POST", view_path(["a"], "v"), commit),
+        client.call("POST", "/transactions/commit", {"table-changes": [{"identifier": {"namespace": ["a"], "name": "t"}, **commit}]}),
+    ]
+    assert [(400, "BadRequestException")] * len(answers) == [answer.error for answer in answers]
+    assert not [answer.body for answer in answers if b"canary-77" in answer.body]

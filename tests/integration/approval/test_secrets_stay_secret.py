@@ -7,9 +7,11 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 
 import psycopg
+import pytest
 
 from commands.create_warehouse import CreateWarehouse, create_warehouse
 from domain.documents import Json
+from domain.errors import BadRequest
 from tests.fixtures.catalog import context, opened_catalog
 from tests.fixtures.repeating_servers import ANSWERS, CANARY, answering, webhook_headers, without_canary
 from tests.fixtures.rest_client import RestAnswer, RestClient
@@ -89,3 +91,12 @@ async def test_no_failure_of_a_hook_or_a_store_shows_a_secret(database: str, tmp
     with psycopg.connect(database) as connection:
         for row in connection.execute("select e::text, convert_from(e.state, 'utf8') from icecore.events e"):
             without_canary("the events", f"{row[0]} {row[1]}")
+
+
+async def test_a_session_tag_is_no_place_for_a_credential(database: str, tmp_path: Path) -> None:
+    """The one field of a storage profile that names what it likes stands in the log as it is."""
+    profile = {"type": "s3", "bucket": "lake", "region": "mars-1", "flavor": "s3-compat", "sts-session-tags": {"api_key": CANARY}}
+    async with opened_catalog(database, tmp_path / "warehouse") as catalog:
+        with pytest.raises(BadRequest, match="sts-session-tags: the property 'api_key'") as refused:
+            await create_warehouse(catalog.write, context("createWarehouse"), CreateWarehouse("lake", profile, KEY))
+    assert CANARY not in refused.value.message

@@ -160,6 +160,86 @@ KEPT = [
 ]
 
 
+ICEBERG_PROPERTIES = """
+commit.manifest-merge.enabled commit.manifest.min-count-to-merge commit.manifest.target-size-bytes commit.retry.max-wait-ms
+commit.retry.min-wait-ms commit.retry.num-retries commit.retry.total-timeout-ms commit.status-check.max-wait-ms
+commit.status-check.min-wait-ms commit.status-check.num-retries commit.status-check.total-timeout-ms
+compatibility.snapshot-id-inheritance.enabled current-schema current-snapshot-id current-snapshot-summary current-snapshot-timestamp-ms
+default-partition-spec default-sort-order encryption.data-key-length encryption.key-id engine.hive.enabled engine.hive.lock-enabled
+format-version gc.enabled history.expire.max-ref-age-ms history.expire.max-snapshot-age-ms history.expire.min-snapshots-to-keep
+identifier-fields.rely read.data-planning-mode read.delete-planning-mode read.orc.vectorization.batch-size read.orc.vectorization.enabled
+read.parquet.vectorization.batch-size read.parquet.vectorization.enabled read.split.adaptive-size.enabled read.split.metadata-target-size
+read.split.open-file-cost read.split.planning-lookback read.split.target-size replace.drop-dialect.allowed schema.name-mapping.default
+snapshot-count version.history.num-entries write.avro.compression-codec write.avro.compression-level write.data.path
+write.delete.avro.compression-codec write.delete.avro.compression-level write.delete.distribution-mode write.delete.format.default
+write.delete.granularity write.delete.isolation-level write.delete.mode write.delete.orc.block-size-bytes
+write.delete.orc.compression-codec write.delete.orc.compression-strategy write.delete.orc.stripe-size-bytes
+write.delete.orc.vectorized.batch-size write.delete.parquet.compression-codec write.delete.parquet.compression-level
+write.delete.parquet.dict-size-bytes write.delete.parquet.page-row-limit write.delete.parquet.page-size-bytes
+write.delete.parquet.page-version write.delete.parquet.row-group-check-max-record-count
+write.delete.parquet.row-group-check-min-record-count write.delete.parquet.row-group-size-bytes write.delete.target-file-size-bytes
+write.distribution-mode write.folder-storage.path write.format.default write.location-provider.impl write.manifest-lists.enabled
+write.manifest.compression-codec write.manifest.compression-level write.merge.distribution-mode write.merge.isolation-level
+write.merge.mode write.metadata.compression-codec write.metadata.delete-after-commit.enabled write.metadata.metrics.column.password
+write.metadata.metrics.default write.metadata.metrics.max-inferred-column-defaults write.metadata.path
+write.metadata.previous-versions-max write.object-storage.enabled write.object-storage.partitioned-paths write.object-storage.path
+write.orc.block-size-bytes write.orc.bloom.filter.columns write.orc.bloom.filter.fpp write.orc.compression-codec
+write.orc.compression-strategy write.orc.stripe-size-bytes write.orc.vectorized.batch-size
+write.parquet.bloom-filter-enabled.column.password write.parquet.bloom-filter-fpp.column.password write.parquet.bloom-filter-max-bytes
+write.parquet.bloom-filter-ndv.column.password write.parquet.compression-codec write.parquet.compression-level
+write.parquet.dict-size-bytes write.parquet.page-row-limit write.parquet.page-size-bytes write.parquet.page-version
+write.parquet.row-group-check-max-record-count write.parquet.row-group-check-min-record-count write.parquet.row-group-size-bytes
+write.parquet.shred-variants write.parquet.stats-enabled.column.password write.parquet.variant-inference-buffer-size
+write.spark.accept-any-schema write.spark.advisory-partition-size-bytes write.spark.auto-schema-evolution.enabled
+write.spark.fanout.enabled write.summary.partition-limit write.target-file-size-bytes write.update.distribution-mode
+write.update.isolation-level write.update.mode write.upsert.enabled write.wap.enabled
+""".split()  # noqa: SIM905 -- a list of names is read easier as text
+"""Every constant of TableProperties and ViewProperties of Iceberg 1.11.0; those that end in a column's name, with the worst of names."""
+
+ENGINES_PROPERTIES = """
+EXTERNAL external.table.purge transient_lastDdlTime numFiles totalSize rawDataSize numRows COLUMN_STATS_ACCURATE bucketing_version
+storage_handler metadata_location previous_metadata_location table_type iceberg.catalog uuid current-schema current-snapshot-id
+default-partition-spec snapshot-count hive.lock.enabled iceberg.mr.table.identifier iceberg.mr.split.size iceberg.hive.lock-timeout-ms
+hive.storage.handler EXTERNAL_TABLE spark.sql.sources.provider spark.sql.sources.schema.numParts spark.sql.sources.schema.part.0
+spark.sql.statistics.totalSize spark.sql.create.version spark.app.id option.serialization.format option.path provider created_by
+lastAccess connector catalog-name catalog-type catalog-database catalog-table flink.max-continuous-empty-commits flink.operator-id
+flink.job-id trino.stored_schema trino_query_id presto_query_id presto_version trino.create-view-query trino_version sorted_by
+partitioning object_store_layout_enabled orc_bloom_filter_columns parquet_bloom_filter_columns extra_properties dereference-push-down
+kafka.connect.commit-id kafka.connect.valid-through-ts kafka.connect.offsets.control-iceberg.control-group delta.columnMapping.mode
+delta.enableRowTracking dbt_model dbt-version airflow.dag-id owner-id data-owner pii.columns contains-passwords max-token max_tokens
+max-token-length min.token tokens-per-row tokenization token_type token-bucket-size secret-level secrets-scan-date password-hash-algorithm
+password_rotation_days credential-type-count authorization-required bearer-of-risk jwt-column pwd-policy api-keyspace api-version
+account-keyword key-prefix access-keyspace primary_keys foreign-key cluster-key distribution_key private-keyboard shared-keys-count
+connection-stringency
+""".split()  # noqa: SIM905 -- a list of names is read easier as text
+"""Of Hive, Spark, Flink, Trino, Kafka Connect and others; and words that hold the parts of a suspicious one in another order."""
+
+SPELLINGS = """
+apikey apiKey API_KEY x-api-key my.apikey myApiKey api-key-v2 apiKeyId accountkey accountKey storage.accountkey account.key privatekey
+privateKey rsa_privatekey private.key.pem sastoken sasToken SAS_TOKEN sas.token.account adls.sastoken.account authorization Authorization
+my-authorization x.authorization bearer Bearer auth_bearer jwt JWT my-jwt my_jwt pwd db_pwd dbPwd DB.PWD dbpassword dbPassword db.passwd
+userPassword s3.secret.access.key s3.secretAccessKey secretaccesskey secretKey SECRETKEY fs.s3a.secretkey s3.accessKeyId accesskeyid
+aws_access_key_id awsAccessKeyId fs.s3a.accesskey clientsecret clientSecret oauth2clientsecret sessiontoken sessionToken s3.session_token
+accesstoken accessToken refreshtoken authtoken auth-token auth_token my-token my_token githubToken oauth2.token securitytoken bearerToken
+idtoken connectionstring connectionString adls.connectionstring.a sharedkey shared_key_x my-credential my_credentials gcsCredentials
+oauth2ServerUri oauth2.server.uri ioimpl io_impl catalog_impl gcs.serviceaccountkey gcs_service_account_key adls.accountkey passPhrase
+my_pass_phrase token. .token to_ken
+""".split()  # noqa: SIM905 -- a list of names is read easier as text
+"""Of credentials: the same words, whatever separates them."""
+
+
+@pytest.mark.parametrize("name", ICEBERG_PROPERTIES + ENGINES_PROPERTIES)
+def test_no_property_of_iceberg_or_an_engine_is_refused(name: str) -> None:
+    """Tables written by anybody are registered."""
+    refuse_credential_properties({name: "x"}, "properties")
+
+
+@pytest.mark.parametrize("name", SPELLINGS)
+def test_a_credential_is_refused_however_its_name_is_spelled(name: str) -> None:
+    """`.`, `_`, `-` and case make no difference."""
+    assert carries_credential(name)
+
+
 @pytest.mark.parametrize("name", REFUSED)
 def test_a_credential_is_refused_by_its_name(name: str) -> None:
     """Among harmless ones as well; the refusal names the field and the key, never the value."""
@@ -178,7 +258,8 @@ def test_what_only_looks_alike_is_kept(name: str) -> None:
 
 def test_a_long_name_costs_nothing() -> None:
     """The patterns are linear: 64 KiB of the worst letters are judged in a few milliseconds."""
-    for name in ("a." * 32_768, "secret." * 9_000, "s3." + "x." * 32_000, "_-." * 20_000 + "x", "sas-token" * 7_000):
+    plain = ("a." * 32_768, "secret." * 9_000, "s3." + "x." * 32_000, "_-." * 20_000 + "x", "write." + ".column." * 8_000)
+    for name in (*plain, "sas-token" * 7_000, "apiKey" * 10_000, "a_" * 30_000, "aB" * 30_000):
         started = time.perf_counter()
         carries_credential(name)
         assert time.perf_counter() - started < 0.5

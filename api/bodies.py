@@ -1,16 +1,17 @@
 """Request bodies: read within bounds, parsed strictly, and taken apart by readers whose refusals name field and rule."""
 
 import asyncio
-from collections.abc import Iterator
-from typing import Any
+from typing import Any, Literal
 
 import orjson
 from aiohttp import web
 
 from api.errors import RequestTimeout, UnsupportedMediaType
 from api.limits import ApiLimits
+from api.targets import tabular_of
 from domain.errors import BadRequest, PayloadTooLarge
 from domain.identifiers import NAMESPACE_LEVELS_MAX, NamespaceIdentifier, TabularIdentifier, parse_name
+from domain.json_rules import broken_rule
 
 JsonObject = dict[str, Any]
 
@@ -46,8 +47,7 @@ def parse_json_object(body: bytes, limits: ApiLimits) -> JsonObject:
     """
     if not body:
         raise BadRequest("Invalid body: must be a JSON object, and is empty")
-    brackets = body.count(b"{") + body.count(b"[")
-    if brackets + body.count(b",") > limits.json_values_max:
+    if body.count(b"{") + body.count(b"[") + body.count(b",") > limits.json_values_max:
         raise BadRequest(f"Invalid body: holds more than {limits.json_values_max} values")
     try:
         document = orjson.loads(body)
@@ -55,43 +55,10 @@ def parse_json_object(body: bytes, limits: ApiLimits) -> JsonObject:
         raise BadRequest(f"Invalid body: not JSON: {error}") from None
     if not isinstance(document, dict):
         raise BadRequest("Invalid body: must be a JSON object")
-    # Brackets bound the depth from above, so that ordinary bodies are not walked at all.
-    if brackets > limits.json_depth_max:
-        _check_depth(document, limits.json_depth_max)
-    if b"\\u0000" in body and _holds_nul(document):
-        raise BadRequest("Invalid body: holds a NUL character (U+0000)")
+    rule = broken_rule(body, document, limits.json_depth_max)
+    if rule is not None:
+        raise BadRequest(f"Invalid body: {rule}")
     return document
-
-
-def _children(nodes: list[Any]) -> list[Any]:
-    inner: list[Any] = []
-    for node in nodes:
-        values = node.values() if isinstance(node, dict) else node
-        inner.extend(value for value in values if isinstance(value, (dict, list)))
-    return inner
-
-
-def _check_depth(document: JsonObject, depth_max: int) -> None:
-    depth, nodes = 0, [document]
-    while nodes:
-        depth += 1
-        if depth > depth_max:
-            raise BadRequest(f"Invalid body: nested deeper than {depth_max} levels")
-        nodes = _children(nodes)
-
-
-def _texts(document: JsonObject) -> Iterator[str]:
-    nodes: list[Any] = [document]
-    while nodes:
-        for node in nodes:
-            yield from (text for text in node if isinstance(text, str))
-            if isinstance(node, dict):
-                yield from (text for text in node.values() if isinstance(text, str))
-        nodes = _children(nodes)
-
-
-def _holds_nul(document: JsonObject) -> bool:
-    return any("\0" in text for text in _texts(document))
 
 
 class Fields:
@@ -216,3 +183,9 @@ class Fields:
         """A TableIdentifier of the spec: `{"namespace": [...], "name": "..."}`."""
         identifier = self.fields(name)
         return TabularIdentifier(identifier.namespace("namespace"), identifier.name("name", what))
+
+    def identifier_sought(self, name: str, kind: Literal["table", "view"]) -> TabularIdentifier:
+        """A TableIdentifier of something that is there; NoSuchTable or NoSuchView where nothing can have that name."""
+        identifier = self.fields(name)
+        identifier._required("namespace")
+        return tabular_of(identifier.texts("namespace", NAMESPACE_LEVELS_MAX), identifier.text("name"), kind)

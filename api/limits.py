@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from datetime import timedelta
 
+from domain.json_rules import DEPTH_MAX
+
 KIBIBYTE = 1024
 MEBIBYTE = 1024 * KIBIBYTE
 
@@ -30,7 +32,7 @@ class ApiLimits:
 
     body_bytes_max: int = 32 * MEBIBYTE
     body_seconds_max: float = 60.0
-    json_depth_max: int = 128
+    json_depth_max: int = DEPTH_MAX
     json_values_max: int = 1_000_000
     properties_max: int = 10_000
     property_key_bytes_max: int = KIBIBYTE

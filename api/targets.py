@@ -6,10 +6,11 @@ one name. Segments are therefore split while still encoded, and each is decoded 
 
 import contextlib
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Literal
 from urllib.parse import parse_qsl, unquote_to_bytes
 
-from domain.errors import BadRequest
+from domain.errors import BadRequest, NoSuchNamespace, NoSuchTable, NoSuchView
 from domain.identifiers import NamespaceIdentifier, TabularIdentifier
 
 LEVEL_SEPARATOR = "\x1f"
@@ -65,19 +66,39 @@ def _refuse_malformed(text: str, what: str) -> str:
     return text
 
 
+def _may_exist(levels: Sequence[str]) -> bool:
+    """Nothing has an empty name or one with a control character; such text does not go to the database either."""
+    return all(level and not _CONTROL_CHARACTER.search(level) for level in levels)
+
+
 def namespace_sought(segment: str) -> NamespaceIdentifier:
-    """The namespace of a question.
+    """The namespace that a request is about; NoSuchNamespace where the text is none that one could have.
 
     Merely odd names (too long, not NFC) pass: nothing of that name exists, and a question for what does not exist is answered 404.
     Engines probe: Spark asks for `db.table` as a namespace when it reads `db.table.snapshots`.
     """
     levels = decode_segment(segment, "namespace").split(LEVEL_SEPARATOR)
-    return NamespaceIdentifier(tuple(_refuse_malformed(level, "namespace level") for level in levels))
+    if not _may_exist(levels):
+        raise NoSuchNamespace(f"Namespace does not exist: {_shown('.'.join(levels))}")
+    return NamespaceIdentifier(tuple(levels))
 
 
-def tabular_sought(namespace: str, name: str, what: str) -> TabularIdentifier:
-    """The table or view of a question, as lenient as namespace_sought."""
-    return TabularIdentifier(namespace_sought(namespace), _refuse_malformed(decode_segment(name, what), what))
+def tabular_sought(namespace: str, name: str, kind: Literal["table", "view"]) -> TabularIdentifier:
+    """The table or view that a request is about, as lenient as namespace_sought; NoSuchTable or NoSuchView."""
+    return tabular_of(decode_segment(namespace, "namespace").split(LEVEL_SEPARATOR), decode_segment(name, f"{kind} name"), kind)
+
+
+def tabular_of(levels: Sequence[str], name: str, kind: Literal["table", "view"]) -> TabularIdentifier:
+    """The same from texts that are decoded already."""
+    if not _may_exist([*levels, name]):
+        refused = NoSuchTable if kind == "table" else NoSuchView
+        raise refused(f"{kind.capitalize()} does not exist: {_shown('.'.join([*levels, name]))}")
+    return TabularIdentifier(NamespaceIdentifier(tuple(levels)), name)
+
+
+def _shown(name: str) -> str:
+    """A name for a message, its control characters escaped."""
+    return _CONTROL_CHARACTER.sub(lambda found: f"\\u{ord(found[0]):04X}", name)
 
 
 def tabular_asked(namespace: str, name: str, what: str) -> TabularIdentifier:
@@ -87,12 +108,12 @@ def tabular_asked(namespace: str, name: str, what: str) -> TabularIdentifier:
 
 
 def namespace_named(segment: str) -> NamespaceIdentifier:
-    """The namespace of a command, by the full rules of domain/identifiers.py: what passes may be created."""
+    """The namespace that something is created in together with its name, by the full rules of domain/identifiers.py."""
     return NamespaceIdentifier.parse(decode_segment(segment, "namespace").split(LEVEL_SEPARATOR))
 
 
 def tabular_named(namespace: str, name: str, what: str) -> TabularIdentifier:
-    """The table or view of a command, by the full rules: a commit with `assert-create` creates what its address names."""
+    """The table that a commit with `assert-create` creates, by the full rules of domain/identifiers.py."""
     return TabularIdentifier.parse(namespace_named(namespace), decode_segment(name, what), what)
 
 

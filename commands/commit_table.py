@@ -72,8 +72,13 @@ async def commit_table(write: WriteSide, context: CommandContext, warehouse: War
 
 def creates(command: CommitTable) -> bool:
     """Whether this commit ends a staged create."""
+    return is_creation(command.requirements)
+
+
+def is_creation(requirements: Sequence[Json]) -> bool:
+    """Whether a commit with these requirements ends a staged create."""
     # Kinds of requirements are read in any case, as Java does.
-    return any(str(requirement.get("type")).lower() == ASSERT_CREATE for requirement in command.requirements)
+    return any(str(requirement.get("type")).lower() == ASSERT_CREATE for requirement in requirements)
 
 
 def add_commit(

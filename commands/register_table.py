@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from uuid import UUID
 
 from uuid_utils.compat import uuid7
 
@@ -53,17 +54,20 @@ async def register_table(write: WriteSide, context: CommandContext, warehouse: W
 
     async def decide() -> Decision:
         place = warehouse.profile.permit(command.metadata_location, imported=True, field="metadata-location")
+        namespace_id: UUID | None = None
+        if not located:
+            # Before the file is read: a name that is taken is refused whether there is such a file or not.
+            async with write.connection() as connection:
+                namespace_id = await free_name(connection, warehouse, identifier, "table")
         document = await read_metadata(await write.store(warehouse), place)
         # A large file takes a second of work: in a thread, so that others get their turns meanwhile.
         metadata = await asyncio.to_thread(_checked, warehouse, document)
         key, submission = location_key(warehouse, metadata), Submission(context)
-        if located:
+        if namespace_id is None:
             before, generation = await located[0].read_now()
             overwritten = TableOverwritten(key, place.spelled, metadata)
             state = await asyncio.to_thread(submission.add, before.id, warehouse.id, before, [overwritten], generation)
         else:
-            async with write.connection() as connection:
-                namespace_id = await free_name(connection, warehouse, identifier, "table")
             submission.alive.append(namespace_id)
             registered = TableRegistered(namespace_id, command.name, warehouse.scope.key(command.name), key, place.spelled, metadata)
             table_id = uuid7()

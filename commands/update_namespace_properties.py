@@ -27,6 +27,7 @@ async def update_namespace_properties(
     write: WriteSide, context: CommandContext, warehouse: Warehouse, command: UpdateNamespaceProperties
 ) -> Answer:
     """200 with what was updated, removed and missing; 422 for a key in both."""
+
     async def locate() -> Located[NamespaceState]:
         return await locate_namespace(write, warehouse, command.namespace)
 
@@ -42,4 +43,3 @@ async def update_namespace_properties(
         return Decision(submission, IdempotencyRecord(200, body=body), lambda position: Answer(200, body, position), after=after)
 
     return await write.execute_in_lane(context, warehouse, locate, decide)
-

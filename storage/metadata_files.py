@@ -12,6 +12,7 @@ import orjson
 from domain.byte_pieces import BytePieces, Content
 from domain.errors import AlreadyExists, BadRequest, CatalogError, IllegalArgument
 from domain.json_in_pieces import loads_in_pieces
+from domain.json_rules import broken_rule
 from storage.locations import StorageLocation
 from storage.object_store import ObjectStore
 from storage.profiles import StorageProfile
@@ -111,6 +112,9 @@ def _document(location: StorageLocation, data: bytes) -> dict[str, Any]:
         raise _unreadable(location, "it is not JSON") from None
     if not isinstance(document, dict):
         raise _unreadable(location, "it is not a JSON object")
+    rule = broken_rule(data, document)
+    if rule is not None:
+        raise _unreadable(location, f"it {'is ' if rule.startswith('nested') else ''}{rule}")
     return document
 
 

@@ -3,7 +3,7 @@
 from aiohttp import web
 
 from api.call import Call
-from api.iceberg.tables import table_named
+from api.iceberg.tables import table_sought
 from commands.report_metrics import ReportMetrics
 from commands.report_metrics import report_metrics as execute_report_metrics
 from domain.errors import PayloadTooLarge
@@ -16,4 +16,4 @@ async def report_metrics(call: Call) -> web.Response:
     if len(body) > limits.report_bytes_max:
         raise PayloadTooLarge(f"Invalid body: a metrics report may have {limits.report_bytes_max} bytes")
     fields.text("report-type")
-    return await call.execute(execute_report_metrics, ReportMetrics(table=table_named(call), report=body), body=body)
+    return await call.execute(execute_report_metrics, ReportMetrics(table=table_sought(call), report=body), body=body)

@@ -4,7 +4,7 @@ from aiohttp import web
 
 from api.call import Call
 from api.pages import listing_digest, page_token, parse_page
-from api.targets import namespace_named, namespace_sought, parents_sought
+from api.targets import namespace_sought, parents_sought
 from commands.create_namespace import CreateNamespace
 from commands.create_namespace import create_namespace as execute_create_namespace
 from commands.drop_namespace import DropNamespace
@@ -58,14 +58,14 @@ async def namespace_exists(call: Call) -> web.Response:
 
 
 async def drop_namespace(call: Call) -> web.Response:
-    command = DropNamespace(namespace=namespace_named(call.segments["namespace"]))
+    command = DropNamespace(namespace=namespace_sought(call.segments["namespace"]))
     return await call.execute(execute_drop_namespace, command)
 
 
 async def update_properties(call: Call) -> web.Response:
     body, fields = await call.fields()
     command = UpdateNamespaceProperties(
-        namespace=namespace_named(call.segments["namespace"]),
+        namespace=namespace_sought(call.segments["namespace"]),
         removals=fields.texts("removals", call.catalog.limits.properties_max),
         updates=fields.properties("updates"),
     )

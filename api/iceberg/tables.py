@@ -6,8 +6,8 @@ from api.bodies import Fields
 from api.call import Call
 from api.iceberg.listings import list_identifiers
 from api.limits import ApiLimits
-from api.targets import namespace_named, parse_boolean, tabular_named, tabular_sought
-from commands.commit_table import CommitTable, commit_table
+from api.targets import namespace_sought, parse_boolean, tabular_named, tabular_sought
+from commands.commit_table import CommitTable, commit_table, is_creation
 from commands.create_table import CreateTable
 from commands.create_table import create_table as execute_create_table
 from commands.drop_table import DropTable
@@ -28,12 +28,12 @@ _SNAPSHOTS_LOADED = ("all", "refs")
 
 
 def table_sought(call: Call) -> TabularIdentifier:
-    """The table of a question."""
-    return tabular_sought(call.segments["namespace"], call.segments["table"], "table name")
+    """The table that a request is about."""
+    return tabular_sought(call.segments["namespace"], call.segments["table"], "table")
 
 
-def table_named(call: Call) -> TabularIdentifier:
-    """The table of a command."""
+def _table_named(call: Call) -> TabularIdentifier:
+    """The table that a commit creates."""
     return tabular_named(call.segments["namespace"], call.segments["table"], "table name")
 
 
@@ -44,7 +44,7 @@ async def list_tables(call: Call) -> web.Response:
 async def create_table(call: Call) -> web.Response:
     body, fields = await call.fields()
     command = CreateTable(
-        namespace=namespace_named(call.segments["namespace"]),
+        namespace=namespace_sought(call.segments["namespace"]),
         name=fields.name("name", "table name"),
         location=fields.text_or_none("location"),
         schema=fields.object("schema"),
@@ -59,7 +59,7 @@ async def create_table(call: Call) -> web.Response:
 async def register_table(call: Call) -> web.Response:
     body, fields = await call.fields()
     command = RegisterTable(
-        namespace=namespace_named(call.segments["namespace"]),
+        namespace=namespace_sought(call.segments["namespace"]),
         name=fields.name("name", "table name"),
         metadata_location=fields.text("metadata-location"),
         overwrite=fields.boolean("overwrite"),
@@ -98,24 +98,25 @@ def commit_of(table: TabularIdentifier, fields: Fields, limits: ApiLimits) -> Co
 async def update_table(call: Call) -> web.Response:
     """Commit to a table, or create the one that was staged; the address counts, not the body's `identifier`."""
     body, fields = await call.fields()
-    command = commit_of(table_named(call), fields, call.catalog.limits)
+    creates = is_creation(fields.objects("requirements", call.catalog.limits.requirements_max))
+    command = commit_of(_table_named(call) if creates else table_sought(call), fields, call.catalog.limits)
     return await call.execute(commit_table, command, body=body)
 
 
 async def drop_table(call: Call) -> web.Response:
     """Drop; the files go only where `purgeRequested` is true."""
     purge_requested = parse_boolean(call.query.get("purgeRequested") or "false", "purgeRequested")
-    command = DropTable(table=table_named(call), purge_requested=purge_requested)
+    command = DropTable(table=table_sought(call), purge_requested=purge_requested)
     return await call.execute(execute_drop_table, command, options=(purge_requested,))
 
 
 async def unregister_table(call: Call) -> web.Response:
-    return await call.execute(execute_unregister_table, UnregisterTable(table=table_named(call)))
+    return await call.execute(execute_unregister_table, UnregisterTable(table=table_sought(call)))
 
 
 async def rename_table(call: Call) -> web.Response:
     body, fields = await call.fields()
-    command = RenameTable(source=fields.identifier("source", "table name"), destination=fields.identifier("destination", "table name"))
+    command = RenameTable(source=fields.identifier_sought("source", "table"), destination=fields.identifier("destination", "table name"))
     return await call.execute(execute_rename_table, command, body=body)
 
 

@@ -4,7 +4,7 @@ from aiohttp import web
 
 from api.call import Call
 from api.iceberg.listings import list_identifiers
-from api.targets import namespace_named, tabular_named, tabular_sought
+from api.targets import namespace_sought, tabular_sought
 from commands.commit_view import CommitView, commit_view
 from commands.create_view import CreateView
 from commands.create_view import create_view as execute_create_view
@@ -20,11 +20,7 @@ from queries import load_view as question
 
 
 def _view_sought(call: Call) -> TabularIdentifier:
-    return tabular_sought(call.segments["namespace"], call.segments["view"], "view name")
-
-
-def _view_named(call: Call) -> TabularIdentifier:
-    return tabular_named(call.segments["namespace"], call.segments["view"], "view name")
+    return tabular_sought(call.segments["namespace"], call.segments["view"], "view")
 
 
 async def list_views(call: Call) -> web.Response:
@@ -34,7 +30,7 @@ async def list_views(call: Call) -> web.Response:
 async def create_view(call: Call) -> web.Response:
     body, fields = await call.fields()
     command = CreateView(
-        namespace=namespace_named(call.segments["namespace"]),
+        namespace=namespace_sought(call.segments["namespace"]),
         name=fields.name("name", "view name"),
         location=fields.text_or_none("location"),
         schema=fields.object("schema"),
@@ -47,7 +43,7 @@ async def create_view(call: Call) -> web.Response:
 async def register_view(call: Call) -> web.Response:
     body, fields = await call.fields()
     command = RegisterView(
-        namespace=namespace_named(call.segments["namespace"]),
+        namespace=namespace_sought(call.segments["namespace"]),
         name=fields.name("name", "view name"),
         metadata_location=fields.text("metadata-location"),
     )
@@ -67,7 +63,7 @@ async def replace_view(call: Call) -> web.Response:
     body, fields = await call.fields()
     limits = call.catalog.limits
     command = CommitView(
-        view=_view_named(call),
+        view=_view_sought(call),
         requirements=fields.objects("requirements", limits.requirements_max),
         updates=fields.objects("updates", limits.updates_max),
     )
@@ -75,10 +71,10 @@ async def replace_view(call: Call) -> web.Response:
 
 
 async def drop_view(call: Call) -> web.Response:
-    return await call.execute(execute_drop_view, DropView(view=_view_named(call)))
+    return await call.execute(execute_drop_view, DropView(view=_view_sought(call)))
 
 
 async def rename_view(call: Call) -> web.Response:
     body, fields = await call.fields()
-    command = RenameView(source=fields.identifier("source", "view name"), destination=fields.identifier("destination", "view name"))
+    command = RenameView(source=fields.identifier_sought("source", "view"), destination=fields.identifier("destination", "view name"))
     return await call.execute(execute_rename_view, command, body=body)

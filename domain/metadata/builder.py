@@ -3,7 +3,7 @@
 from domain.errors import IllegalArgument
 from domain.metadata.columns import ColumnsBuilder
 from domain.metadata.draft import Draft
-from domain.metadata.fields import Json
+from domain.metadata.fields import Json, check_uuid
 from domain.metadata.history import HistoryBuilder
 from domain.metadata.logs import append_metadata_log, check_metadata_log
 
@@ -30,10 +30,16 @@ class TableMetadataBuilder:
     def __init__(self, base: Json | None, *, now_ms: int, format_version: int = DEFAULT_FORMAT_VERSION) -> None:
         self._draft = Draft(base, format_version, now_ms)
         self.columns = ColumnsBuilder(self._draft)
-        self.history = HistoryBuilder(self._draft)
+        self.history = HistoryBuilder(self._draft, self.columns)
+        self._keys_by_id: dict[str, list[Json]] | None = None
 
     def assign_uuid(self, uuid: str) -> None:
-        if uuid != self._draft.document["table-uuid"]:
+        """A table without a UUID gets one, a new one or one from before format version 2; the reference overwrites any with any text."""
+        current = self._draft.document["table-uuid"] if self._draft.base is not None else None
+        if current is not None and uuid.lower() != current.lower():
+            raise IllegalArgument("Cannot reassign uuid")
+        if current is None:
+            check_uuid(uuid)
             self._draft.set("table-uuid", uuid)
 
     def upgrade_format_version(self, version: int) -> None:
@@ -51,21 +57,38 @@ class TableMetadataBuilder:
 
     def set_properties(self, updates: dict[str, str]) -> None:
         if updates:
-            self._draft.set("properties", {**self._draft.document["properties"], **updates})
+            self._own_properties().update(updates)
 
     def remove_properties(self, removals: list[str]) -> None:
         if removals:
-            removed = set(removals)
-            self._draft.set("properties", {key: value for key, value in self._draft.document["properties"].items() if key not in removed})
+            properties = self._own_properties()
+            for key in removals:
+                properties.pop(key, None)
+
+    def _own_properties(self) -> dict[str, str]:
+        """The properties to change in place."""
+        if "properties" not in self._draft.owned:
+            self._draft.document["properties"] = dict(self._draft.document["properties"])
+        self._draft.touch("properties")
+        properties: dict[str, str] = self._draft.document["properties"]
+        return properties
 
     def add_encryption_key(self, key: Json) -> None:
-        if all(known["key-id"] != key["key-id"] for known in self._draft.document["encryption-keys"]):
-            self._draft.own_list("encryption-keys").append(key)
+        keys = self._encryption_keys()
+        if key["key-id"] not in keys:
+            keys[key["key-id"]] = [key]
+            self._draft.touch("encryption-keys")
 
     def remove_encryption_key(self, key_id: str) -> None:
-        kept = [key for key in self._draft.document["encryption-keys"] if key["key-id"] != key_id]
-        if len(kept) < len(self._draft.document["encryption-keys"]):
-            self._draft.set_list("encryption-keys", kept)
+        if self._encryption_keys().pop(key_id, None) is not None:
+            self._draft.touch("encryption-keys")
+
+    def _encryption_keys(self) -> dict[str, list[Json]]:
+        if self._keys_by_id is None:
+            self._keys_by_id = {}
+            for key in self._draft.document["encryption-keys"]:
+                self._keys_by_id.setdefault(key["key-id"], []).append(key)
+        return self._keys_by_id
 
     def build(self, previous_metadata_location: str | None) -> Json:
         """The changed document, or `base` itself if nothing changed; refused if it breaks a rule of the table spec."""
@@ -73,7 +96,10 @@ class TableMetadataBuilder:
         if not draft.changed and base is not None:
             return base
         document["last-updated-ms"] = draft.now_ms
+        self.columns.finish()
         self.columns.check()
+        if "encryption-keys" in draft.owned:
+            document["encryption-keys"] = [key for keys in self._encryption_keys().values() for key in keys]
         if base is not None and previous_metadata_location is not None:
             document["metadata-log"] = append_metadata_log(
                 document["metadata-log"], previous_metadata_location, base["last-updated-ms"], document["properties"]

@@ -1,5 +1,7 @@
 """Schemas, partition specs and sort orders of a table in the making: ids given, reused and taken away."""
 
+from collections import Counter
+
 from domain.errors import IllegalArgument, ValidationFailed
 from domain.metadata.draft import Draft
 from domain.metadata.fields import Json
@@ -10,11 +12,15 @@ from domain.metadata.partitioning import (
     check_names,
     check_sequential_ids,
     check_spec,
-    compatible_specs,
     last_assigned_field_id,
+    spec_key,
 )
-from domain.metadata.schemas import SchemaIndex, check_compatibility, same_schema, with_schema_id
-from domain.metadata.sorting import INITIAL_SORT_ORDER_ID, UNSORTED, UNSORTED_ORDER_ID, bind_sort_order, check_sort_order
+from domain.metadata.parts import Parts
+from domain.metadata.schemas import SchemaIndex, check_compatibility, rough_schema_key, schema_key, with_schema_id
+from domain.metadata.sorting import INITIAL_SORT_ORDER_ID, UNSORTED, UNSORTED_ORDER_ID, bind_sort_order, check_sort_order, sort_order_key
+
+INDEX_CHARACTERS_MAX = 16 * 1024 * 1024
+"""Of the column names of indexed schemas, which are kept for the next update that asks for one of them."""
 
 LAST_ADDED = -1
 """In place of a schema, spec or order id: the one added last in the same request."""
@@ -30,10 +36,18 @@ class ColumnsBuilder:
     def __init__(self, draft: Draft) -> None:
         self._draft = draft
         document = draft.document
-        self._schemas: dict[int, Json] = {schema["schema-id"]: schema for schema in document["schemas"]}
-        self._specs: dict[int, Json] = {spec["spec-id"]: spec for spec in document["partition-specs"]}
-        self._orders: dict[int, Json] = {order["order-id"]: order for order in document["sort-orders"]}
+        self._parts = {
+            "schemas": Parts(document["schemas"], "schema-id", schema_key, rough_schema_key),
+            "partition-specs": Parts(document["partition-specs"], "spec-id", spec_key),
+            "sort-orders": Parts(document["sort-orders"], "order-id", sort_order_key),
+        }
+        # Those that the request has removed among them.
+        self._schemas, self._specs, self._orders = (dict(parts.by_id) for parts in self._parts.values())
         self._indexes: dict[int, SchemaIndex] = {}
+        self._indexed_characters = 0
+        # The schemas that no present spec's names disagree with.
+        self._schemas_named_apart: set[int] = set()
+        self._partition_sources: dict[str, Counter[int]] | None = None
         # Under which schema a spec or order was read; orders of the base other than the default are read without one.
         current_schema_id: int = document["current-schema-id"]
         self._spec_schemas = dict.fromkeys(self._specs, current_schema_id)
@@ -59,19 +73,16 @@ class ColumnsBuilder:
         self._draft.set("last-column-id", last_column_id)
         if schema_id not in self._schemas:
             self._schemas[schema_id] = with_schema_id(schema, schema_id)
-            self._indexes[schema_id] = index
-            self._draft.own_list("schemas").append(self._schemas[schema_id])
+            self._remember_index(schema_id, index)
+            self._add("schemas", self._schemas[schema_id])
         self._added_schemas.add(schema_id)
         self._last_added_schema = schema_id
 
     def _reused_or_new_schema_id(self, schema: Json) -> int:
-        new_id: int = self._draft.document["current-schema-id"]
-        for known in self._draft.document["schemas"]:
-            known_id: int = known["schema-id"]
-            if same_schema(known, schema):
-                return known_id
-            new_id = max(new_id, known_id + 1)
-        return new_id
+        schemas = self._parts["schemas"]
+        known_id = schemas.equal_to(schema)
+        current_id: int = self._draft.document["current-schema-id"]
+        return schemas.next_id(current_id) if known_id is None else known_id
 
     def set_current_schema(self, schema_id: int) -> None:
         if schema_id == LAST_ADDED:
@@ -82,16 +93,35 @@ class ColumnsBuilder:
             return
         if schema_id not in self._schemas:
             raise IllegalArgument(f"Cannot set current schema to unknown schema: {schema_id}")
-        for spec in self._draft.document["partition-specs"]:
-            check_names(spec, self._index(schema_id))
+        if schema_id not in self._schemas_named_apart:
+            self._check_partition_names(self._index(schema_id))
+            self._schemas_named_apart.add(schema_id)
         self._draft.set("current-schema-id", schema_id)
+
+    def _check_partition_names(self, index: SchemaIndex) -> None:
+        """What `check_names` refuses of the specs that are there, at the cost of their names or the schema's, whichever are fewer."""
+        if self._partition_sources is None:
+            self._partition_sources = {}
+            for spec in self._parts["partition-specs"].by_id.values():
+                self._count_sources(spec, 1)
+        sources, ids = self._partition_sources, index.ids
+        shared = [name for name in sources if name in ids] if len(sources) < len(ids) else [name for name in ids if name in sources]
+        if any(source != ids[name] and source in index.fields for name in shared for source in sources[name]):
+            for spec in self._parts["partition-specs"].by_id.values():
+                check_names(spec, index)
+
+    def _count_sources(self, spec: Json, times: int) -> None:
+        if self._partition_sources is not None:
+            for field in spec["fields"]:
+                counted = self._partition_sources.setdefault(field["name"], Counter())
+                counted[field["source-id"]] += times
+                if not counted[field["source-id"]]:
+                    del counted[field["source-id"]]
 
     def remove_schemas(self, schema_ids: list[int]) -> None:
         if self._draft.document["current-schema-id"] in schema_ids:
             raise IllegalArgument("Cannot remove the current schema")
-        if schema_ids:
-            removed = set(schema_ids)
-            self._draft.set_list("schemas", [schema for schema in self._draft.document["schemas"] if schema["schema-id"] not in removed])
+        self._remove("schemas", schema_ids)
 
     # Partition specs
 
@@ -109,18 +139,16 @@ class ColumnsBuilder:
         self._specs[spec_id] = spec
         self._spec_schemas[spec_id] = schema_id
         self._draft.set("last-partition-id", max(self._draft.document["last-partition-id"], last_assigned_field_id(spec)))
-        self._draft.own_list("partition-specs").append(spec)
+        self._add("partition-specs", spec)
+        self._schemas_named_apart.clear()
+        self._count_sources(spec, 1)
         self._added_specs.add(spec_id)
         self._last_added_spec = spec_id
 
     def _reused_or_new_spec_id(self, spec: Json) -> int:
-        new_id = INITIAL_SPEC_ID
-        for known in self._draft.document["partition-specs"]:
-            known_id: int = known["spec-id"]
-            if compatible_specs(known, spec):
-                return known_id
-            new_id = max(new_id, known_id + 1)
-        return new_id
+        specs = self._parts["partition-specs"]
+        known_id = specs.equal_to(spec)
+        return specs.next_id(INITIAL_SPEC_ID) if known_id is None else known_id
 
     def set_default_spec(self, spec_id: int) -> None:
         if spec_id == LAST_ADDED:
@@ -133,11 +161,10 @@ class ColumnsBuilder:
     def remove_specs(self, spec_ids: list[int]) -> None:
         if self._draft.document["default-spec-id"] in spec_ids:
             raise IllegalArgument("Cannot remove the default partition spec")
-        if spec_ids:
-            removed = set(spec_ids)
-            self._draft.set_list(
-                "partition-specs", [spec for spec in self._draft.document["partition-specs"] if spec["spec-id"] not in removed]
-            )
+        for spec_id in spec_ids:
+            if spec_id in self._parts["partition-specs"].by_id:
+                self._count_sources(self._specs[spec_id], -1)
+        self._remove("partition-specs", spec_ids)
 
     # Sort orders
 
@@ -152,20 +179,16 @@ class ColumnsBuilder:
         order = {"order-id": order_id, "fields": order["fields"]} if order["fields"] else UNSORTED
         self._orders[order_id] = order
         self._order_schemas[order_id] = schema_id
-        self._draft.own_list("sort-orders").append(order)
+        self._add("sort-orders", order)
         self._added_orders.add(order_id)
         self._last_added_order = order_id
 
     def _reused_or_new_order_id(self, order: Json) -> int:
         if not order["fields"]:
             return UNSORTED_ORDER_ID
-        new_id = INITIAL_SORT_ORDER_ID
-        for known in self._draft.document["sort-orders"]:
-            known_id: int = known["order-id"]
-            if known["fields"] == order["fields"]:
-                return known_id
-            new_id = max(new_id, known_id + 1)
-        return new_id
+        orders = self._parts["sort-orders"]
+        known_id = orders.equal_to(order)
+        return orders.next_id(INITIAL_SORT_ORDER_ID) if known_id is None else known_id
 
     def set_default_sort_order(self, order_id: int) -> None:
         if order_id == LAST_ADDED:
@@ -176,6 +199,20 @@ class ColumnsBuilder:
             self._draft.set("default-sort-order-id", order_id)
 
     # The result
+
+    @property
+    def missing(self) -> str | None:
+        """What a table needs before its first snapshot, and has none of."""
+        for key, what in (("schemas", "schema"), ("partition-specs", "partition spec"), ("sort-orders", "sort order")):
+            if not self._parts[key].by_id:
+                return what
+        return None
+
+    def finish(self) -> None:
+        """Writes the changed lists into the document."""
+        for key, parts in self._parts.items():
+            if parts.changed:
+                self._draft.document[key] = list(parts.by_id.values())
 
     def check(self) -> None:
         """The default spec and order exist and fit the current schema; looked at only where one of them changed."""
@@ -211,7 +248,23 @@ class ColumnsBuilder:
             raise ValidationFailed(f"Attempting to add {what} before a schema is added")
         return schema_id
 
+    def _add(self, key: str, part: Json) -> None:
+        self._parts[key].add(part)
+        self._draft.touch(key)
+
+    def _remove(self, key: str, part_ids: list[int]) -> None:
+        if part_ids:
+            self._parts[key].remove(part_ids)
+            self._draft.touch(key)
+
     def _index(self, schema_id: int) -> SchemaIndex:
         if schema_id not in self._indexes:
-            self._indexes[schema_id] = SchemaIndex(self._schemas[schema_id])
+            self._remember_index(schema_id, SchemaIndex(self._schemas[schema_id]))
         return self._indexes[schema_id]
+
+    def _remember_index(self, schema_id: int, index: SchemaIndex) -> None:
+        self._indexed_characters += index.characters
+        if self._indexed_characters > INDEX_CHARACTERS_MAX:
+            self._indexes.clear()
+            self._indexed_characters = index.characters
+        self._indexes[schema_id] = index

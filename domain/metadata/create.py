@@ -16,7 +16,7 @@ from domain.metadata.properties import (
     check_new_table_properties,
     property_as_int,
 )
-from domain.metadata.schemas import INITIAL_SCHEMA_ID, SchemaIndex, assign_fresh_ids, describe_schema, parse_schema
+from domain.metadata.schemas import INITIAL_SCHEMA_ID, SchemaIndex, assign_fresh_ids, parse_schema
 from domain.metadata.sorting import UNSORTED, bind_sort_order, parse_sort_order
 
 
@@ -55,7 +55,7 @@ def new_table_metadata(
         field["source-id"] = _fresh_id(sent["source-id"], sent_index, fresh_index)
     order_fields = [{**field, "source-id": _fresh_id(field["source-id"], sent_index, fresh_index)} for field in order["fields"]]
 
-    check_new_table_properties(kept, sent_index, describe_schema(sent_schema), format_version)
+    check_new_table_properties(kept, sent_index, sent_schema, format_version)
     if not 1 <= format_version <= FORMAT_VERSION_MAX:
         raise IllegalArgument(f"Unsupported format version: v{format_version} (supported: v{FORMAT_VERSION_MAX})")
     builder = TableMetadataBuilder(None, now_ms=now_ms, format_version=format_version)

@@ -57,11 +57,6 @@ class Draft:
         self.document[key] = value
         self.changed = True
 
-    def set_list(self, key: str, value: list[Json]) -> None:
-        """A new list of parts, which may be changed in place from now on."""
-        self.set(key, value)
-        self.owned.add(key)
-
     def own_list(self, key: str) -> list[Json]:
         """The list of parts to change in place."""
         if key not in self.owned:

@@ -1,9 +1,10 @@
 """Fields of JSON objects, read with their type checked and refused in the words of Java's `JsonUtil`."""
 
 import json
+import re
 from typing import Any
 
-from domain.errors import BadRequest
+from domain.errors import BadRequest, IllegalArgument
 
 Json = dict[str, Any]
 
@@ -12,6 +13,9 @@ LONG_MIN, LONG_MAX = -(2**63), 2**63 - 1
 
 SHOWN_CHARACTERS_MAX = 1_024
 """How much of a refused value an error message repeats."""
+
+
+_UUID = re.compile("[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.IGNORECASE | re.ASCII)
 
 
 def show(value: object) -> str:
@@ -158,3 +162,16 @@ def get_objects(node: Json, name: str) -> list[Json]:
         if not isinstance(value, dict):
             raise BadRequest(f"Cannot parse object from non-object value: {show(value)}")
     return values
+
+
+def check_uuid(text: str) -> None:
+    """Refuse a UUID that is not spelled as the spec writes it, 36 characters in five groups."""
+    if not _UUID.fullmatch(text):
+        raise IllegalArgument(f"Invalid UUID string: {show(text)}")
+
+
+def next_id(id_key: str, last: int) -> int:
+    """The id after `last`; IllegalArgument where 32 bits hold no higher one."""
+    if last >= INT_MAX:
+        raise IllegalArgument(f"Cannot assign a {id_key} above {INT_MAX}")
+    return last + 1

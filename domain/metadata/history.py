@@ -1,6 +1,7 @@
 """Snapshots, refs and statistics of a table in the making, and the snapshot log that follows from them."""
 
 from domain.errors import IllegalArgument, ValidationFailed
+from domain.metadata.columns import ColumnsBuilder
 from domain.metadata.draft import Draft
 from domain.metadata.fields import LONG_MAX, Json
 from domain.metadata.logs import check_snapshot_log, correct_snapshot_log
@@ -12,8 +13,10 @@ ROW_LINEAGE_MIN_FORMAT_VERSION = 3
 class HistoryBuilder:
     """The updates of snapshots, branches, tags and statistics; the snapshots are indexed at most once, when first asked for."""
 
-    def __init__(self, draft: Draft) -> None:
+    def __init__(self, draft: Draft, columns: ColumnsBuilder) -> None:
         self._draft = draft
+        self._columns = columns
+        self._names_by_snapshot: dict[int, dict[str, None]] | None = None
         self._snapshots_by_id: dict[int, Json] | None = None
         self._files_by_snapshot: dict[str, dict[int, list[Json]]] = {}
         self._added_snapshots: set[int] = set()
@@ -26,14 +29,17 @@ class HistoryBuilder:
     def add_snapshot(self, snapshot: Json, sequence: int) -> None:
         """`sequence` is the snapshot's sequence number as sent: one below zero counts here and is not written."""
         document = self._draft.document
-        for key, what in (("schemas", "schema"), ("partition-specs", "partition spec"), ("sort-orders", "sort order")):
-            if not document[key]:
-                raise ValidationFailed(f"Attempting to add a snapshot before a {what} is added")
+        missing = self._columns.missing
+        if missing is not None:
+            raise ValidationFailed(f"Attempting to add a snapshot before a {missing} is added")
         snapshot_id = snapshot["snapshot-id"]
         if snapshot_id in self._snapshots():
             raise ValidationFailed(f"Snapshot already exists for id: {snapshot_id}")
         last = document["last-sequence-number"]
         if document["format-version"] > 1 and sequence <= last and "parent-snapshot-id" in snapshot:
+            if last == LONG_MAX:
+                # Nothing that could be tried again: there is no later number.
+                raise ValidationFailed(f"Cannot add snapshot with sequence number {sequence}: the table's last is {LONG_MAX}")
             raise self._draft.stale(f"Cannot add snapshot with sequence number {sequence} older than last sequence number {last}")
         self._sequence_went_back = self._sequence_went_back or sequence < last
         self._draft.set("last-sequence-number", sequence)
@@ -49,9 +55,12 @@ class HistoryBuilder:
             raise ValidationFailed("Cannot add a snapshot: first-row-id is null")
         if first_row_id < next_row_id:
             raise self._draft.stale(f"Cannot add a snapshot, first-row-id is behind table next-row-id: {first_row_id} < {next_row_id}")
-        if next_row_id + snapshot["added-rows"] > LONG_MAX:
+        # The table spec has it higher than all row ids that were given. Java adds the rows to what it was, so that the next range may
+        # overlap one that began above it.
+        behind_last = max(next_row_id, first_row_id) + snapshot["added-rows"]
+        if behind_last > LONG_MAX:
             raise ValidationFailed(f"Cannot add a snapshot: added-rows {snapshot['added-rows']} exhaust the table's row ids")
-        self._draft.set("next-row-id", next_row_id + snapshot["added-rows"])
+        self._draft.set("next-row-id", behind_last)
 
     def set_ref(self, name: str, ref: Json) -> None:
         if self._draft.document["refs"].get(name) == ref:
@@ -64,7 +73,9 @@ class HistoryBuilder:
             if ref["type"] != "branch":
                 raise ValidationFailed(f"Cannot set {MAIN_BRANCH} to a tag, it must be a branch")
             self._set_current_snapshot(snapshot_id, snapshot["timestamp-ms"])
-        self._draft.set("refs", {**self._draft.document["refs"], name: ref})
+        self._forget_name(name)
+        self._own_refs()[name] = ref
+        self._names().setdefault(snapshot_id, {})[name] = None
 
     def _set_current_snapshot(self, snapshot_id: int, snapshot_ms: int) -> None:
         is_added = snapshot_id in self._added_snapshots
@@ -79,7 +90,28 @@ class HistoryBuilder:
         if name == MAIN_BRANCH:
             self._draft.document["current-snapshot-id"] = None
         if name in self._draft.document["refs"]:
-            self._draft.set("refs", {key: ref for key, ref in self._draft.document["refs"].items() if key != name})
+            self._forget_name(name)
+            del self._own_refs()[name]
+
+    def _own_refs(self) -> dict[str, Json]:
+        """The refs to change in place."""
+        if "refs" not in self._draft.owned:
+            self._draft.document["refs"] = dict(self._draft.document["refs"])
+        self._draft.touch("refs")
+        refs: dict[str, Json] = self._draft.document["refs"]
+        return refs
+
+    def _names(self) -> dict[int, dict[str, None]]:
+        """The names of the refs to each snapshot."""
+        if self._names_by_snapshot is None:
+            self._names_by_snapshot = {}
+            for name, ref in self._draft.document["refs"].items():
+                self._names_by_snapshot.setdefault(ref["snapshot-id"], {})[name] = None
+        return self._names_by_snapshot
+
+    def _forget_name(self, name: str) -> None:
+        if name in self._draft.document["refs"]:
+            del self._names()[self._draft.document["refs"][name]["snapshot-id"]][name]
 
     def remove_snapshots(self, snapshot_ids: list[int]) -> None:
         snapshots = self._snapshots()
@@ -89,9 +121,8 @@ class HistoryBuilder:
                 self._draft.touch("snapshots")
                 self.remove_statistics(snapshot_id)
                 self.remove_partition_statistics(snapshot_id)
-        for name, ref in self._draft.document["refs"].items():
-            if ref["snapshot-id"] not in snapshots:
-                self.remove_ref(name)
+                for name in list(self._names().get(snapshot_id, ())):
+                    self.remove_ref(name)
 
     def set_statistics(self, file: Json) -> None:
         self._set_file("statistics", file)

@@ -4,11 +4,13 @@ from collections.abc import Iterable
 from typing import Any
 
 from domain.errors import BadRequest, IllegalArgument
+from domain.json_rules import holds_large_number
 from domain.metadata.attachments import parse_encryption_key, parse_partition_statistics_file, parse_statistics_file
 from domain.metadata.builder import FORMAT_VERSION_MAX, strip_trailing_slash
 from domain.metadata.draft import empty_metadata
 from domain.metadata.fields import (
     Json,
+    check_uuid,
     get,
     get_int,
     get_int_or_none,
@@ -20,6 +22,7 @@ from domain.metadata.fields import (
     get_string_or_none,
     show,
 )
+from domain.metadata.history import ROW_LINEAGE_MIN_FORMAT_VERSION
 from domain.metadata.logs import check_metadata_log, check_snapshot_log
 from domain.metadata.partitioning import (
     INITIAL_SPEC_ID,
@@ -51,6 +54,8 @@ def parse_table_metadata(document: object) -> Json:
         raise IllegalArgument(f"Cannot read unsupported version {version}")
     parsed = empty_metadata(version)
     parsed["table-uuid"] = get_string_or_none(document, "table-uuid")
+    if parsed["table-uuid"] is not None:
+        check_uuid(parsed["table-uuid"])
     parsed["location"] = get_string(document, "location")
     parsed["last-sequence-number"] = get_long(document, "last-sequence-number") if version > 1 else 0
     parsed["last-column-id"] = get_int(document, "last-column-id")
@@ -64,6 +69,9 @@ def parse_table_metadata(document: object) -> Json:
     parsed["next-row-id"] = get_long(document, "next-row-id") if version >= 3 else 0
     parsed["last-updated-ms"] = get_long(document, "last-updated-ms")
     _read_parts(document, parsed)
+    for key in document.keys() - parsed.keys() - _LEGACY_KEYS:
+        if holds_large_number(document[key]):
+            raise BadRequest(f"Invalid field '{key}': holds a number outside 64 bits")
     parsed.update((key, value) for key, value in document.items() if key not in parsed and key not in _LEGACY_KEYS)
     _check(parsed)
     return parsed
@@ -203,6 +211,7 @@ def _check(parsed: Json) -> None:
         ("sort-orders", "order-id"),
     ):
         _check_unique(parsed[key], id_key)
+    _check_row_ids(parsed)
     _check_defaults(parsed)
     _check_refs(parsed)
     check_snapshot_log(parsed["snapshot-log"], parsed["last-updated-ms"])
@@ -220,6 +229,14 @@ def _check_unique(parts: list[Json], id_key: str) -> None:
         if part[id_key] in seen:
             raise IllegalArgument(f"Multiple entries with same key: {part[id_key]}")
         seen.add(part[id_key])
+
+
+def _check_row_ids(parsed: Json) -> None:
+    """The reference reads a file whose next snapshot would give row ids a second time."""
+    next_row_id = parsed["next-row-id"]
+    for snapshot in parsed["snapshots"] if parsed["format-version"] >= ROW_LINEAGE_MIN_FORMAT_VERSION else ():
+        if snapshot.get("first-row-id", 0) + snapshot.get("added-rows", 0) > next_row_id:
+            raise IllegalArgument(f"Invalid next-row-id {next_row_id}: snapshot {snapshot['snapshot-id']} has higher row ids")
 
 
 def _check_defaults(parsed: Json) -> None:

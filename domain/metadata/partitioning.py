@@ -1,7 +1,7 @@
 """Partition specs: read, bound to a schema, compared, and checked against it (table spec, "Partitioning")."""
 
 from domain.errors import BadRequest, IllegalArgument, ValidationFailed
-from domain.metadata.fields import Json, get, get_int, get_string, show
+from domain.metadata.fields import Json, get, get_int, get_string, next_id, show
 from domain.metadata.schemas import SchemaIndex
 from domain.metadata.transforms import VOID, bind_transform, can_transform, parse_transform
 from domain.metadata.types import describe_type, is_primitive, type_id
@@ -61,7 +61,7 @@ def bind_spec_unchecked(spec: Json, index: SchemaIndex) -> Json:
         source = index.fields.get(field["source-id"])
         if source is not None:
             bind_transform(field["transform"], source["type"])
-        field_id = field.get("field-id", last_id + 1)
+        field_id = field["field-id"] if "field-id" in field else next_id("field-id", last_id)
         _check_name(field, index, names)
         last_id = max(last_id, field_id)
         fields.append(field if "field-id" in field else {**field, "field-id": field_id})
@@ -115,13 +115,9 @@ def check_sequential_ids(spec: Json) -> None:
         raise ValidationFailed(f"Spec does not use sequential IDs that are required in v1: {_describe_spec(spec)}")
 
 
-def compatible_specs(a: Json, b: Json) -> bool:
-    """Equal sources, transforms and names in order; field ids do not matter (Java `PartitionSpec.compatibleWith`)."""
-    return [_key(field) for field in a["fields"]] == [_key(field) for field in b["fields"]]
-
-
-def _key(field: Json) -> tuple[int, str, str]:
-    return field["source-id"], field["transform"], field["name"]
+def spec_key(spec: Json) -> tuple[tuple[int, str, str], ...]:
+    """Equal for specs of equal sources, transforms and names in order; field ids do not matter (Java `PartitionSpec.compatibleWith`)."""
+    return tuple((field["source-id"], field["transform"], field["name"]) for field in spec["fields"])
 
 
 def last_assigned_field_id(spec: Json) -> int:

@@ -4,8 +4,8 @@ import re
 from collections.abc import Mapping
 
 from domain.errors import IllegalArgument, ValidationFailed
-from domain.metadata.fields import INT_MAX, INT_MIN
-from domain.metadata.schemas import SchemaIndex
+from domain.metadata.fields import INT_MAX, INT_MIN, Json
+from domain.metadata.schemas import SchemaIndex, describe_schema
 
 FORMAT_VERSION = "format-version"
 PARQUET_COMPRESSION = "write.parquet.compression-codec"
@@ -46,14 +46,14 @@ def property_as_int(properties: Mapping[str, str], key: str, default: int) -> in
     return parse_int(properties[key]) if key in properties else default
 
 
-def check_new_table_properties(properties: Mapping[str, str], index: SchemaIndex, described_schema: str, format_version: int) -> None:
+def check_new_table_properties(properties: Mapping[str, str], index: SchemaIndex, schema: Json, format_version: int) -> None:
     """What Java checks of the properties of a new table, and only there, so that old tables stay usable."""
     property_as_int(properties, _METRICS_INFERRED_COLUMNS_MAX, 0)
     for key in properties:
         column = key.removeprefix(_METRICS_COLUMN_PREFIX)
         if column != key and index.find_name(column) is None:
             raise ValidationFailed(
-                f"Invalid metrics config, could not find column {column} from table prop {key} in schema {described_schema}"
+                f"Invalid metrics config, could not find column {column} from table prop {key} in schema {describe_schema(schema)}"
             )
     for key in _COMMIT_RETRIES:
         _check_commit_property(properties, key)

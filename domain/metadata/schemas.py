@@ -1,5 +1,6 @@
 """Schemas of tables and views: parsed, compared, indexed by id and by name, and given fresh column ids."""
 
+import hashlib
 import json
 from collections.abc import Callable
 from typing import Any
@@ -24,6 +25,9 @@ from domain.metadata.types import (
 
 INITIAL_SCHEMA_ID = 0
 DEFAULT_VALUES_MIN_FORMAT_VERSION = 3
+
+FULL_NAMES_CHARACTERS_MAX = 16 * 1024 * 1024
+"""Of the full names of one schema's columns together: each repeats the names of all columns around it."""
 
 
 def parse_schema(schema: object) -> Json:
@@ -65,6 +69,17 @@ def same_schema(a: Json, b: Json) -> bool:
         return False
     # Python holds -0.0 and 0.0 for equal, which as default values they are not.
     return json.dumps(a["fields"]) == json.dumps(b["fields"])
+
+
+def schema_key(schema: Json) -> bytes:
+    """Equal for two canonical schemas that are the same by `same_schema`, and for no others."""
+    columns = json.dumps([sorted(schema.get("identifier-field-ids", ())), schema["fields"]])
+    return hashlib.sha256(columns.encode()).digest()
+
+
+def rough_schema_key(schema: Json) -> tuple[int, int]:
+    """Equal for schemas that are the same, and for few others of a table that grows."""
+    return len(schema.get("identifier-field-ids", ())), len(schema["fields"])
 
 
 def _parse_type(value: object, depth: int) -> TypeJson:
@@ -113,6 +128,7 @@ class SchemaIndex:
     names   -- field id to full name, `points.element.x`.
     ids     -- full name to field id, and short names such as `points.x` where no full name is equal.
     parents -- field id to the id of the field around it; not there for top-level columns.
+    characters -- of all full names together; IllegalArgument where they are over FULL_NAMES_CHARACTERS_MAX.
     """
 
     def __init__(self, schema: Json) -> None:
@@ -120,6 +136,7 @@ class SchemaIndex:
         self.names: dict[int, str] = {}
         self.parents: dict[int, int] = {}
         self.ids: dict[str, int] = {}
+        self.characters = 0
         self._short_ids: dict[str, int] = {}
         self._same_names: list[tuple[str, int, int]] = []
         self._same_ids: list[tuple[int, str, str]] = []
@@ -181,6 +198,9 @@ class SchemaIndex:
 
     def _add(self, field: Json, name: str, short_name: str | None) -> None:
         field_id = field["id"]
+        self.characters += len(name)
+        if self.characters > FULL_NAMES_CHARACTERS_MAX:
+            raise IllegalArgument(f"Invalid schema: full names of columns are longer than {FULL_NAMES_CHARACTERS_MAX} characters together")
         if name in self.ids:
             self._same_names.append((name, self.ids[name], field_id))
         if field_id in self.names:
@@ -277,6 +297,6 @@ def _fresh_type(type_: TypeJson, next_id: Callable[[], int]) -> TypeJson:
 
 def describe_schema(schema: Json) -> str:
     """The schema as Java's messages show it, one column per line."""
-    identifiers = schema.get("identifier-field-ids", ())
+    identifiers = set(schema.get("identifier-field-ids", ()))
     lines = [f"  {describe_field(field)}{' (id)' if field['id'] in identifiers else ''}" for field in schema["fields"]]
     return "table {\n" + "\n".join(lines) + "\n}"

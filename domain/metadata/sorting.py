@@ -71,6 +71,11 @@ def check_sort_order(order: Json, index: SchemaIndex, bound_to: SchemaIndex | No
             raise ValidationFailed(f"Invalid source type {described} for transform: {field['transform']}")
 
 
+def sort_order_key(order: Json) -> tuple[tuple[str, int, str, str], ...]:
+    """Equal for orders by the same fields."""
+    return tuple((field["transform"], field["source-id"], field["direction"], field["null-order"]) for field in order["fields"])
+
+
 def _describe_field(field: Json) -> str:
     nulls = field["null-order"].upper().replace("-", " ")
     return f"{field['transform']}({field['source-id']}) {field['direction'].upper()} {nulls}"

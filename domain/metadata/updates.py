@@ -1,6 +1,7 @@
 """Table updates of a commit request: read from JSON, then applied to a document (REST spec, `TableUpdate`)."""
 
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
 
 from domain.errors import BadRequest
@@ -24,6 +25,11 @@ from domain.metadata.schemas import parse_schema
 from domain.metadata.snapshots import make_ref, parse_ref_type, parse_retention, parse_snapshot
 from domain.metadata.sorting import parse_sort_order
 
+PARTS_ADDED_MAX = 1_000
+"""Schemas, partition specs, sort orders and encryption keys that one commit may add, of each."""
+
+_COUNTED = frozenset(("add-schema", "add-spec", "add-sort-order", "add-encryption-key"))
+
 Change = Callable[[TableMetadataBuilder], None]
 
 
@@ -46,7 +52,17 @@ def parse_updates(updates: object) -> tuple[TableUpdate, ...]:
     """
     if not isinstance(updates, list | tuple):
         raise BadRequest(f"Cannot parse metadata updates from non-array: {show(updates)}")
+    refuse_too_many(updates, _COUNTED)
     return tuple(update if isinstance(update, TableUpdate) else _parse_update(update) for update in updates)
+
+
+def refuse_too_many(updates: Sequence[object], counted: Container[str]) -> None:
+    """BadRequest where more than PARTS_ADDED_MAX updates are of one of the kinds `counted`."""
+    if len(updates) > PARTS_ADDED_MAX:
+        actions = Counter(str(update.get("action")).lower() for update in updates if isinstance(update, dict))
+        for action, times in actions.items():
+            if times > PARTS_ADDED_MAX and action in counted:
+                raise BadRequest(f"Invalid field 'updates': has more than {PARTS_ADDED_MAX} of the action {action}")
 
 
 def apply_updates(

@@ -1,10 +1,14 @@
 """A view under change, and its first document: Java's `ViewMetadata.Builder` and `BaseMetastoreViewCatalog`."""
 
+import hashlib
 import re
 
+import orjson
+
 from domain.errors import IllegalArgument, ValidationFailed
-from domain.metadata.fields import INT_MAX, INT_MIN, Json, get, get_string_map
-from domain.metadata.schemas import INITIAL_SCHEMA_ID, parse_schema, same_schema, with_schema_id
+from domain.metadata.fields import INT_MAX, INT_MIN, Json, check_uuid, get, get_string_map
+from domain.metadata.parts import Parts
+from domain.metadata.schemas import INITIAL_SCHEMA_ID, parse_schema, rough_schema_key, schema_key, with_schema_id
 from domain.view_metadata.parse import VIEW_FORMAT_VERSION, checked, find_version, parse_version, unsupported_types
 
 INITIAL_VERSION_ID = 1
@@ -50,21 +54,24 @@ class ViewMetadataBuilder:
         self._format_version: int = document.get("format-version", VIEW_FORMAT_VERSION)
         self._location: str | None = document.get("location")
         self._properties: dict[str, str] = document.get("properties", {})
-        self._schemas: list[Json] = document.get("schemas", [])
+        self._schemas = Parts(document.get("schemas", ()), "schema-id", schema_key, rough_schema_key)
         self._current_version_id: int = document.get("current-version-id", 0)
-        self._versions: list[Json] = document.get("versions", [])
+        self._versions = Parts(document.get("versions", ()), "version-id", _version_key)
         self._history: list[Json] = document.get("version-log", [])
         self._history_entry: Json | None = None
         self._last_added_schema_id: int | None = None
         self._last_added_version_id: int | None = None
         self._added_version_ids: set[int] = set()
+        self._owns_properties = False
         self._changed = False
 
     def assign_uuid(self, uuid: str) -> None:
         if self._uuid is not None and self._uuid != uuid:
             raise IllegalArgument("Cannot reassign uuid")
-        self._changed |= self._uuid is None
-        self._uuid = uuid
+        if self._uuid is None:
+            check_uuid(uuid)
+            self._uuid = uuid
+            self._changed = True
 
     def upgrade_format_version(self, version: int) -> None:
         if version < self._format_version:
@@ -78,43 +85,48 @@ class ViewMetadataBuilder:
 
     def set_properties(self, updates: dict[str, str]) -> None:
         if updates:
-            self._properties = {**self._properties, **updates}
-            self._changed = True
+            self._own_properties().update(updates)
 
     def remove_properties(self, removals: list[str]) -> None:
         if removals:
-            self._properties = {key: value for key, value in self._properties.items() if key not in removals}
-            self._changed = True
+            properties = self._own_properties()
+            for key in removals:
+                properties.pop(key, None)
+
+    def _own_properties(self) -> dict[str, str]:
+        """The properties to change in place."""
+        if not self._owns_properties:
+            self._properties, self._owns_properties = dict(self._properties), True
+        self._changed = True
+        return self._properties
 
     def add_schema(self, schema: Json) -> int:
         """Adds the schema under the next free id and returns that, or the id of an equal one that is there."""
-        for known in self._schemas:
-            if same_schema(known, schema):
-                known_id: int = known["schema-id"]
-                return known_id
-        schema_id = _next_id(INITIAL_SCHEMA_ID, self._schemas, "schema-id")
-        self._schemas = [*self._schemas, with_schema_id(schema, schema_id)]
+        known_id = self._schemas.equal_to(schema)
+        if known_id is not None:
+            return known_id
+        schema_id = self._schemas.next_id(INITIAL_SCHEMA_ID)
+        self._schemas.add(with_schema_id(schema, schema_id))
         self._last_added_schema_id = schema_id
         self._changed = True
         return schema_id
 
     def add_version(self, version: Json) -> None:
         """Adds the version under its own id or, if that is not above all others, the next; an equal one is used again."""
-        for known in self._versions:
-            if _same_version(known, version):
-                known_id: int = known["version-id"]
-                self._last_added_version_id = known_id if known_id in self._added_version_ids else None
-                return
-        version_id = _next_id(version["version-id"], self._versions, "version-id")
+        known_id = self._versions.equal_to(version)
+        if known_id is not None:
+            self._last_added_version_id = known_id if known_id in self._added_version_ids else None
+            return
+        version_id = self._versions.next_id(version["version-id"])
         schema_id = version["schema-id"]
         if schema_id == LAST_ADDED:
             if self._last_added_schema_id is None:
                 raise ValidationFailed("Cannot set last added schema: no schema has been added")
             schema_id = self._last_added_schema_id
-        if all(schema["schema-id"] != schema_id for schema in self._schemas):
+        if schema_id not in self._schemas.by_id:
             raise IllegalArgument(f"Cannot add version with unknown schema: {schema_id}")
         _check_one_query_per_dialect(version)
-        self._versions = [*self._versions, {**version, "version-id": version_id, "schema-id": schema_id}]
+        self._versions.add({**version, "version-id": version_id, "schema-id": schema_id})
         self._last_added_version_id = version_id
         self._added_version_ids.add(version_id)
         self._changed = True
@@ -126,7 +138,7 @@ class ViewMetadataBuilder:
             version_id = self._last_added_version_id
         if version_id == self._current_version_id:
             return
-        version = find_version(self._versions, version_id)
+        version = self._versions.by_id.get(version_id)
         if version is None:
             raise IllegalArgument(f"Cannot set current version to unknown version: {version_id}")
         self._current_version_id = version_id
@@ -139,7 +151,7 @@ class ViewMetadataBuilder:
         """The document, or `base` itself if nothing changed; as in Java only a changed one loses its oldest versions."""
         if self._location is None:
             raise IllegalArgument("Invalid location: null")
-        if not self._versions:
+        if not self._versions.by_id:
             raise IllegalArgument("Invalid view: no versions were added")
         if self._base is not None and self._properties.get(REPLACE_DROP_DIALECT_ALLOWED, "").lower() != "true":
             self._check_no_dialect_is_dropped(self._base)
@@ -147,7 +159,7 @@ class ViewMetadataBuilder:
         if self._base is not None and not self._changed:
             return self._base
         history = self._history if self._history_entry is None else [*self._history, self._history_entry]
-        versions = self._versions
+        versions = list(self._versions.by_id.values()) if self._versions.changed or self._base is None else self._base["versions"]
         versions_to_keep = max(len(self._added_version_ids | {self._current_version_id}), history_size)
         if len(versions) > versions_to_keep:
             versions = self._newest_versions(versions_to_keep)
@@ -160,7 +172,7 @@ class ViewMetadataBuilder:
                 "format-version": self._format_version,
                 "location": self._location,
                 "properties": self._properties,
-                "schemas": self._schemas,
+                "schemas": list(self._schemas.by_id.values()) if self._schemas.changed or self._base is None else self._base["schemas"],
                 "current-version-id": self._current_version_id,
                 "versions": versions,
                 "version-log": history,
@@ -169,7 +181,7 @@ class ViewMetadataBuilder:
 
     def _check_no_dialect_is_dropped(self, base: Json) -> None:
         previous = _dialects(find_version(base["versions"], base["current-version-id"]))
-        current = _dialects(find_version(self._versions, self._current_version_id))
+        current = _dialects(self._versions.by_id.get(self._current_version_id))
         if not previous <= current:
             raise ValidationFailed(
                 f"Cannot replace view due to loss of view dialects ({REPLACE_DROP_DIALECT_ALLOWED}=false):\n"
@@ -178,24 +190,16 @@ class ViewMetadataBuilder:
 
     def _newest_versions(self, count: int) -> list[Json]:
         """The current version and then the others by falling id, `count` in all."""
-        newest = sorted(self._versions, key=lambda version: version["version-id"], reverse=True)
+        newest = sorted(self._versions.by_id.values(), key=lambda version: version["version-id"], reverse=True)
         current = [version for version in newest if version["version-id"] == self._current_version_id]
         others = [version for version in newest if version["version-id"] != self._current_version_id]
         return (current + others)[:count]
 
 
-def _next_id(wanted: int, elements: list[Json], id_key: str) -> int:
-    """`wanted`, or one above the highest id in use if that is higher."""
-    next_id: int = max([wanted, *(element[id_key] + 1 for element in elements)])
-    if next_id > INT_MAX:
-        raise IllegalArgument(f"Cannot assign a {id_key} above {INT_MAX}")
-    return next_id
-
-
-def _same_version(one: Json, other: Json) -> bool:
-    """Both would behave the same; id and time do not matter."""
+def _version_key(version: Json) -> bytes:
+    """Equal for versions that would behave the same; id and time do not matter."""
     fields = ("summary", "representations", "default-catalog", "default-namespace", "schema-id")
-    return all(one.get(field) == other.get(field) for field in fields)
+    return hashlib.sha256(orjson.dumps([version.get(field) for field in fields], option=orjson.OPT_SORT_KEYS)).digest()
 
 
 def _history_of(versions: list[Json], history: list[Json]) -> list[Json]:

@@ -1,7 +1,9 @@
 """View metadata and view versions read from JSON into canonical form (Java `ViewMetadataParser`, `ViewVersionParser`)."""
 
+from collections import Counter
+
 from domain.errors import BadRequest, IllegalArgument
-from domain.metadata.fields import Json, get, get_int, get_long, get_string, get_string_map, get_string_or_none, show
+from domain.metadata.fields import Json, check_uuid, get, get_int, get_long, get_string, get_string_map, get_string_or_none, show
 from domain.metadata.schemas import parse_schema
 
 VIEW_FORMAT_VERSION = 1
@@ -15,6 +17,7 @@ def parse_view_metadata(document: object) -> Json:
     """
     if not isinstance(document, dict):
         raise BadRequest(f"Cannot parse view metadata from non-object: {show(document)}")
+    check_uuid(get_string(document, "view-uuid"))
     parsed: Json = {
         "view-uuid": get_string(document, "view-uuid"),
         "format-version": get_int(document, "format-version"),
@@ -28,7 +31,7 @@ def parse_view_metadata(document: object) -> Json:
     for kind, id_key in (("versions", "version-id"), ("schemas", "schema-id")):
         ids = [element[id_key] for element in parsed[kind]]
         if len(set(ids)) < len(ids):
-            twice = next(one for one in ids if ids.count(one) > 1)
+            twice = next(one for one, count in Counter(ids).items() if count > 1)
             raise IllegalArgument(f"Multiple entries with same key: {twice}")
     return checked(parsed)
 

@@ -5,8 +5,11 @@ from collections.abc import Callable, Sequence
 from domain.errors import BadRequest
 from domain.metadata.fields import Json, get, get_int, get_string, get_string_map, get_string_set, show
 from domain.metadata.schemas import parse_schema
+from domain.metadata.updates import refuse_too_many
 from domain.view_metadata.builder import ViewMetadataBuilder
 from domain.view_metadata.parse import parse_version
+
+_COUNTED = frozenset(("add-schema", "add-view-version"))
 
 _Apply = Callable[[ViewMetadataBuilder], object]
 
@@ -17,6 +20,7 @@ def apply_view_updates(base: Json | None, updates: Sequence[object], *, now_ms: 
     As in Java, properties that are set or removed count as a change even where they were so before. `now_ms` dates the
     return to an older version. Errors: BadRequest, IllegalArgument, ValidationFailed.
     """
+    refuse_too_many(updates, _COUNTED)
     builder = ViewMetadataBuilder(base, now_ms)
     for apply in [_parse_update(update) for update in updates]:
         apply(builder)

@@ -65,6 +65,9 @@ def assert_agreement(answer: Json, ours: Json | CatalogError, java_document: Jso
         assert isinstance(ours, REFUSALS[java_type]), f"Java refused with {java_type}: {java_message}; here: {ours!r}"
         if messages:
             assert comparable(java_message) == comparable(ours.message)
+    elif isinstance(ours, CatalogError) and ours.message.startswith("Invalid UUID string"):
+        # Java takes any text for a UUID.
+        assert isinstance(ours, IllegalArgument)
     else:
         assert isinstance(ours, dict), f"Java made a document; here: {ours!r}"
         assert java_document is not None
@@ -241,8 +244,8 @@ def test_junk_is_refused_in_the_words_of_the_catalog(value: Any) -> None:
 @pytest.mark.parametrize(
     ("name", "wrong"),
     [
-        ("_same_version", lambda one, other: False),
-        ("same_schema", lambda a, b: False),
+        ("_version_key", lambda version: object()),
+        ("schema_key", lambda schema: object()),
         ("_history_of", lambda versions, history: history),
         ("_dialects", lambda version: set()),
         ("_check_one_query_per_dialect", lambda version: None),

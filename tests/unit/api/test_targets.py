@@ -18,7 +18,7 @@ from api.targets import (
     tabular_sought,
     warehouse_reference,
 )
-from domain.errors import BadRequest
+from domain.errors import BadRequest, NoSuchNamespace, NoSuchTable, NoSuchView
 from domain.identifiers import NAME_CODE_POINTS_MAX, NAMESPACE_LEVELS_MAX, NamespaceIdentifier, parse_name
 
 
@@ -103,10 +103,16 @@ def test_a_broken_escape_is_refused(segment: str, message: str) -> None:
 
 
 @pytest.mark.parametrize("segment", ["%00", "a%0Ab", "a%0D%0Ab", "%7F", "%C2%85", "a%1F%1Fb", "%1F", "a%1F"])
-def test_malformed_names_are_refused_even_in_questions(segment: str) -> None:
-    """NUL and other controls, and levels without a name."""
-    with pytest.raises(BadRequest):
-        namespace_sought(segment)
+def test_nothing_has_a_malformed_name(segment: str) -> None:
+    """NUL and other controls, and levels without a name; the message holds none of them."""
+    for refused, seek in (
+        (NoSuchNamespace, lambda: namespace_sought(segment)),
+        (NoSuchTable, lambda: tabular_sought(segment, "t", "table")),
+        (NoSuchView, lambda: tabular_sought("a", "%1F" + segment, "view")),
+    ):
+        with pytest.raises(refused) as refusal:
+            seek()
+        assert refusal.value.message.isprintable()
 
 
 @pytest.mark.parametrize(
@@ -115,7 +121,7 @@ def test_malformed_names_are_refused_even_in_questions(segment: str) -> None:
 )
 def test_odd_names_may_be_asked_for(name: str) -> None:
     """They go to the question, whose answer is that no such thing exists."""
-    assert name == tabular_sought("s1%1Ft", quote(name, safe=""), "table name").name
+    assert name == tabular_sought("s1%1Ft", quote(name, safe=""), "table").name
 
 
 @pytest.mark.parametrize("name", ["x" * (NAME_CODE_POINTS_MAX + 1), "e\u0301", "a\u202eb", "a\u200bb", "\ue000"])

@@ -109,7 +109,7 @@ def test_partition_ids_count_from_999_whatever_the_client_sends() -> None:
         {"action": "add-spec", "spec": {"spec-id": 0, "fields": [{**low["spec"]["fields"][0], "source-id": 1}]}},
         add_order(),
         {"action": "set-location", "location": "s3://b/t"},
-        {"action": "assign-uuid", "uuid": "u"},
+        {"action": "assign-uuid", "uuid": "9c12d441-03fe-4693-9a96-a0705ddf69c1"},
     ]
     assert 999 == after(None, *updates)["last-partition-id"]
 

@@ -239,8 +239,9 @@ def test_encryption_keys_come_and_go() -> None:
 
 def test_a_staged_create_builds_from_nothing() -> None:
     """The first updates of the reference client make the table; the version is the one they ask for."""
+    uuid = "9c12d441-03fe-4693-9a96-a0705ddf69c1"
     updates = [
-        {"action": "assign-uuid", "uuid": "u"},
+        {"action": "assign-uuid", "uuid": uuid},
         {"action": "upgrade-format-version", "format-version": 1},
         {"action": "add-schema", "schema": SCHEMA},
         {"action": "set-current-schema", "schema-id": -1},
@@ -251,12 +252,12 @@ def test_a_staged_create_builds_from_nothing() -> None:
         {"action": "set-location", "location": "s3://b/t/"},
     ]
     table = after(None, *updates, file=FILE)
-    assert ("u", 1, "s3://b/t", 2, NOW_MS) == tuple(
+    assert (uuid, 1, "s3://b/t", 2, NOW_MS) == tuple(
         table[key] for key in ("table-uuid", "format-version", "location", "last-column-id", "last-updated-ms")
     )
     assert [] == table["metadata-log"]
-    without_uuid = apply_updates(None, updates[2:], now_ms=NOW_MS, previous_metadata_location=None, table_uuid="given")
-    assert ("given", 2) == (without_uuid["table-uuid"], without_uuid["format-version"])
+    without_uuid = apply_updates(None, updates[2:], now_ms=NOW_MS, previous_metadata_location=None, table_uuid=uuid.upper())
+    assert (uuid.upper(), 2) == (without_uuid["table-uuid"], without_uuid["format-version"])
     for missing in range(2, 9, 2):
         kept = [update for place, update in enumerate(updates) if place not in (missing, missing + 1)]
         assert refused(None, *kept).status == 400

@@ -1,0 +1,66 @@
+"""What JSON may hold wherever it comes from, a request's body or a metadata file: what passes can be written again and kept in the log.
+
+The parser itself refuses NaN, infinities, lone surrogates and bytes that are not UTF-8.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+DEPTH_MAX = 128
+"""Arrays and objects inside one another; a struct column costs three levels per nesting."""
+
+_INTEGERS = 2**63
+_ESCAPED_NUL = b"\\u0000"
+
+
+def broken_rule(data: bytes, document: Any, depth_max: int = DEPTH_MAX) -> str | None:
+    """The rule that the document parsed from `data` breaks, as the end of a sentence; None where it breaks none."""
+    # Brackets bound the depth from above, so that ordinary documents are not walked at all.
+    if data.count(b"{") + data.count(b"[") > depth_max and _is_deeper(document, depth_max):
+        return f"nested deeper than {depth_max} levels"
+    if _ESCAPED_NUL in data and any("\0" in text for text in _texts(document)):
+        return "holds a NUL character (U+0000)"
+    return None
+
+
+def holds_large_number(value: Any) -> bool:
+    """A number outside 64 bits, which not every reader keeps as it is: the parser makes such an integer a float."""
+    nodes: list[Any] = [[value]]
+    while nodes:
+        for node in nodes:
+            for inner in node.values() if isinstance(node, dict) else node:
+                if isinstance(inner, float):
+                    if abs(inner) >= _INTEGERS:
+                        return True
+                elif isinstance(inner, int) and not -_INTEGERS <= inner < _INTEGERS:
+                    return True
+        nodes = _children(nodes)
+    return False
+
+
+def _children(nodes: list[Any]) -> list[Any]:
+    inner: list[Any] = []
+    for node in nodes:
+        values = node.values() if isinstance(node, dict) else node
+        inner.extend(value for value in values if isinstance(value, (dict, list)))
+    return inner
+
+
+def _is_deeper(document: Any, depth_max: int) -> bool:
+    depth, nodes = 0, [document]
+    while nodes:
+        depth += 1
+        if depth > depth_max:
+            return True
+        nodes = _children(nodes)
+    return False
+
+
+def _texts(document: Any) -> Iterator[str]:
+    nodes: list[Any] = [document]
+    while nodes:
+        for node in nodes:
+            yield from (text for text in node if isinstance(text, str))
+            if isinstance(node, dict):
+                yield from (text for text in node.values() if isinstance(text, str))
+        nodes = _children(nodes)

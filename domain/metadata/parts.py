@@ -1,0 +1,76 @@
+"""The schemas, specs, orders or versions of a document under change: found by id and by what makes two of them equal, without a search."""
+
+import heapq
+from collections.abc import Callable, Hashable, Iterable
+
+from domain.metadata.fields import Json, next_id
+
+
+class Parts:
+    """Parts in their order; to look one up, to add and to remove one costs the same however many there are.
+
+    by_id -- those that are there.
+    changed -- whether any was added or removed.
+    """
+
+    def __init__(
+        self, parts: Iterable[Json], id_key: str, key: Callable[[Json], Hashable], rough_key: Callable[[Json], Hashable] | None = None
+    ) -> None:
+        """
+        key -- equal for two parts that are the same but for their ids.
+        rough_key -- equal where `key` is, and cheap: only parts that agree in it are compared by `key`.
+        """
+        self.by_id: dict[int, Json] = {part[id_key]: part for part in parts}
+        self.changed = False
+        self._id_key, self._key, self._rough_key = id_key, key, rough_key or _none
+        self._keys: dict[int, Hashable] = {}
+        self._ids: dict[Hashable, dict[int, None]] = {}
+        self._not_keyed: dict[Hashable, list[int]] | None = None
+        # Of the ids below zero, the highest first; those that were removed are dropped when they come to the top.
+        self._falling: list[int] | None = None
+
+    def equal_to(self, part: Json) -> int | None:
+        """The id of the first part that is the same."""
+        if self._not_keyed is None:
+            self._not_keyed = {}
+            for part_id, known in self.by_id.items():
+                self._not_keyed.setdefault(self._rough_key(known), []).append(part_id)
+        for part_id in self._not_keyed.pop(self._rough_key(part), ()):
+            if part_id in self.by_id:
+                self._remember(part_id, self._key(self.by_id[part_id]))
+        same = self._ids.get(self._key(part))
+        return next(iter(same)) if same else None
+
+    def next_id(self, least: int) -> int:
+        """`least`, or the id after the highest there is; IllegalArgument where there is none."""
+        if self._falling is None:
+            self._falling = [-part_id for part_id in self.by_id]
+            heapq.heapify(self._falling)
+        while self._falling and -self._falling[0] not in self.by_id:
+            heapq.heappop(self._falling)
+        highest = -self._falling[0] if self._falling else least - 1
+        return least if highest < least else next_id(self._id_key, highest)
+
+    def add(self, part: Json) -> None:
+        """Adds a part that `equal_to` has not found, at the end."""
+        part_id: int = part[self._id_key]
+        self.by_id[part_id] = part
+        self._remember(part_id, self._key(part))
+        if self._falling is not None:
+            heapq.heappush(self._falling, -part_id)
+        self.changed = True
+
+    def remove(self, part_ids: Iterable[int]) -> None:
+        """Removes those of these ids that are there."""
+        for part_id in part_ids:
+            if self.by_id.pop(part_id, None) is not None and part_id in self._keys:
+                del self._ids[self._keys.pop(part_id)][part_id]
+        self.changed = True
+
+    def _remember(self, part_id: int, key: Hashable) -> None:
+        self._keys[part_id] = key
+        self._ids.setdefault(key, {})[part_id] = None
+
+
+def _none(_: Json) -> None:
+    return None

@@ -172,6 +172,13 @@ def test_a_part_comes_back_from_its_body() -> None:
         assert part == part_from_body(kind, part.ordinal, part.body)
 
 
+def test_a_part_names_the_snapshot_it_is_about() -> None:
+    """Loads of referenced snapshots only ask for it; elements that are no objects are about none."""
+    assert 7 == Part(0, {"snapshot-id": 7, "schema-id": 1}).snapshot_id
+    assert None is Part(0, {"schema-id": 1}).snapshot_id
+    assert None is Part(0, "text").snapshot_id
+
+
 def test_a_views_document_is_split_and_folded_alike() -> None:
     """Its kinds are versions, schemas and the version log."""
     view = {"view-uuid": "u", "properties": {}, "schemas": [{"schema-id": 0}], "versions": [{"version-id": 1}], "version-log": []}

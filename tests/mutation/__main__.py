@@ -1,0 +1,187 @@
+"""Puts small faults into the code, one at a time, and sees whether the tests that concern the module notice.
+
+    python -m tests.mutation [--minutes M] [--seed N] [--modules PATH ...]
+
+The mutants are cosmic-ray's, in an order drawn from the seed, until the time is up. They are made in a copy of the checkout. tests.toml
+says which tests concern a module. A mutant that survives is listed in equivalent.toml with a reason, or the run fails. The report is in
+`.cache/mutation/`. Standard library only: cosmic-ray runs in an environment of its own, and the tests in the project's.
+"""
+
+import argparse
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import tomllib
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from requirements import environment
+from tests.servers.java import java_environment
+from tests.servers.places import ROOT
+
+HERE = Path(__file__).resolve().parent
+TARGETS = ("domain", "commands", "publishers", "projections/verify.py")
+MINUTES_DEFAULT = 120
+SECONDS_MIN = 30.0
+SLOWER_MAX = 4
+"""A mutant that makes its tests take this many times as long is killed."""
+LINKED = (".venv", ".tools", ".cache")
+
+
+@dataclass(frozen=True)
+class Mutant:
+    module: str
+    operator: str
+    occurrence: int
+
+
+@dataclass(frozen=True)
+class Result:
+    """`was` and `becomes` are the changed lines without indentation."""
+
+    mutant: Mutant
+    outcome: str
+    was: str
+    becomes: str
+
+
+class Mutation:
+    """One run in one copy of the checkout."""
+
+    def __init__(self, copy: Path, python: Path) -> None:
+        self._copy = copy
+        self._python = python
+        self._tests: dict[str, list[str]] = tomllib.loads((HERE / "tests.toml").read_text())
+        self._seconds: dict[tuple[str, ...], float] = {}
+
+    def mutants(self, modules: list[str]) -> list[Mutant]:
+        found = json.loads(self._cosmic_ray("list", *modules))
+        return [Mutant(module, operator, occurrence) for module, operator, occurrence in found]
+
+    def run(self, mutant: Mutant) -> Result:
+        tests = self.tests_of(mutant.module)
+        if tests not in self._seconds:
+            self._seconds[tests] = self._time_unchanged(tests)
+        file = self._copy / mutant.module
+        original = file.read_text(encoding="utf-8")
+        mutated = self._cosmic_ray("mutate", mutant.module, mutant.operator, str(mutant.occurrence))
+        was, becomes = _changed_lines(original, mutated)
+        try:
+            file.write_text(mutated, encoding="utf-8")
+            outcome = self._outcome(tests, max(SECONDS_MIN, SLOWER_MAX * self._seconds[tests]))
+        finally:
+            file.write_text(original, encoding="utf-8")
+        return Result(mutant, outcome, was, becomes)
+
+    def tests_of(self, module: str) -> tuple[str, ...]:
+        """The longest path that begins the module's; a KeyError says that tests.toml has none."""
+        return tuple(self._tests[max((path for path in self._tests if module.startswith(path)), key=len)])
+
+    def _time_unchanged(self, tests: tuple[str, ...]) -> float:
+        started = time.monotonic()
+        outcome = self._outcome(tests, 1_200)
+        if outcome != "survived":
+            raise SystemExit(f"Without any mutant the tests {' '.join(tests)} end with: {outcome}")
+        return time.monotonic() - started
+
+    def _outcome(self, tests: tuple[str, ...], seconds_max: float) -> str:
+        command = [str(ROOT / ".venv" / "bin" / "python"), "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *tests]
+        # Without files of byte code: Python tells a changed module by its second and its size, and a mutant may have both of its original.
+        small = {"PYTHONDONTWRITEBYTECODE": "1", "ICECORE_TEST_ORACLE_SEQUENCES": "40"}
+        process = subprocess.Popen(
+            command, cwd=self._copy, env={**os.environ, **java_environment(), **small}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        try:
+            code = process.wait(seconds_max)
+        except subprocess.TimeoutExpired:
+            # Like Ctrl-C, so that its servers are stopped.
+            process.send_signal(signal.SIGINT)
+            try:
+                process.wait(30)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+            return "killed by time"
+        return "survived" if code == 0 else "killed"
+
+    def _cosmic_ray(self, *arguments: str) -> str:
+        command = [str(self._python), str(HERE / "mutants.py"), *arguments]
+        return subprocess.run(command, cwd=self._copy, check=True, capture_output=True, text=True).stdout
+
+
+def _changed_lines(original: str, mutated: str) -> tuple[str, str]:
+    """From the first line that differs to the last one."""
+    before, after = original.splitlines(), mutated.splitlines()
+    while before and after and before[0] == after[0]:
+        del before[0], after[0]
+    while before and after and before[-1] == after[-1]:
+        del before[-1], after[-1]
+    return " ".join(line.strip() for line in before), " ".join(line.strip() for line in after)
+
+
+def _copied_checkout(folder: Path) -> Path:
+    copy = folder / "checkout"
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    for name in filter(None, listed.split("\0")):
+        if (ROOT / name).exists():
+            (copy / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, copy / name)
+    for name in LINKED:
+        (copy / name).symlink_to(ROOT / name)
+    return copy
+
+
+def _modules(wanted: list[str]) -> Iterator[str]:
+    for target in wanted or TARGETS:
+        path = ROOT / target
+        for file in [path] if path.is_file() else sorted(path.rglob("*.py")):
+            if file.name != "__init__.py":
+                yield str(file.relative_to(ROOT))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Do the tests notice small faults?")
+    parser.add_argument("--minutes", type=float, default=MINUTES_DEFAULT, help="when to stop; the mutant under way is finished")
+    parser.add_argument("--seed", type=int, default=1, help="of the order of the mutants")
+    parser.add_argument("--modules", nargs="*", default=[], help="files or folders instead of all")
+    given = parser.parse_args()
+    until = time.monotonic() + given.minutes * 60
+    python = environment.make(ROOT / ".tools" / "mutation", ROOT / "requirements" / "mutation.lock")
+    argued = {
+        (one["module"], one["was"], one["becomes"]) for one in tomllib.loads((HERE / "equivalent.toml").read_text()).get("equivalent", [])
+    }
+    report = ROOT / ".cache" / "mutation" / f"{time.strftime('%Y-%m-%dT%H-%M-%S')}.jsonl"
+    report.parent.mkdir(parents=True, exist_ok=True)
+    counts: Counter[str] = Counter()
+    with tempfile.TemporaryDirectory(prefix="icecore-mutation-") as folder, report.open("w", encoding="utf-8") as lines:
+        Path(folder).chmod(0o755)
+        mutation = Mutation(_copied_checkout(Path(folder)), python)
+        mutants = mutation.mutants(list(_modules(given.modules)))
+        random.Random(given.seed).shuffle(mutants)
+        for mutant in mutants:
+            if time.monotonic() > until:
+                break
+            result = mutation.run(mutant)
+            outcome = result.outcome
+            is_argued = (mutant.module, result.was, result.becomes) in argued
+            if is_argued:
+                outcome = "equivalent" if outcome == "survived" else "argued equivalent, yet killed"
+            counts[outcome] += 1
+            lines.write(json.dumps({**asdict(mutant), "outcome": outcome, "was": result.was, "becomes": result.becomes}) + "\n")
+            lines.flush()
+            if outcome not in ("killed", "killed by time", "equivalent"):
+                print(f"{outcome}: {mutant.module}\n    {result.was}\n    {result.becomes}", flush=True)
+    print(f"{counts.total()} of {len(mutants)} mutants: {dict(counts)}; {report}")
+    sys.exit(1 if counts["survived"] or counts["argued equivalent, yet killed"] else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -6,12 +6,21 @@ from dataclasses import dataclass
 from uuid_utils.compat import uuid7
 
 from commands.context import Answer, CommandContext
-from commands.create_table import Created, add_table, created_alone
+from commands.create_table import Created, add_table, created_alone, refuse_places_taken_by_others
 from commands.decision import Decision, MetadataFile
 from commands.located import Located, locate_table
 from commands.old_metadata_files import OldMetadataFiles, old_metadata_files
 from commands.submission import IdempotencyRecord, Submission
-from commands.table_files import free_name, loaded_table, location_key, next_file_number, next_metadata_file, written_pieces, written_table
+from commands.table_files import (
+    free_name,
+    loaded_table,
+    location_key,
+    next_file_number,
+    next_metadata_file,
+    path_keys,
+    written_pieces,
+    written_table,
+)
 from commands.write_side import WriteSide
 from domain.documents import Json, difference
 from domain.errors import AlreadyExists, CommitFailed
@@ -98,7 +107,8 @@ def add_commit(
     place = next_metadata_file(warehouse, metadata, next_file_number(state.metadata_location))
     moved = metadata["location"] != before.value["location"]
     actions = [update.action for update in commit.updates]
-    event = TableCommitted(place.spelled, location_key(warehouse, metadata) if moved else None, delta.to_json(), actions)
+    key, paths = location_key(warehouse, metadata) if moved else None, path_keys(warehouse, metadata, before.value)
+    event = TableCommitted(place.spelled, key, delta.to_json(), actions, paths)
     after = submission.add(state.id, warehouse.id, state, [event], generation)
     assert isinstance(after, TableState)
     return Change(after, place, old_metadata_files(state, metadata))
@@ -137,4 +147,5 @@ async def add_created(write: WriteSide, warehouse: Warehouse, submission: Submis
     metadata = apply_updates(None, commit.updates, now_ms=write.now_ms(), previous_metadata_location=None, table_uuid=str(table_id))
     refuse_credential_properties(metadata["properties"], "properties")
     check_document_locations(warehouse.profile, None, metadata)
+    await refuse_places_taken_by_others(write, warehouse, metadata)
     return add_table(warehouse, submission, namespace_id, table_id, command.table.name, metadata, staged=True)

@@ -10,7 +10,16 @@ from commands.context import Answer, CommandContext
 from commands.decision import Decision, MetadataFile
 from commands.located import remember_begun
 from commands.submission import IdempotencyRecord, Submission
-from commands.table_files import free_name, loaded_table, location_key, location_of, metadata_file, written_table
+from commands.table_files import (
+    free_name,
+    loaded_table,
+    location_key,
+    location_of,
+    metadata_file,
+    path_keys,
+    refuse_taken_places,
+    written_table,
+)
 from commands.write_side import WriteSide
 from domain.byte_pieces import Content
 from domain.documents import TABLE_KINDS, Json, split
@@ -59,6 +68,8 @@ async def create_table(write: WriteSide, context: CommandContext, warehouse: War
             now_ms=write.now_ms(),
         )
         check_document_locations(warehouse.profile, None, metadata)
+        if command.location is not None or path_keys(warehouse, metadata):
+            await refuse_places_taken_by_others(write, warehouse, metadata)
         if command.stage_create:
             body = results.staged_table_result(written_table(split(metadata, TABLE_KINDS)), config)
             return Decision(Submission(context), IdempotencyRecord(200, body=body), lambda position: Answer(200, body, position))
@@ -67,6 +78,12 @@ async def create_table(write: WriteSide, context: CommandContext, warehouse: War
         return created_alone(write, warehouse, submission, created, identifier, results.load_table_result(created.loaded, config))
 
     return await write.execute(context, warehouse, decide)
+
+
+async def refuse_places_taken_by_others(write: WriteSide, warehouse: Warehouse, metadata: Json) -> None:
+    """AlreadyExists where a place the new table's document names is somebody's, before a file is written there."""
+    async with write.connection() as connection:
+        await refuse_taken_places(connection, [location_key(warehouse, metadata), *(path_keys(warehouse, metadata) or ())])
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +123,7 @@ def add_table(
     written = written_table(split(metadata, TABLE_KINDS))
     file = metadata_file(warehouse, metadata, written, 0)
     name_key, key = warehouse.scope.key(name), location_key(warehouse, metadata)
-    event = TableCreated(namespace_id, name, name_key, key, file.location.spelled, metadata, staged)
+    event = TableCreated(namespace_id, name, name_key, key, file.location.spelled, metadata, staged, path_keys(warehouse, metadata))
     submission.alive.append(namespace_id)
     state = submission.add(table_id, warehouse.id, None, [event])
     assert isinstance(state, TableState)

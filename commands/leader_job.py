@@ -1,6 +1,7 @@
 """A job beside the server that one process at a time does, round after round, and that may be stopped at any moment."""
 
 import asyncio
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
 
@@ -41,13 +42,18 @@ class LeaderJob(ABC):
 
     async def lead(self, work: Callable[[Connection], Awaitable[int]]) -> int:
         """What `work` comes to on the leading connection; 0 where another process leads."""
-        async with self._write.connection() as leading:
+        # It is held for as long as the work takes; a statement on it is cut only where Postgres answers nobody.
+        async with self._write.reads.connections.connection(math.inf) as leading:
             if await (await leading.execute(_SQL["lead"], {"lock": self.LEADER_LOCK})).fetchone() != (True,):
                 return 0
             try:
                 return await work(leading)
             finally:
                 await leading.execute(_SQL["stop_leading"], {"lock": self.LEADER_LOCK})
+
+    async def leads(self, leading: Connection) -> bool:
+        """Whether the leading connection still holds the lock."""
+        return await (await leading.execute(_SQL["leads"], {"lock": self.LEADER_LOCK})).fetchone() == (True,)
 
     async def _run(self) -> None:
         while True:

@@ -3,78 +3,160 @@
 It may be stopped at any moment: what is deleted is deleted, what is left is found again, and TablePurged comes last.
 """
 
+import asyncio
+import time
+from collections import Counter
+from functools import partial
+from typing import NamedTuple
 from uuid import UUID
 
+import psycopg
 import structlog
 from uuid_utils.compat import uuid7
 
 from commands.context import CommandContext
 from commands.leader_job import LeaderJob
 from commands.submission import Submission
+from commands.table_purge import TablePurge
 from commands.write_side import WriteSide
-from domain.errors import CatalogError
+from domain.errors import CatalogError, ServiceUnavailable
 from domain.events import TablePurged
-from domain.table import TableState
 from projections import tables, warehouses
 from projections.connections import Connection
 from queries.resolve_warehouse import as_warehouse
-from queries.warehouse import Warehouse
-from storage.locations import StorageLocation
 
 _log = structlog.get_logger("icecore.purge")
 
-_TABLES_PER_ROUND_MAX = 100
+PURGES_AT_ONCE_MAX = 4
+# Fewer: a warehouse whose store hangs, or whose tables are huge, leaves room for others.
+PURGES_OF_A_WAREHOUSE_MAX = 3
+PAUSE_SECONDS_MIN = 1.0
+PAUSE_SECONDS_MAX = 300.0
+FAILURES_REMEMBERED_MAX = 10_000
+# Before a page of deletes: Postgres says whether this process still leads.
+FENCE_SECONDS_MAX = 10.0
+# How often tables that were dropped meanwhile are looked for, while others are being purged.
+_LOOK_SECONDS = 1.0
 _ACTOR = "icecore-purge"
 
 
+class LeadershipLost(ServiceUnavailable, status=503, type="ServiceUnavailableException"):
+    """Another process may lead by now, and may have given the table's places to somebody else: nothing may be deleted any more."""
+
+
+class _Failure(NamedTuple):
+    """The last failure of a table's purge: how long it waits, and until when (monotonic seconds)."""
+
+    pause_seconds: float
+    until: float
+
+
 class PurgeJob(LeaderJob):
-    """Deletes files, a table at a time."""
+    """Deletes files of some tables at a time; one that fails waits, for longer each time, behind those that have not failed."""
 
     NAME = "purge"
     LEADER_LOCK = 4936203175
 
-    def __init__(self, write: WriteSide, project_id: UUID) -> None:
+    def __init__(self, write: WriteSide) -> None:
         super().__init__(write)
-        self._project_id = project_id
+        self._failures: dict[UUID, _Failure] = {}
 
     async def run_once(self) -> int:
         """Purges what waits, if no other process does; how many tables."""
         return await self.lead(self._round)
 
-    async def _round(self, connection: Connection) -> int:
+    async def _round(self, leading: Connection) -> int:
+        """Until nothing can be begun and all that was begun has ended."""
         purged = 0
-        for table_id, _, warehouse_id in await tables.purging(connection, _TABLES_PER_ROUND_MAX):
-            state = await warehouses.read_by_id(connection, self._project_id, warehouse_id)
-            assert state is not None, "a table's warehouse is in the log before it"
-            try:
-                await self._purge(as_warehouse(state, None), table_id)
-                purged += 1
-            except CatalogError as error:
-                # One store that is away keeps no other waiting.
-                _log.warning("purge_waits", table_id=str(table_id), error=error.message)
-        return purged
+        running: dict[asyncio.Task[bool], tuple[UUID, UUID]] = {}
+        try:
+            while True:
+                await self._begin(leading, running)
+                if not running:
+                    return purged
+                done, _ = await asyncio.wait(running, timeout=_LOOK_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+                for task in done:
+                    del running[task]
+                    purged += task.result()
+        finally:
+            for task in running:
+                task.cancel()
+            await asyncio.gather(*running, return_exceptions=True)
 
-    async def _purge(self, warehouse: Warehouse, table_id: UUID) -> None:
+    async def _begin(self, leading: Connection, running: dict[asyncio.Task[bool], tuple[UUID, UUID]]) -> None:
+        """Begins with what waits: first those that have not failed, the oldest drop first; then those that have waited out their pause."""
+        while len(running) < PURGES_AT_ONCE_MAX:
+            begun, now = [table_id for table_id, _ in running.values()], time.monotonic()
+            of_a_warehouse = Counter(warehouse_id for _, warehouse_id in running.values())
+            busy = [warehouse_id for warehouse_id, count in of_a_warehouse.items() if count >= PURGES_OF_A_WAREHOUSE_MAX]
+            paused = [table_id for table_id, failure in self._failures.items() if failure.until > now]
+            next_one = await tables.next_purging(leading, [*begun, *self._failures], busy)
+            if next_one is None and self._failures:
+                next_one = await tables.next_purging(leading, [*begun, *paused], busy)
+            if next_one is None:
+                return
+            table_id, warehouse_id = next_one
+            running[asyncio.create_task(self._attempt(leading, table_id, warehouse_id))] = next_one
+
+    async def _attempt(self, leading: Connection, table_id: UUID, warehouse_id: UUID) -> bool:
+        """Whether the table is purged. Whatever fails here keeps no other table waiting."""
+        try:
+            purged = await self._purge(leading, table_id, warehouse_id)
+        except LeadershipLost:
+            raise
+        except CatalogError as error:
+            self._failed(table_id)
+            _log.warning("purge_waits", table_id=str(table_id), error=error.message)
+        except Exception:
+            self._failed(table_id)
+            _log.exception("purge_failed", table_id=str(table_id))
+        else:
+            self._failures.pop(table_id, None)
+            return purged
+        return False
+
+    def _failed(self, table_id: UUID) -> None:
+        before = self._failures.pop(table_id, None)
+        pause = PAUSE_SECONDS_MIN if before is None else min(before.pause_seconds * 2, PAUSE_SECONDS_MAX)
+        if len(self._failures) >= FAILURES_REMEMBERED_MAX:
+            del self._failures[next(iter(self._failures))]
+        self._failures[table_id] = _Failure(pause, time.monotonic() + pause)
+
+    async def _purge(self, leading: Connection, table_id: UUID, warehouse_id: UUID) -> bool:
         async with self._write.connection() as connection:
+            state = await warehouses.read_of_any_project(connection, warehouse_id)
             found = await tables.read_state(connection, table_id)
         if found is None or found[0].status != "purging":
-            return
-        table, generation = found
-        deleted = await self._delete_files(warehouse, table)
+            return False
+        assert state is not None, "a table's warehouse is in the log before it"
+        warehouse, (table, generation) = as_warehouse(state, None), found
+        store = await self._write.store(warehouse)
+        purge = TablePurge(store, warehouse.profile.storage_identity, table, partial(self._fence, leading, table_id))
+        files = await purge.run()
         context = CommandContext(str(uuid7()), warehouse.project_id, _ACTOR, "purgeTable")
         submission = Submission(context)
-        submission.add(table.id, warehouse.id, table, [TablePurged(deleted)], generation)
+        event = TablePurged(files.deleted, files.left or None, files.left_count or None)
+        submission.add(table.id, warehouse.id, table, [event], generation)
         result = await self._write.submit(submission)
-        _log.info("table_purged", table_id=str(table.id), files_deleted=deleted, outcome=result.outcome)
+        _log.info(
+            "table_purged",
+            table_id=str(table.id),
+            files_deleted=files.deleted,
+            files_left=files.left_count,
+            manifests_missing=files.missing,
+            manifests_unreadable=files.unreadable,
+            outcome=result.outcome,
+        )
+        if result.outcome == "error":
+            raise ServiceUnavailable("The log refused the event")
+        return result.outcome == "appended"
 
-    async def _delete_files(self, warehouse: Warehouse, table: TableState) -> int:
-        """Everything at or below the places the table holds claims on: nobody else's file can lie there."""
-        store = await self._write.store(warehouse)
-        deleted = 0
-        for key in table.location_keys:
-            # A claim key is the store's identity, a bar, and the place.
-            place = StorageLocation.parse_structure(key.partition("|")[2], what="location")
-            async for page in store.list(place):
-                await store.delete(page)
-                deleted += len(page)
-        return deleted
+    async def _fence(self, leading: Connection, table_id: UUID) -> None:
+        """Raises LeadershipLost unless this process leads and the table's places are still its own."""
+        try:
+            async with asyncio.timeout(FENCE_SECONDS_MAX):
+                holds = await self.leads(leading) and await tables.is_purging(leading, table_id)
+        except (TimeoutError, psycopg.Error):
+            holds = False
+        if not holds:
+            raise LeadershipLost("Another process may purge by now")

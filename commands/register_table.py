@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from uuid import UUID
 
 from uuid_utils.compat import uuid7
 
@@ -13,7 +12,7 @@ from commands.decision import Decision
 from commands.located import Located, locate_table
 from commands.staged_parts import stage_parts
 from commands.submission import IdempotencyRecord, Submission
-from commands.table_files import free_name, loaded_table, location_key, written_table
+from commands.table_files import free_name, loaded_table, location_key, path_keys, refuse_taken_places, written_table
 from commands.write_side import WriteSide
 from domain.byte_pieces import Content
 from domain.documents import Json
@@ -54,22 +53,29 @@ async def register_table(write: WriteSide, context: CommandContext, warehouse: W
 
     async def decide() -> Decision:
         place = warehouse.profile.permit(command.metadata_location, imported=True, field="metadata-location")
-        namespace_id: UUID | None = None
-        if not located:
-            # Before the file is read: a name that is taken is refused whether there is such a file or not.
-            async with write.connection() as connection:
-                namespace_id = await free_name(connection, warehouse, identifier, "table")
+        found = await located[0].read_now() if located else None
+        owner = None if found is None else found[0].id
+        async with write.connection() as connection:
+            namespace_id = None if found is not None else await free_name(connection, warehouse, identifier, "table")
+            # Both before the file is read: in a place of another's, a purge's too, it may be gone before this is in the log.
+            file_key = place.claim_key(warehouse.profile.storage_identity)
+            position = await refuse_taken_places(connection, [file_key], owner)
         document = await read_metadata(await write.store(warehouse), place)
         # A large file takes a second of work: in a thread, so that others get their turns meanwhile.
         metadata = await asyncio.to_thread(_checked, warehouse, document)
-        key, submission = location_key(warehouse, metadata), Submission(context)
-        if namespace_id is None:
-            before, generation = await located[0].read_now()
-            overwritten = TableOverwritten(key, place.spelled, metadata)
+        key, paths = location_key(warehouse, metadata), path_keys(warehouse, metadata)
+        async with write.connection() as connection:
+            await refuse_taken_places(connection, [key, *(paths or ())], owner)
+        submission = Submission(context, read_from=(position, file_key))
+        if found is not None:
+            before, generation = found
+            overwritten = TableOverwritten(key, place.spelled, metadata, paths)
             state = await asyncio.to_thread(submission.add, before.id, warehouse.id, before, [overwritten], generation)
         else:
+            assert namespace_id is not None
             submission.alive.append(namespace_id)
-            registered = TableRegistered(namespace_id, command.name, warehouse.scope.key(command.name), key, place.spelled, metadata)
+            name_key = warehouse.scope.key(command.name)
+            registered = TableRegistered(namespace_id, command.name, name_key, key, place.spelled, metadata, paths)
             table_id = uuid7()
             state = await asyncio.to_thread(submission.add, table_id, warehouse.id, None, [registered])
             # A new table's parts can be there before it; those of an overwritten one would be seen.

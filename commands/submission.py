@@ -54,7 +54,11 @@ class Change(NamedTuple):
 
 @dataclass(slots=True)
 class Submission:
-    """One command on its way to `icecore.append`, under an id of its own: sent again, it is found and not done twice."""
+    """One command on its way to `icecore.append`, under an id of its own: sent again, it is found and not done twice.
+
+    read_from -- where it rests on a file: a position at which no other object held the file's place, and that place as a claim key.
+        Append refuses it (`claim`: decided again) where a purge of that place ended since.
+    """
 
     context: CommandContext
     command_id: UUID = field(default_factory=uuid7)
@@ -65,6 +69,7 @@ class Submission:
     rows: Rows = field(default_factory=Rows)
     staged: list[tuple[UUID, int]] = field(default_factory=list)
     changes: list[Change] = field(default_factory=list)
+    read_from: tuple[int, str] | None = None
     _heads: list[tuple[UUID, UUID | None]] = field(default_factory=list)
     _events: list[tuple[UUID, int, str, bytes, UUID, UUID]] = field(default_factory=list)
     _taken: list[Claim] = field(default_factory=list)
@@ -138,6 +143,8 @@ class Submission:
             command["claims"] = self._claims()
         if self.generation is not None:
             command["generation"] = self.generation
+        if self.read_from is not None:
+            command["read_from"] = self.read_from
         if self.staged:
             command["staged"] = self.staged
         if context.idempotency_key is not None and self.record is not None:

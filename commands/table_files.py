@@ -1,6 +1,7 @@
 """A table's or view's next metadata file: its document as bytes, where it goes, and who may place it there."""
 
 import re
+from collections.abc import Sequence
 from uuid import UUID
 
 from uuid_utils.compat import uuid7
@@ -11,10 +12,12 @@ from domain.documents import TABLE_KINDS, Document, Json, joined_bodies, pieces,
 from domain.errors import AlreadyExists, NoSuchNamespace
 from domain.identifiers import TabularIdentifier
 from domain.table import TableState
-from projections import names
+from projections import location_claims, names
 from projections.connections import Connection
 from projections.tables import LoadedTable
+from projections.warehouses import log_head
 from queries.warehouse import Warehouse
+from storage.location_door import PATH_PROPERTIES
 from storage.locations import StorageLocation
 from storage.metadata_files import metadata_file_location
 
@@ -63,6 +66,39 @@ def location_key(warehouse: Warehouse, metadata: Json) -> str:
     """The form the document's location is claimed in."""
     location = StorageLocation.parse_structure(metadata["location"], what="location")
     return location.claim_key(warehouse.profile.storage_identity)
+
+
+def path_keys(warehouse: Warehouse, metadata: Json, before: Json | None = None) -> list[str] | None:
+    """The forms in which the places are claimed that the document's path properties name outside its location; None: none.
+
+    Those that `before` names already are left out: a table older than this rule may share one, and must go on.
+    """
+    key, known = location_key(warehouse, metadata), before["properties"] if before is not None else {}
+    keys: list[str] = []
+    for name in PATH_PROPERTIES:
+        text = metadata["properties"].get(name)
+        if text is not None and text != known.get(name):
+            path = StorageLocation.parse_structure(text, what=name).claim_key(warehouse.profile.storage_identity)
+            if not path.startswith(key) and path not in keys:
+                keys.append(path)
+    return keys or None
+
+
+async def refuse_taken_places(connection: Connection, keys: Sequence[str], owner: UUID | None = None) -> int:
+    """AlreadyExists where a place overlaps one that anybody but `owner` holds, a purge that goes on included.
+
+    Answers with a position: what the log says later about places was not looked at.
+    """
+    position = await log_head(connection)
+    taken = await location_claims.first_taken(connection, keys, owner)
+    if taken is not None:
+        raise place_taken(taken)
+    return position
+
+
+def place_taken(key: str) -> AlreadyExists:
+    """The refusal of a place, given by its claim: the store's identity, a bar, and the place."""
+    return AlreadyExists(f"Location is already taken, contains or lies inside another's: {key.partition('|')[2].removesuffix('/')}")
 
 
 async def free_name(connection: Connection, warehouse: Warehouse, identifier: TabularIdentifier, kind: str) -> UUID:

@@ -23,7 +23,8 @@ from commands.old_metadata_files import delete_old_metadata_files
 from commands.side_by_side import side_by_side
 from commands.staged_parts import StagedPartsLost, remove_staged_parts
 from commands.submission import AppendResult, Submission
-from domain.errors import AlreadyExists, CatalogError, CommitFailed, InternalError, ServiceUnavailable, UnsupportedOperation
+from commands.table_files import place_taken
+from domain.errors import CatalogError, CommitFailed, InternalError, ServiceUnavailable, UnsupportedOperation
 from projections.connections import Connection
 from projections.streams import State
 from projections.warehouses import log_head
@@ -185,10 +186,7 @@ class WriteSide:
         await self.discard(warehouse, decision)
         match result.outcome:
             case "location":
-                # The claim key is the store's identity, a bar, and the place.
-                place = (result.detail or "").partition("|")[2]
-                refusal = AlreadyExists(f"Location is already taken, contains or lies inside another's: {place}")
-                return await self._refused(context, warehouse, refusal)
+                return await self._refused(context, warehouse, place_taken(result.detail or ""))
             case "error":
                 raise InternalError("The log refused the command")
         return None

@@ -1,10 +1,12 @@
 """The facts of the log: one class each, with its stable, versioned topic, and how they become bytes and come back.
 
 An event says all that its stream's rows and claims need, so that one stream is folded without looking at another: `name_key`
-is the form the name is matched by, `location_key` the form the location is claimed in (None: the location did not change).
+is the form the name is matched by, `location_key` the form the location is claimed in (None: the location did not change), `path_keys`
+the same of the places its path properties name, where they lie outside the location.
 
 A stored state is never rewritten. When an event's shape changes, its topic gets the next version, the class follows it, and an
 upcaster from the version before is registered here; a golden file per version (tests/unit/golden_events) keeps the old ones readable.
+A field that only adds to the shape has the default None instead: the stored state leaves it out where it is None.
 """
 
 import zlib
@@ -34,7 +36,11 @@ class Event:
     def encode(self) -> bytes:
         """The stored state: one JSON object, member names in kebab case as the Iceberg specs spell theirs; a large one is deflated."""
         # The classes' own fields, not dataclasses.asdict: documents inside must not be copied.
-        members = {_member(f.name): getattr(self, f.name) for f in fields(self)}  # type: ignore[arg-type]
+        members = {
+            member: value
+            for f, (member, _, optional) in zip(fields(self), _MEMBERS[self.TOPIC], strict=True)  # type: ignore[arg-type]
+            if (value := getattr(self, f.name)) is not None or not optional
+        }
         pieces = [*dumps_in_pieces(members, _LARGEST_LIST)]
         if sum(map(len, pieces)) <= STATE_BYTES_PLAIN_MAX:
             return b"".join(pieces)
@@ -43,8 +49,9 @@ class Event:
 
 
 _EVENTS: dict[str, type[Event]] = {}
-# By topic: the member of each field, in their order, and whether it is an id. Looked up once, not at every event of a rebuild.
-_MEMBERS: dict[str, tuple[tuple[str, bool], ...]] = {}
+# By topic: the member of each field, in their order, whether it is an id, and whether it may be left out.
+# Looked up once, not at every event of a rebuild.
+_MEMBERS: dict[str, tuple[tuple[str, bool, bool], ...]] = {}
 _UPCASTERS: dict[str, tuple[str, Callable[[Json], Json]]] = {}
 
 
@@ -55,7 +62,7 @@ def _event(topic: str) -> Callable[[type[Event]], type[Event]]:
         cls.TOPIC = topic
         declared = dataclass(frozen=True, slots=False)(cls)
         _EVENTS[topic] = declared
-        _MEMBERS[topic] = tuple((_member(f.name), f.type in (UUID, UUID | None)) for f in fields(declared))  # type: ignore[arg-type]
+        _MEMBERS[topic] = tuple((_member(f.name), f.type in (UUID, UUID | None), f.default is None) for f in fields(declared))  # type: ignore[arg-type]
         return declared
 
     return declare
@@ -90,7 +97,7 @@ def decode(topic: str, state: bytes) -> Event:
         cls = _EVENTS[topic]
     except KeyError:
         raise LookupError(f"unknown event topic {topic!r}: written by a newer version?") from None
-    return cls(*[_id(data[member]) if is_id else data[member] for member, is_id in _MEMBERS[topic]])
+    return cls(*[_value(data, member, is_id, optional) for member, is_id, optional in _MEMBERS[topic]])
 
 
 def state_json(state: bytes) -> bytes:
@@ -102,8 +109,9 @@ def _member(name: str) -> str:
     return name.replace("_", "-")
 
 
-def _id(value: str | None) -> UUID | None:
-    return None if value is None else UUID(value)
+def _value(data: Json, member: str, is_id: bool, optional: bool) -> object:
+    value = data.get(member) if optional else data[member]
+    return UUID(value) if is_id and value is not None else value
 
 
 @_event("warehouse.created.v1")
@@ -151,6 +159,7 @@ class TableCreated(Event):
     metadata_location: str
     metadata: Json
     staged: bool
+    path_keys: list[str] | None = None
 
 
 @_event("table.registered.v1")
@@ -163,6 +172,7 @@ class TableRegistered(Event):
     location_key: str
     metadata_location: str
     metadata: Json
+    path_keys: list[str] | None = None
 
 
 @_event("table.overwritten.v1")
@@ -172,6 +182,7 @@ class TableOverwritten(Event):
     location_key: str
     metadata_location: str
     metadata: Json
+    path_keys: list[str] | None = None
 
 
 @_event("table.committed.v1")
@@ -182,6 +193,7 @@ class TableCommitted(Event):
     location_key: str | None
     delta: Json
     actions: list[str]
+    path_keys: list[str] | None = None
 
 
 @_event("table.renamed.v1")
@@ -193,9 +205,13 @@ class TableRenamed(Event):
 
 @_event("table.dropped.v1")
 class TableDropped(Event):
-    """`purge_requested`: the client asked for the files to go; they go after this event, by a job that ends in TablePurged."""
+    """`purge_requested`: the client asked for the files to go; they go after this event, by a job that ends in TablePurged.
+
+    `gc_enabled`: False where the table's property gc.enabled keeps the files although the client asked; its location is free then.
+    """
 
     purge_requested: bool
+    gc_enabled: bool | None = None
 
 
 @_event("table.unregistered.v1")
@@ -205,9 +221,14 @@ class TableUnregistered(Event):
 
 @_event("table.purged.v1")
 class TablePurged(Event):
-    """The files are gone and the location is free."""
+    """The files that the table reached in its own places are gone, and its places are free.
+
+    `files_left` are files it reached that stay, the first of `files_left_count`: they lie elsewhere, or could not be read.
+    """
 
     files_deleted: int
+    files_left: list[str] | None = None
+    files_left_count: int | None = None
 
 
 @_event("view.created.v1")

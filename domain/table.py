@@ -29,7 +29,8 @@ Status = Literal["live", "dropped", "purging", "purged"]
 class TableState:
     """A table at one version of its stream.
 
-    location_keys -- every place it ever lay at: a table that moved keeps the claims of both until its drop is final.
+    location_keys -- every place it ever lay at or let writers write to: a table that moved keeps the claims of both until its
+        drop is final.
     """
 
     id: UUID
@@ -87,7 +88,7 @@ def evolve(state: TableState | None, stream_id: UUID, version: int, event_id: UU
                 event.name_key,
                 "live",
                 event.metadata_location,
-                (event.location_key,),
+                _with_keys((event.location_key,), None, event.path_keys),
                 split(event.metadata, TABLE_KINDS),
             )
         case TableCommitted():
@@ -103,7 +104,7 @@ def evolve(state: TableState | None, stream_id: UUID, version: int, event_id: UU
                 state.name_key,
                 state.status,
                 event.metadata_location,
-                _with_key(state.location_keys, event.location_key),
+                _with_keys(state.location_keys, event.location_key, event.path_keys),
                 fold(state.document, Delta.from_json(event.delta)),
             )
     assert state is not None
@@ -113,18 +114,23 @@ def evolve(state: TableState | None, stream_id: UUID, version: int, event_id: UU
             return replace(
                 state,
                 metadata_location=event.metadata_location,
-                location_keys=_with_key(state.location_keys, event.location_key),
+                location_keys=_with_keys(state.location_keys, event.location_key, event.path_keys),
                 document=_renumbered(event.metadata, state.document.next_ordinal),
             )
         case TableRenamed():
             return replace(state, namespace_id=event.namespace_id, name=event.name, name_key=event.name_key)
         case TableDropped():
-            return replace(state, status="purging" if event.purge_requested else "dropped")
+            return replace(state, status="purging" if event.purge_requested and event.gc_enabled is not False else "dropped")
         case TableUnregistered():
             return replace(state, status="dropped")
         case TablePurged():
             return replace(state, status="purged")
     raise AssertionError(f"{type(event).__name__} is no event of a table")
+
+
+def keeps_its_files(table: TableState) -> bool:
+    """Whether the table's property gc.enabled forbids to delete its files (Java: anything but `true` does)."""
+    return str(table.document.value["properties"].get("gc.enabled", "true")).lower() != "true"
 
 
 def claims(state: TableState) -> frozenset[Claim]:
@@ -137,8 +143,10 @@ def claims(state: TableState) -> frozenset[Claim]:
     return frozenset(held)
 
 
-def _with_key(keys: tuple[str, ...], key: str | None) -> tuple[str, ...]:
-    return keys if key is None or key in keys else (*keys, key)
+def _with_keys(keys: tuple[str, ...], key: str | None, path_keys: Sequence[str] | None) -> tuple[str, ...]:
+    if key is not None and key not in keys:
+        keys = (*keys, key)
+    return keys if path_keys is None else (*keys, *(path for path in path_keys if path not in keys))
 
 
 def _renumbered(metadata: Json, next_ordinal: int) -> Document:

@@ -101,7 +101,7 @@ async def open_catalog(settings: Settings, *, jobs: bool = False) -> AsyncIterat
             write.approval = Approval(hooks, reads.connection)
         events = EventSource(settings.dsn, followers_max=settings.event_followers_max, base_url=settings.public_url or "")
         opened.push_async_callback(events.close)
-        purge, parts = PurgeJob(write, PROJECT_ID_DEFAULT), PartsJob(write)
+        purge, parts = PurgeJob(write), PartsJob(write)
         expiry = ExpiryJob(write, PROJECT_ID_DEFAULT)
         catalog = Catalog(
             reads, write, settings.api_limits(), purge, parts, expiry, events,

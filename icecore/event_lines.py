@@ -131,13 +131,14 @@ def _detail(noun: str, verb: str, data: dict[str, Any]) -> str:
         case (("table" | "view"), ("created" | "registered" | "overwritten")):
             return f"format v{data['metadata']['format-version']}{' (staged)' if data.get('staged') else ''}"
         case "table", "dropped":
-            return "with its files" if data["purge-requested"] else ""
+            return "" if not data["purge-requested"] else "its files stay: gc.enabled" if "gc-enabled" in data else "with its files"
         case "proposal", "opened":
             return f"{data['operation']} of {', '.join('.'.join(each['name']) for each in data['objects'])}: {data['reason']}"
         case "proposal", "rejected":
             return str(data["reason"])
         case "table", "purged":
-            return f"{data['files-deleted']} files deleted"
+            left = data.get("files-left-count")
+            return f"{data['files-deleted']} files deleted" + (f", {left} left" if left else "")
     return ""
 
 

@@ -126,6 +126,17 @@ begin
           end if;
         end loop;
       end if;
+      if c ? 'read_from' then
+        -- A file was read, as (position, its place), which lay in nobody's place then: a purge that ended since may have deleted it.
+        r := c->'read_from';
+        if exists (select 1 from icecore.events x
+                   join icecore.tables t
+                     on t.generation = v_generation and t.table_id = x.originator_id and t.version = x.originator_version
+                   where x.notification_id > (r->>0)::bigint and x.topic = 'table.purged.v1'
+                     and t.locations && icecore.location_prefixes(r->>1)) then
+          raise exception using errcode = 'IC409', constraint = 'claim', detail = r->>1;
+        end if;
+      end if;
       for k in 0 .. jsonb_array_length(c->'heads') - 1 loop
         r := c->'heads'->k;
         if (select x.event_id from icecore.events x where x.originator_id = (r->>0)::uuid

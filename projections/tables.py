@@ -197,7 +197,14 @@ async def named_metadata_files(connection: Connection, table_id: UUID) -> NamedM
     return NamedMetadataFiles(files, tuple(keys), orjson.loads(head))
 
 
-async def purging(connection: Connection, limit: int) -> list[tuple[UUID, int, UUID]]:
-    """(table id, version, warehouse id) of tables that wait for their files to be deleted, oldest drop first."""
-    cursor = await connection.execute(_SQL["purging"], {"limit": limit})
-    return [(table_id, version, warehouse_id) for table_id, version, warehouse_id in await cursor.fetchall()]
+async def next_purging(connection: Connection, without: Sequence[UUID], without_warehouses: Sequence[UUID]) -> tuple[UUID, UUID] | None:
+    """(table id, warehouse id) of the table that waits longest for its files to be deleted, these and these warehouses' apart."""
+    cursor = await connection.execute(_SQL["next_purging"], {"without": list(without), "without_warehouses": list(without_warehouses)})
+    row = await cursor.fetchone()
+    return None if row is None else (row[0], row[1])
+
+
+async def is_purging(connection: Connection, table_id: UUID) -> bool:
+    """Whether the table's files are being deleted and its places are its own until they are."""
+    row = await (await connection.execute(_SQL["is_purging"], {"table_id": table_id})).fetchone()
+    return row == (True,)

@@ -109,11 +109,17 @@ from (
 ) t
 where t.status = 'live'
 
--- name: purging --
--- Tables whose files a client asked to go, and are not gone.
-select t.table_id, t.version, t.warehouse_id from icecore.tables t
+-- name: next_purging --
+-- The table whose files a client asked to go the longest ago, and are not gone.
+select t.table_id, t.warehouse_id from icecore.tables t
 where t.generation = (select generation from icecore.read_models) and t.status = 'purging'
+  and t.table_id <> all (%(without)s::uuid[]) and t.warehouse_id <> all (%(without_warehouses)s::uuid[])
   and not exists (
     select 1 from icecore.tables later
     where later.generation = t.generation and later.table_id = t.table_id and later.version > t.version)
-order by t.position limit %(limit)s
+order by t.position limit 1
+
+-- name: is_purging --
+select t.status = 'purging' from icecore.tables t
+where t.generation = (select generation from icecore.read_models) and t.table_id = %(table_id)s
+order by t.version desc limit 1

@@ -42,6 +42,13 @@ async def read_by_id(connection: Connection, project_id: UUID, warehouse_id: UUI
     return None if row is None else _state(row)
 
 
+async def read_of_any_project(connection: Connection, warehouse_id: UUID) -> WarehouseState | None:
+    """For jobs, which serve every project; a request has one."""
+    cursor = await connection.execute(_SQL["of_any_project"], {"warehouse_id": warehouse_id}, binary=True)
+    row = await cursor.fetchone()
+    return None if row is None else _state(row)
+
+
 async def read_by_name(connection: Connection, project_id: UUID, name: str) -> WarehouseState | None:
     cursor = await connection.execute(_SQL["by_name"], {"project_id": project_id, "name_key": name_key(name)}, binary=True)
     row = await cursor.fetchone()

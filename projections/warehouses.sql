@@ -4,6 +4,12 @@ from icecore.warehouses w
 where w.generation = (select generation from icecore.read_models) and w.warehouse_id = %(warehouse_id)s and w.project_id = %(project_id)s
 order by w.version desc limit 1
 
+-- name: of_any_project --
+select w.warehouse_id, w.version, w.event_id, w.project_id, w.name, w.name_key, w.storage_profile, w.secret_ref, w.exact_names, w.generation
+from icecore.warehouses w
+where w.generation = (select generation from icecore.read_models) and w.warehouse_id = %(warehouse_id)s
+order by w.version desc limit 1
+
 -- name: by_name --
 select w.warehouse_id, w.version, w.event_id, w.project_id, w.name, w.name_key, w.storage_profile, w.secret_ref, w.exact_names, w.generation
 from icecore.names n

@@ -155,11 +155,17 @@ def _table(event: RecordedEvent, fact: Event, name: data.TabularName, found: Poi
         case facts.TableRenamed():
             return data.TableRenamed(table=name, previous=_previous(event, found), metadata_location=location)
         case facts.TableDropped():
-            return data.TableEnded(table=name, metadata_location=location, purge_requested=fact.purge_requested)
+            return data.TableEnded(table=name, metadata_location=location, purge_requested=fact.purge_requested, gc_enabled=fact.gc_enabled)
         case facts.TableUnregistered():
             return data.TableEnded(table=name, metadata_location=location)
         case facts.TablePurged():
-            return data.TableEnded(table=name, metadata_location=location, files_deleted=fact.files_deleted)
+            return data.TableEnded(
+                table=name,
+                metadata_location=location,
+                files_deleted=fact.files_deleted,
+                files_left=fact.files_left or [],
+                files_left_count=fact.files_left_count,
+            )
     return data.TableChanged(table=name, metadata_location=location, change=orjson.loads(state_json(event.state)))
 
 

@@ -194,7 +194,12 @@ class TableEnded(Told):
     metadata_location: str
     """Its last."""
     purge_requested: bool | None = None
+    gc_enabled: bool | None = None
+    """False where the table's property gc.enabled keeps its files although the client asked for them to go."""
     files_deleted: int | None = None
+    files_left: _Strings = field(default_factory=list)
+    """Files the table reached that stay, the first of `files-left-count`: they lie outside its places, or could not be read."""
+    files_left_count: int | None = None
 
 
 @dataclass(slots=True, kw_only=True)

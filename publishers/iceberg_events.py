@@ -183,7 +183,7 @@ def _change(event: RecordedEvent, fact: Event, removed: Removed) -> Json:
             mine = {(kind, ordinal): value for (table, kind, ordinal), value in removed.items() if table == event.stream_id}
             return {"updates": updates_of_table(Delta.from_json(fact.delta), mine)}
         case facts.TableDropped():
-            return {"purge": fact.purge_requested}
+            return {"purge": fact.purge_requested and fact.gc_enabled is not False}
         case facts.TableUnregistered():
             return {"purge": False}
         case facts.ViewCreated() | facts.ViewRegistered():

@@ -21,8 +21,9 @@ from projections.verify import verify
 from queries.resolve_warehouse import resolve_warehouse
 from queries.warehouse import Warehouse
 from tests.fixtures.catalog import context
-from tests.fixtures.rest_client import SCHEMA, RestClient, set_properties
+from tests.fixtures.rest_client import SCHEMA, RestClient
 from tests.fixtures.shared_server import FreshWarehouse, SharedCatalog
+from tests.fixtures.snapshots import appended, data_files
 
 NAMESPACE = NamespaceIdentifier(("a",))
 FILES = 2_500
@@ -38,12 +39,10 @@ def settles(holds: Callable[[], Any], seconds: float = 10.0) -> None:
 
 
 def a_table_with_data(client: RestClient, warehouse: FreshWarehouse, name: str = "t") -> Path:
-    """A table at `here` with a metadata file or two and a data file; its folder."""
+    """A table at `here` with a snapshot of two data files; its folder."""
     assert 200 == client.create_table(["a"], name, location=f"{warehouse.base}/here").status
-    assert 200 == client.commit(["a"], name, set_properties(k="v")).status
     folder = warehouse.directory / "here"
-    (folder / "data").mkdir()
-    (folder / "data" / "00000-0.parquet").write_bytes(b"PAR1")
+    assert 200 == client.commit(["a"], name, *appended(folder, data_files(folder / "data", 2))).status
     return folder
 
 
@@ -66,15 +65,17 @@ def test_without_being_asked_no_file_goes(client: RestClient, warehouse: FreshWa
 def test_when_asked_the_files_go_and_the_location_is_free(
     client: RestClient, shared_catalog: SharedCatalog, warehouse: FreshWarehouse, query: str
 ) -> None:
-    """Metadata and data alike; the log says how many; a file beside the table stays."""
+    """Metadata and data alike; the log says how many; a file beside the table stays, and one in its place that it never named."""
     folder = a_table_with_data(client, warehouse)
+    orphan = folder / "data" / "orphan.parquet"
     beside = warehouse.directory / "here-too.parquet"
     beside.write_bytes(b"PAR1")
     count = len(files(folder))
+    orphan.write_bytes(b"PAR1")
     dropped = client.drop_table(["a"], "t", query)
     assert 204 == dropped.status
     assert (404, "NoSuchTableException") == client.load_table(["a"], "t").error
-    settles(lambda: not files(folder))
+    settles(lambda: {orphan} == files(folder), 30)
     assert beside.is_file()
     purged = """
         select convert_from(state, 'UTF8')::json->>'files-deleted' from icecore.events
@@ -97,15 +98,13 @@ async def the_warehouse(catalog: Catalog) -> Warehouse:
 
 
 async def made_and_dropped(catalog: Catalog, folder: Path) -> Warehouse:
-    """A table at `folder` with FILES data files, dropped with its purge asked for; no job runs yet."""
+    """A table at `folder` with a snapshot of FILES data files, dropped with its purge asked for; no job runs yet."""
     warehouse = await the_warehouse(catalog)
     await create_namespace(catalog.write, context("createNamespace"), warehouse, CreateNamespace(NAMESPACE, {}))
     await create(catalog, warehouse, "t", folder)
-    data = folder / "data"
-    data.mkdir()
-    for number in range(FILES):
-        (data / f"{number:05}.parquet").touch()
     table = TabularIdentifier(NAMESPACE, "t")
+    updates = appended(folder, data_files(folder / "data", FILES))
+    await commit_table(catalog.write, context("updateTable"), warehouse, CommitTable(table, [], updates))
     await drop_table(catalog.write, context("dropTable"), warehouse, DropTable(table, True))
     return warehouse
 

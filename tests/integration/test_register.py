@@ -186,9 +186,11 @@ def test_a_view_that_was_dropped_comes_back_by_its_file(client: RestClient) -> N
 
 
 def test_a_view_file_is_no_table_and_a_table_file_no_view(client: RestClient) -> None:
-    """400 for each."""
+    """400 for each, once it is in nobody's place: until then it is not even read."""
     view = client.create_view(["a"], "v").json["metadata-location"]
     table = client.create_table(["a"], "t").json["metadata-location"]
+    assert (409, "AlreadyExistsException") == register(client, "x", view).error
+    client.call("DELETE", view_path(["a"], "v"))
     assert 400 == register(client, "x", view).status
     assert 400 == register_view(client, "x", table).status
 

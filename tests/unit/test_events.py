@@ -171,6 +171,28 @@ def test_an_event_is_stored_in_the_bytes_it_always_was(example: Event) -> None:
     assert golden(example.TOPIC) == example.encode()
 
 
+@pytest.mark.parametrize(
+    ("event", "added"),
+    [
+        (TableCreated(PARENT, "T", "t", KEY, "s3://b/m.json", TABLE_METADATA, True, [f"{KEY}x/"]), {"path-keys": [f"{KEY}x/"]}),
+        (TableRegistered(PARENT, "T", "t", KEY, "s3://b/m.json", TABLE_METADATA, [f"{KEY}x/"]), {"path-keys": [f"{KEY}x/"]}),
+        (TableOverwritten(KEY, "s3://b/m.json", TABLE_METADATA, [f"{KEY}x/"]), {"path-keys": [f"{KEY}x/"]}),
+        (TableCommitted("s3://b/m.json", None, DELTA, [], [f"{KEY}x/"]), {"path-keys": [f"{KEY}x/"]}),
+        (TableDropped(True, gc_enabled=False), {"gc-enabled": False}),
+        (TablePurged(3, ["s3://b/x"], 7), {"files-left": ["s3://b/x"], "files-left-count": 7}),
+    ],
+    ids=lambda each: each.TOPIC if isinstance(each, Event) else "",
+)
+def test_a_field_that_was_added_stands_behind_the_others_and_only_where_it_says_something(event: Event, added: dict[str, Any]) -> None:
+    """The golden files hold the form without it, which is read with None."""
+    stored = orjson.loads(event.encode())
+    assert added == {member: stored[member] for member in [*stored][-len(added) :]}
+    assert event == decode(event.TOPIC, event.encode())
+    plain = decode(event.TOPIC, golden(event.TOPIC))
+    assert {None} == {getattr(plain, member.replace("-", "_")) for member in added}
+    assert not {*added} & {*orjson.loads(plain.encode())}
+
+
 def test_an_unknown_topic_is_said_to_be_of_a_newer_program() -> None:
     """Rather than skipped."""
     with pytest.raises(LookupError, match=r"unknown event topic 'table\.melted\.v1': written by a newer version"):

@@ -23,7 +23,7 @@ from domain.events import (
 )
 from domain.metadata.create import new_table_metadata
 from domain.metadata.updates import apply_updates
-from domain.table import TableCommit, TableState, claims, decide_commit, evolve
+from domain.table import TableCommit, TableState, claims, decide_commit, evolve, keeps_its_files
 
 STREAM, WAREHOUSE, NAMESPACE, OTHER = (UUID(int=n) for n in (1, 2, 3, 4))
 LOCATION = "file:///w/t"
@@ -231,3 +231,27 @@ def test_a_commit_logs_the_file_it_follows() -> None:
     """The metadata log names the file the commit was decided on."""
     after = decide_commit(folded(CREATED), TableCommit.parse([], [SET]), NOW + 5)
     assert [{"metadata-file": CREATED.metadata_location, "timestamp-ms": NOW}] == after["metadata-log"]
+
+
+def test_places_of_path_properties_are_held_with_the_location() -> None:
+    """Given a table that names places outside its location, when it names others, then it holds all until the drop is final."""
+    created = replace(CREATED, path_keys=["local|file:///w/data/"])
+    before = folded(created)
+    event = replace(committed(before, SET), path_keys=["local|file:///w/more/", "local|file:///w/data/"])
+    places = {LocationClaim(f"local|file:///w/{place}/", STREAM) for place in ("t", "data", "more")}
+    assert places == {claim for claim in claims(folded(created, event)) if isinstance(claim, LocationClaim)}
+    assert places == claims(folded(created, event, TableDropped(True)))
+    assert set() == claims(folded(created, event, TableDropped(True), TablePurged(1)))
+
+
+def test_a_drop_that_keeps_the_files_is_final() -> None:
+    """Given gc.enabled=false, when the table is dropped with its files, then nothing waits for a purge and its place is free."""
+    after = folded(CREATED, TableDropped(True, gc_enabled=False))
+    assert ("dropped", set()) == (after.status, claims(after))
+
+
+@pytest.mark.parametrize(("value", "keeps"), [(None, False), ("true", False), ("TRUE", False), ("false", True), ("no", True), ("", True)])
+def test_gc_enabled_is_read_as_java_reads_it(value: str | None, keeps: bool) -> None:
+    """Anything but `true`, in any case of letters, keeps the files; without the property they may go."""
+    properties = {} if value is None else {"gc.enabled": value}
+    assert keeps == keeps_its_files(folded(replace(CREATED, metadata=metadata(**properties))))

@@ -1,0 +1,161 @@
+"""The purge of one table: deletes, page by page, the files that its metadata and manifests reach and that lie in a place it claims."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from domain.errors import BadRequest, CatalogError, NotFound, PayloadTooLarge, ServiceUnavailable
+from domain.table import TableState
+from storage.locations import StorageLocation
+from storage.manifest_reader import MANIFEST, MANIFEST_BYTES_MAX, MANIFEST_LIST, Kind, ManifestReader, UnreadableManifest
+from storage.object_store import ObjectStore
+
+FILES_LEFT_NAMED_MAX = 100
+"""Files that stay and are named in the event; the others are counted."""
+STORE_SECONDS_MAX = 60.0
+"""For one answer of a store: one page of deletes, one file read."""
+DELETE_PAGE_FILES = 1_000
+
+
+@dataclass(slots=True)
+class PurgedFiles:
+    """What became of the files that were reached.
+
+    left -- those that stay, the first of `left_count`.
+    missing -- manifests and lists that were not there: what they named is not known, or was deleted by an earlier attempt.
+    unreadable -- manifests and lists that could not be read; they are among those left.
+    """
+
+    deleted: int = 0
+    left: list[str] = field(default_factory=list)
+    left_count: int = 0
+    missing: int = 0
+    unreadable: int = 0
+
+
+class TablePurge:
+    """One attempt. A manifest goes after the files it names, a list after its manifests: an attempt that is ended loses track of nothing.
+
+    fence -- awaited right before each page of deletes; raises where this process may not delete any more.
+    """
+
+    def __init__(self, store: ObjectStore, storage_identity: str, table: TableState, fence: Callable[[], Awaitable[None]]) -> None:
+        self._store = store
+        self._storage_identity = storage_identity
+        self._table = table
+        self._fence = fence
+        self._reader = ManifestReader()
+        self._files = PurgedFiles()
+
+    async def run(self) -> PurgedFiles:
+        """Raises ServiceUnavailable where the store, or whoever else is needed, is away: the rest is for another attempt."""
+        document = self._table.document.value
+        async with self._reader:
+            for snapshot in document["snapshots"]:
+                await self._purge_snapshot(snapshot)
+        statistics = (each["statistics-path"] for kind in ("statistics", "partition-statistics") for each in document[kind])
+        old_metadata = (entry["metadata-file"] for entry in document["metadata-log"])
+        await self._delete_own([*statistics, *old_metadata, self._table.metadata_location])
+        return self._files
+
+    async def _purge_snapshot(self, snapshot: dict[str, Any]) -> None:
+        # Format version 1 may list manifests in the snapshot itself.
+        await self._purge_manifests(snapshot.get("manifests") or ())
+        name = snapshot.get("manifest-list")
+        if name is None:
+            return
+        read = True
+        try:
+            async for page in self._names_in(MANIFEST_LIST, name):
+                await self._purge_manifests(page)
+        except UnreadableManifest:
+            read = False
+        if read:
+            await self._delete_own([name])
+
+    async def _purge_manifests(self, names: Iterable[str | None]) -> None:
+        read: list[str | None] = []
+        for name in names:
+            if name is None or self._parsed(name) is None:
+                self._leave(name)
+                continue
+            try:
+                async for page in self._names_in(MANIFEST, name):
+                    # What a manifest of another place names is nobody's to tell in this table's event.
+                    await self._delete_own(page, named=self._own(name) is not None)
+                read.append(name)
+            except UnreadableManifest:
+                continue
+        await self._delete_own(read)
+
+    async def _names_in(self, kind: Kind, name: str) -> AsyncIterator[list[str | None]]:
+        """Pages of the names in a list or manifest; none where it is not there.
+
+        One that cannot be read is left, and UnreadableManifest raised.
+        """
+        location = self._parsed(name)
+        try:
+            if location is None:
+                raise UnreadableManifest(name)
+            async with asyncio.timeout(STORE_SECONDS_MAX):
+                data = await self._store.get(location, bytes_max=MANIFEST_BYTES_MAX)
+            async for page in self._reader.pages(kind, data):
+                yield page
+        except TimeoutError:
+            raise ServiceUnavailable(f"The object store does not answer: {name}") from None
+        except NotFound:
+            self._files.missing += 1
+        except (BadRequest, PayloadTooLarge, UnreadableManifest):
+            self._files.unreadable += 1
+            self._leave(name)
+            raise UnreadableManifest(name) from None
+
+    async def _delete_own(self, names: Iterable[str | None], *, named: bool = True) -> None:
+        """Deletes those that lie in the table's places, and leaves the others."""
+        own: list[StorageLocation] = []
+        for name in names:
+            location = self._own(name)
+            if location is None:
+                self._leave(name, named=named)
+            else:
+                own.append(location)
+        for start in range(0, len(own), DELETE_PAGE_FILES):
+            await self._delete(own[start : start + DELETE_PAGE_FILES])
+
+    async def _delete(self, page: list[StorageLocation]) -> None:
+        await self._fence()
+        try:
+            async with asyncio.timeout(STORE_SECONDS_MAX):
+                await self._store.delete(page)
+            self._files.deleted += len(page)
+        except TimeoutError:
+            raise ServiceUnavailable(f"The object store does not answer: {page[0].spelled}") from None
+        except ServiceUnavailable:
+            raise
+        except CatalogError:
+            # One of them cannot be deleted: a folder of that name, or a way through a symbolic link.
+            if len(page) == 1:
+                self._leave(page[0].spelled)
+                return
+            for location in page:
+                await self._delete([location])
+
+    def _parsed(self, name: str) -> StorageLocation | None:
+        try:
+            return StorageLocation.parse_structure(name, what="file")
+        except BadRequest:
+            return None
+
+    def _own(self, name: str | None) -> StorageLocation | None:
+        """The file, where it lies below a place the table claims."""
+        location = self._parsed(name) if name is not None else None
+        if location is None:
+            return None
+        key = location.claim_key(self._storage_identity)
+        return location if any(key.startswith(place) and key != place for place in self._table.location_keys) else None
+
+    def _leave(self, name: str | None, *, named: bool = True) -> None:
+        self._files.left_count += 1
+        if named and name is not None and len(self._files.left) < FILES_LEFT_NAMED_MAX and self._parsed(name) is not None:
+            self._files.left.append(name)

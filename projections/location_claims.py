@@ -1,0 +1,20 @@
+"""Location claims: the places that tables and views hold, and a purge until its end."""
+
+from collections.abc import Sequence
+from uuid import UUID
+
+from migrations.named_sql import named_sql
+from projections.postgres import Connection
+
+_SQL = named_sql("projections", "location_claims.sql")
+
+
+async def first_taken(connection: Connection, keys: Sequence[str], owner: UUID | None) -> str | None:
+    """The first of `keys` that equals, contains or lies inside a place somebody else than `owner` holds."""
+    for key in keys:
+        around = [key[:end] for end, character in enumerate(key, start=1) if character == "/"]
+        # '0' follows '/'.
+        parameters = {"around": around, "key": key, "behind": f"{key[:-1]}0", "owner": owner}
+        if await (await connection.execute(_SQL["taken"], parameters)).fetchone() is not None:
+            return key
+    return None

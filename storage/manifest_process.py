@@ -1,0 +1,130 @@
+"""The process that reads Avro manifests: `python -m storage.manifest_process`, started by storage/manifest_reader.py.
+
+Manifests come from clients and may be anything: a few kilobytes that unpack to gigabytes, a count of records that never ends. Here they
+cost this process at most: its memory and its time are limited, and what it cannot read within them it says.
+
+A request is a line of JSON, `{"open": KIND, "bytes": N}` and N bytes of a file, or `{"next": KIND}`. An answer is its length (4 bytes, big
+endian) and JSON: `{"names": [...]}`, a page of the names of files in it, the empty one behind the last; or `{"error": TYPE}`. A name
+that is no name (too long) is null. A name that was answered once is left out from then on, as far back as NAMES_REMEMBERED_MAX.
+"""
+
+import contextlib
+import resource
+import signal
+import struct
+import sys
+from collections.abc import Iterator, Sequence
+from io import BytesIO
+from itertools import islice
+from typing import Any
+
+import orjson
+from pyiceberg.avro.file import AvroFile
+from pyiceberg.io import InputFile, InputStream
+from pyiceberg.types import NestedField
+
+from storage.manifest_reader import ANSWER_LENGTH, MANIFEST, MANIFEST_LIST
+
+MEMORY_BYTES_MAX = 512 * 1024 * 1024
+"""Of address space, beside what the process begins with."""
+CPU_SECONDS_MAX = 20
+"""For one page of names."""
+NAMES_REMEMBERED_MAX = 1_000_000
+NAMES_PER_PAGE = 1_000
+NAME_CHARACTERS_MAX = 4_096
+
+_DELETED = 2
+# Ids of columns in the Iceberg spec ("Manifests", "Manifest Lists").
+_STATUS, _DATA_FILE, _FILE_PATH, _MANIFEST_PATH = 0, 2, 100, 500
+
+
+class _File(InputFile):
+    """A file that is in memory already."""
+
+    def __init__(self, data: bytes) -> None:
+        super().__init__("")
+        self._data = data
+
+    def __len__(self) -> int:
+        return len(self._data)
+
+    def exists(self) -> bool:
+        return True
+
+    def open(self, seekable: bool = True) -> InputStream:
+        return BytesIO(self._data)
+
+
+def _names(kind: str, data: bytes, seen: set[int]) -> Iterator[str | None]:
+    for name in _manifests(data) if kind == MANIFEST_LIST else _files(data):
+        remembered = hash(name)
+        if remembered not in seen:
+            if len(seen) >= NAMES_REMEMBERED_MAX:
+                seen.clear()
+            seen.add(remembered)
+            yield name if len(name) <= NAME_CHARACTERS_MAX else None
+
+
+def _manifests(data: bytes) -> Iterator[str]:
+    with AvroFile[Any](_File(data)) as records:
+        path = _column(records.schema.fields, _MANIFEST_PATH)
+        for record in records:
+            yield record[path]
+
+
+def _files(data: bytes) -> Iterator[str]:
+    """Those that are the snapshot's: what a manifest says was deleted from the table is none (Java: ManifestFiles.readPaths)."""
+    with AvroFile[Any](_File(data)) as records:
+        columns = records.schema.fields
+        status, data_file = _column(columns, _STATUS), _column(columns, _DATA_FILE)
+        path = _column(columns[data_file].field_type.fields, _FILE_PATH)  # type: ignore[attr-defined]
+        for record in records:
+            if record[status] != _DELETED:
+                yield record[data_file][path]
+
+
+def _column(columns: Sequence[NestedField], field_id: int) -> int:
+    return [column.field_id for column in columns].index(field_id)
+
+
+def _limit_memory() -> None:
+    with open("/proc/self/statm") as file:  # noqa: PTH123 - read once
+        begun = int(file.read().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (begun + MEMORY_BYTES_MAX, resource.RLIM_INFINITY))
+
+
+def _limit_time() -> None:
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    resource.setrlimit(resource.RLIMIT_CPU, (int(used.ru_utime + used.ru_stime) + CPU_SECONDS_MAX, resource.RLIM_INFINITY))
+
+
+def _out_of_time(*_: object) -> None:
+    raise TimeoutError
+
+
+def main() -> None:
+    # Only Linux has the first, and limits address space: elsewhere the file's size alone is bounded.
+    with contextlib.suppress(OSError, ValueError):
+        _limit_memory()
+    signal.signal(signal.SIGXCPU, _out_of_time)
+    opened: dict[str, Iterator[str | None]] = {}
+    seen: dict[str, set[int]] = {kind: set() for kind in (MANIFEST_LIST, MANIFEST)}
+    given, taken = sys.stdin.buffer, sys.stdout.buffer
+    while line := given.readline():
+        request = orjson.loads(line)
+        kind = request.get("next")
+        if kind is None:
+            kind = request["open"]
+            opened[kind] = _names(kind, given.read(request["bytes"]), seen[kind])
+        try:
+            _limit_time()
+            answer = orjson.dumps({"names": [*islice(opened[kind], NAMES_PER_PAGE)]})
+        except (Exception, RecursionError) as error:
+            opened[kind] = iter(())
+            answer = orjson.dumps({"error": type(error).__name__})
+        taken.write(struct.pack(ANSWER_LENGTH, len(answer)) + answer)
+        taken.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,87 @@
+"""Names of the files in Avro manifest lists and manifests, read in a process beside this one (storage/manifest_process.py)."""
+
+import asyncio
+import struct
+import sys
+from collections.abc import AsyncIterator
+from typing import Any, Literal, Self
+
+import orjson
+
+from domain.errors import ServiceUnavailable
+
+MANIFEST_BYTES_MAX = 32 * 1024 * 1024
+"""Of a manifest or manifest list, as it is stored: writers aim at 8 MB (commit.manifest.target-size-bytes)."""
+ANSWER_SECONDS_MAX = 120.0
+ANSWER_LENGTH = ">I"
+ANSWER_BYTES_MAX = 32 * 1024 * 1024
+
+Kind = Literal["manifest-list", "manifest"]
+MANIFEST_LIST: Kind = "manifest-list"
+MANIFEST: Kind = "manifest"
+
+
+class UnreadableManifest(Exception):
+    """The file is no manifest, or takes more memory or time than is given to one."""
+
+
+class ManifestReader:
+    """One process, started when first asked and ended with the block; it can hold a list and a manifest open, one of each."""
+
+    def __init__(self) -> None:
+        self._process: asyncio.subprocess.Process | None = None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._end()
+
+    async def pages(self, kind: Kind, data: bytes) -> AsyncIterator[list[str | None]]:
+        """The names in the file, each once for as long as the process remembers it; None for one that is too long to be a name.
+
+        Raises UnreadableManifest, and ServiceUnavailable where the process was ended by somebody or does not answer.
+        """
+        names = await self._ask({"open": kind, "bytes": len(data)}, data)
+        while names:
+            yield names
+            names = await self._ask({"next": kind})
+
+    async def _ask(self, request: dict[str, Any], data: bytes = b"") -> list[str | None]:
+        try:
+            async with asyncio.timeout(ANSWER_SECONDS_MAX):
+                answer = await self._answer(orjson.dumps(request) + b"\n", data)
+        # uvloop raises RuntimeError at a write to a process that has ended.
+        except (TimeoutError, OSError, RuntimeError, EOFError):
+            await self._end()
+            raise ServiceUnavailable("The process that reads manifests ended or did not answer") from None
+        if "error" in answer:
+            raise UnreadableManifest(answer["error"])
+        names: list[str | None] = answer["names"]
+        return names
+
+    async def _answer(self, request: bytes, data: bytes) -> dict[str, Any]:
+        if self._process is None:
+            self._process = await asyncio.create_subprocess_exec(
+                sys.executable, "-m", "storage.manifest_process",
+                stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL,
+                # Ctrl-C at a terminal reaches its whole group: this process ends when its standard input does.
+                start_new_session=True,
+            )  # fmt: skip
+        given, taken = self._process.stdin, self._process.stdout
+        assert given is not None
+        assert taken is not None
+        given.write(request)
+        given.write(data)
+        await given.drain()
+        (length,) = struct.unpack(ANSWER_LENGTH, await taken.readexactly(struct.calcsize(ANSWER_LENGTH)))
+        if length > ANSWER_BYTES_MAX:
+            raise EOFError
+        answer: dict[str, Any] = orjson.loads(await taken.readexactly(length))
+        return answer
+
+    async def _end(self) -> None:
+        process, self._process = self._process, None
+        if process is not None and process.returncode is None:
+            process.kill()
+            await process.wait()

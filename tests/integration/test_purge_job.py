@@ -1,0 +1,282 @@
+"""The purge job among failures: one store, one table or one leader that fails or stalls harms no other, and no later table."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+from uuid import UUID, uuid4
+
+import orjson
+import pytest
+
+from commands.commit_table import CommitTable, commit_table
+from commands.context import CommandContext
+from commands.create_namespace import CreateNamespace, create_namespace
+from commands.create_table import CreateTable, create_table
+from commands.create_warehouse import CreateWarehouse, create_warehouse
+from commands.drop_table import DropTable, drop_table
+from commands.purge_tables import PurgeJob
+from commands.register_table import RegisterTable, register_table
+from commands.table_purge import DELETE_PAGE_FILES
+from commands.write_side import WriteSide
+from domain.errors import AlreadyExists, CatalogError, NotFound, ServiceUnavailable
+from domain.identifiers import NamespaceIdentifier, TabularIdentifier
+from icecore.compose import Catalog
+from queries.resolve_warehouse import resolve_warehouse
+from queries.warehouse import Warehouse
+from storage.locations import StorageLocation
+from storage.object_store import ObjectStore
+from tests.fixtures.catalog import PROJECT_ID, context, opened_catalog
+from tests.fixtures.object_stores import S3_CREDENTIAL, OddS3Server, odd_s3_profile
+from tests.fixtures.rest_client import SCHEMA
+from tests.fixtures.snapshots import appended, data_files
+from tests.integration.test_purge import files
+
+NAMESPACE = NamespaceIdentifier(("a",))
+SECONDS_MAX = 60.0
+
+
+class GatedStore:
+    """A warehouse's own store, slow at what a test holds up: `held` is awaited behind each page of deletes, `read` behind each read."""
+
+    def __init__(self, store: ObjectStore, held: Callable[[], Awaitable[None]] | None, read: Callable[[], Awaitable[None]] | None) -> None:
+        self._store = store
+        self._held = held
+        self._read = read
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    async def delete(self, locations: Sequence[StorageLocation]) -> None:
+        await self._store.delete(locations)
+        if self._held is not None:
+            await self._held()
+
+    async def get(self, location: StorageLocation, **bounds: int) -> bytes:
+        data = await self._store.get(location, **bounds)
+        if self._read is not None:
+            await self._read()
+        return data
+
+
+def gate(
+    monkeypatch: pytest.MonkeyPatch,
+    write: WriteSide,
+    *,
+    held: Callable[[], Awaitable[None]] | None = None,
+    read: Callable[[], Awaitable[None]] | None = None,
+) -> None:
+    opened = write.store
+
+    async def store(warehouse: Warehouse) -> GatedStore:
+        return GatedStore(await opened(warehouse), held, read)
+
+    monkeypatch.setattr(write, "store", store)
+
+
+class Point:
+    """A point that somebody reaches and stands at until he is let go."""
+
+    def __init__(self) -> None:
+        self.reached, self.let_go = asyncio.Event(), asyncio.Event()
+
+    async def __call__(self) -> None:
+        self.reached.set()
+        await self.let_go.wait()
+
+
+def named(name: str) -> TabularIdentifier:
+    return TabularIdentifier(NAMESPACE, name)
+
+
+async def the_warehouse(catalog: Catalog, name: str = "demo", project_id: UUID = PROJECT_ID) -> Warehouse:
+    """With the namespace `a`."""
+    warehouse = await resolve_warehouse(catalog.reads, project_id, name)
+    with suppress(AlreadyExists):
+        await create_namespace(catalog.write, for_project(project_id, "createNamespace"), warehouse, CreateNamespace(NAMESPACE, {}))
+    return warehouse
+
+
+def for_project(project_id: UUID, operation: str) -> CommandContext:
+    return CommandContext(str(uuid4()), project_id, "anonymous", operation)
+
+
+async def a_table(catalog: Catalog, warehouse: Warehouse, name: str, folder: Path, files_count: int = 1) -> str:
+    """At `folder`, with data files in a snapshot; its current metadata file."""
+    command = CreateTable(NAMESPACE, name, f"file://{folder}", SCHEMA, None, None, {}, False)
+    project_id = warehouse.project_id
+    await create_table(catalog.write, for_project(project_id, "createTable"), warehouse, command)
+    updates = appended(folder, data_files(folder / "data", files_count))
+    answer = await commit_table(catalog.write, for_project(project_id, "updateTable"), warehouse, CommitTable(named(name), [], updates))
+    assert answer.body is not None
+    location: str = orjson.loads(bytes(answer.body.joined() if hasattr(answer.body, "joined") else answer.body))["metadata-location"]
+    return location
+
+
+async def dropped(catalog: Catalog, warehouse: Warehouse, name: str) -> None:
+    await drop_table(catalog.write, for_project(warehouse.project_id, "dropTable"), warehouse, DropTable(named(name), True))
+
+
+async def registered(catalog: Catalog, warehouse: Warehouse, location: str) -> None:
+    await register_table(catalog.write, context("registerTable"), warehouse, RegisterTable(NAMESPACE, "r", location, False))
+
+
+async def a_warehouse(catalog: Catalog, name: str, directory: Path, project_id: UUID = PROJECT_ID) -> Warehouse:
+    await asyncio.to_thread(directory.mkdir)
+    command = CreateWarehouse(name, {"type": "local", "directory": str(directory)})
+    await create_warehouse(catalog.write, for_project(project_id, "createWarehouse"), command)
+    return await the_warehouse(catalog, name, project_id)
+
+
+async def test_a_place_that_is_being_purged_is_refused_before_anything_is_read_or_written(
+    catalog: Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Register and create, while the purge stands in its middle: neither touches a file. Behind its end the file is not there."""
+    warehouse, folder = await the_warehouse(catalog), tmp_path / "warehouse" / "here"
+    location = await a_table(catalog, warehouse, "t", folder)
+    await dropped(catalog, warehouse, "t")
+    point = Point()
+    gate(monkeypatch, catalog.write, held=point)
+    purge = asyncio.create_task(catalog.purge.run_once())
+    async with asyncio.timeout(SECONDS_MAX):
+        await point.reached.wait()
+    before = files(folder)
+
+    async def never(*_: object) -> Any:
+        raise AssertionError("a file was touched")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(catalog.write, "store", never)
+        with pytest.raises(AlreadyExists, match="Location is already taken"):
+            await registered(catalog, warehouse, location)
+        command = CreateTable(NAMESPACE, "u", f"file://{folder}/below", SCHEMA, None, None, {}, False)
+        with pytest.raises(AlreadyExists, match="Location is already taken"):
+            await create_table(catalog.write, context("createTable"), warehouse, command)
+    assert before == files(folder)
+    point.let_go.set()
+    assert 1 == await purge
+    assert set() == files(folder)
+    with pytest.raises(NotFound):
+        await registered(catalog, warehouse, location)
+
+
+async def test_a_registration_that_read_its_file_before_a_purge_ended_does_not_come_to_effect(
+    database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The place is free when the file is read; then another registration takes it, and its table is purged before the first is appended."""
+    async with opened_catalog(database, tmp_path / "warehouse") as one, opened_catalog(database, tmp_path / "warehouse") as other:
+        warehouse, folder = await the_warehouse(one), tmp_path / "warehouse" / "here"
+        location = await a_table(one, warehouse, "t", folder)
+        await drop_table(one.write, context("dropTable"), warehouse, DropTable(named("t"), False))
+        point = Point()
+        with monkeypatch.context() as patched:
+            gate(patched, one.write, read=point)
+            first = asyncio.create_task(registered(one, warehouse, location))
+            async with asyncio.timeout(SECONDS_MAX):
+                await point.reached.wait()
+            await register_table(other.write, context("registerTable"), warehouse, RegisterTable(NAMESPACE, "s", location, False))
+            await dropped(other, warehouse, "s")
+            assert 1 == await other.purge.run_once()
+            point.let_go.set()
+            with pytest.raises(NotFound):
+                await first
+
+
+async def test_a_leader_that_stalled_deletes_nothing_of_a_later_table(
+    database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It stands still after its first page and loses its connection; another purges, and a table of the same files begins there."""
+    async with opened_catalog(database, tmp_path / "warehouse") as stalled, opened_catalog(database, tmp_path / "warehouse") as other:
+        warehouse, folder = await the_warehouse(other), tmp_path / "warehouse" / "here"
+        more_than_a_page = DELETE_PAGE_FILES + 10
+        await a_table(other, warehouse, "t", folder, more_than_a_page)
+        await dropped(other, warehouse, "t")
+        point = Point()
+        gate(monkeypatch, stalled.write, held=point)
+        purge = asyncio.create_task(stalled.purge.run_once())
+        async with asyncio.timeout(SECONDS_MAX):
+            await point.reached.wait()
+        async with other.reads.connection() as connection:
+            end = "select pg_terminate_backend(pid, 10000) from pg_locks where locktype = 'advisory' and objid = %s and granted"
+            await connection.execute(end, [PurgeJob.LEADER_LOCK & 0xFFFFFFFF])
+        assert 1 == await other.purge.run_once()
+        await a_table(other, warehouse, "u", folder, more_than_a_page)
+        kept = files(folder)
+        point.let_go.set()
+        with pytest.raises(CatalogError):
+            await purge
+        assert kept == files(folder)
+
+
+async def test_a_store_that_hangs_or_fails_keeps_no_other_waiting(
+    catalog: Catalog, tmp_path: Path, odd_s3_server: OddS3Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Oldest first come tables whose store refuses, or takes requests and answers none; the others' files go meanwhile."""
+    monkeypatch.setattr("commands.table_purge.STORE_SECONDS_MAX", 2.0)
+    odd_s3_server.status = 200
+    command = CreateWarehouse("odd", odd_s3_profile(odd_s3_server.endpoint), S3_CREDENTIAL)
+    await create_warehouse(catalog.write, context("createWarehouse"), command)
+    odd = await the_warehouse(catalog, "odd")
+    for name in ("t", "u", "v", "w"):
+        await create_table(catalog.write, context("createTable"), odd, CreateTable(NAMESPACE, name, None, SCHEMA, None, None, {}, False))
+        await dropped(catalog, odd, name)
+    warehouse, folder = await the_warehouse(catalog), tmp_path / "warehouse" / "here"
+    await a_table(catalog, warehouse, "t", folder)
+    await dropped(catalog, warehouse, "t")
+    odd_s3_server.hang()
+    assert 1 == await catalog.purge.run_once()
+    assert set() == files(folder)
+
+
+async def test_every_table_gets_its_turn_though_the_first_hundred_fail(
+    catalog: Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A hundred and two older drops stand before it, whose files the store does not delete."""
+    warehouse, base = await the_warehouse(catalog), tmp_path / "warehouse"
+    failing = [f"t{number}" for number in range(102)]
+    for name in failing:
+        command = CreateTable(NAMESPACE, name, f"file://{base}/{name}", SCHEMA, None, None, {}, False)
+        await create_table(catalog.write, context("createTable"), warehouse, command)
+        await dropped(catalog, warehouse, name)
+    await a_table(catalog, warehouse, "last", base / "last")
+    await dropped(catalog, warehouse, "last")
+    opened = catalog.write.store
+
+    async def store(of: Warehouse) -> Any:
+        return FailingStore(await opened(of), keeps=base / "last")
+
+    monkeypatch.setattr(catalog.write, "store", store)
+    assert 1 == await catalog.purge.run_once()
+    assert set() == files(base / "last")
+    assert 102 == len(files(base))
+
+
+class FailingStore:
+    """A warehouse's own store, which refuses to delete outside one folder."""
+
+    def __init__(self, store: ObjectStore, keeps: Path) -> None:
+        self._store = store
+        self._keeps = str(keeps)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    async def delete(self, locations: Sequence[StorageLocation]) -> None:
+        if not all(location.spelled.startswith(f"file://{self._keeps}/") for location in locations):
+            raise ServiceUnavailable("The store is away")
+        await self._store.delete(locations)
+
+
+async def test_tables_of_every_project_are_purged(catalog: Catalog, tmp_path: Path) -> None:
+    """Another project's warehouse is no fault, and its files go too."""
+    theirs = await a_warehouse(catalog, "theirs", tmp_path / "theirs", UUID(int=7))
+    ours = await the_warehouse(catalog)
+    for warehouse, folder in ((theirs, tmp_path / "theirs" / "here"), (ours, tmp_path / "warehouse" / "here")):
+        await a_table(catalog, warehouse, "t", folder)
+        await dropped(catalog, warehouse, "t")
+    assert 2 == await catalog.purge.run_once()
+    assert (set(), set()) == (files(tmp_path / "theirs"), files(tmp_path / "warehouse"))
+    async with catalog.reads.connection() as connection:
+        cursor = await connection.execute("select project_id from icecore.events where topic = 'table.purged.v1' order by 1")
+        assert [(PROJECT_ID,), (UUID(int=7),)] == await cursor.fetchall()

@@ -1,0 +1,266 @@
+"""What a purge deletes: files the table reaches, in places the table claims, and nothing else; the event says what it left."""
+
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from tests.fixtures.rest_client import RestAnswer, RestClient, identifier, set_properties, table_path
+from tests.fixtures.shared_server import FreshWarehouse, SharedCatalog
+from tests.fixtures.snapshots import appended, data_files, manifest, manifest_list, snapshot_updates
+from tests.integration.test_purge import files, settles
+from tests.integration.test_register import register
+
+PATH_PROPERTIES = ("write.data.path", "write.metadata.path", "write.object-storage.path", "write.folder-storage.path")
+SECONDS_MAX = 60.0
+
+
+@pytest.fixture
+def purged(shared_catalog: SharedCatalog, client: RestClient, warehouse: FreshWarehouse) -> Callable[[str], dict[str, Any]]:
+    """Drops a table with its files, waits for the purge, and answers with what the log says of it."""
+    said = "select convert_from(state, 'UTF8') from icecore.events where topic = %s and warehouse_id = %s order by notification_id"
+
+    def drop(name: str) -> dict[str, Any]:
+        before = len(shared_catalog.rows(said, "table.purged.v1", warehouse.id))
+        assert 204 == client.drop_table(["a"], name, "?purgeRequested=true").status
+        settles(lambda: before < len(shared_catalog.rows(said, "table.purged.v1", warehouse.id)), SECONDS_MAX)
+        event: dict[str, Any] = orjson.loads(shared_catalog.rows(said, "table.purged.v1", warehouse.id)[-1][0])
+        return event
+
+    return drop
+
+
+def with_snapshot(client: RestClient, warehouse: FreshWarehouse, name: str, place: str, names: list[str] | None = None) -> Path:
+    """A table at `place` whose snapshot names `names`, or two data files of its own; its folder."""
+    assert 200 == client.create_table(["a"], name, location=f"{warehouse.base}/{place}").status
+    folder = warehouse.directory / place
+    assert 200 == client.commit(["a"], name, *appended(folder, data_files(folder / "data", 2) if names is None else names)).status
+    return folder
+
+
+@pytest.mark.parametrize("kept_by", ["drop", "unregister", "gc"])
+def test_files_that_were_kept_are_not_a_later_tables(
+    client: RestClient, warehouse: FreshWarehouse, purged: Callable[[str], dict[str, Any]], kept_by: str
+) -> None:
+    """A table dropped without purge, unregistered, or that keeps its files: its place is free, and the next one's purge passes them by."""
+    folder = with_snapshot(client, warehouse, "t", "here")
+    match kept_by:
+        case "drop":
+            assert 204 == client.drop_table(["a"], "t").status
+        case "unregister":
+            assert 200 == client.call("POST", f"{table_path(['a'], 't')}/unregister").status
+        case _:
+            assert 200 == client.commit(["a"], "t", set_properties({"gc.enabled": "false"})).status
+            assert 204 == client.drop_table(["a"], "t", "?purgeRequested=true").status
+    kept = files(folder)
+    assert 200 == client.create_table(["a"], "u", location=f"{warehouse.base}/here").status
+    assert {"files-deleted": 1} == purged("u")
+    assert kept == files(folder)
+
+
+def test_the_drop_of_a_table_that_keeps_its_files_says_so(
+    client: RestClient, warehouse: FreshWarehouse, shared_catalog: SharedCatalog
+) -> None:
+    """gc.enabled is false in any case of letters, as Java reads it; nothing is left to a job."""
+    with_snapshot(client, warehouse, "t", "here")
+    assert 200 == client.commit(["a"], "t", set_properties({"gc.enabled": "FALSE"})).status
+    assert 204 == client.drop_table(["a"], "t", "?purgeRequested=true").status
+    said = "select convert_from(state, 'UTF8') from icecore.events where warehouse_id = %s order by notification_id desc limit 1"
+    assert [('{"purge-requested":true,"gc-enabled":false}',)] == shared_catalog.rows(said, warehouse.id)
+
+
+def test_what_lies_elsewhere_is_listed_and_left(
+    client: RestClient, warehouse: FreshWarehouse, purged: Callable[[str], dict[str, Any]]
+) -> None:
+    """Another table's file, one outside the warehouse, and what is no location at all; the list is bounded, the count is not."""
+    neighbour = with_snapshot(client, warehouse, "neighbour", "neighbour")
+    before = files(neighbour)
+    theirs = [f"file://{path}" for path in before]
+    outside = data_files(warehouse.directory.parent / f"{warehouse.name}-outside")
+    many = [f"file:///nowhere/{number}.parquet" for number in range(120)]
+    folder = warehouse.directory / "here"
+    own = data_files(folder / "data", 2)
+    with_snapshot(client, warehouse, "t", "here", [*own, *theirs, *outside, "not a location", f"{warehouse.base}/here", *many])
+    event = purged("t")
+    assert (set(), before, True) == (files(folder), files(neighbour), Path(outside[0].removeprefix("file://")).is_file())
+    # Two data files, the list, its manifest, two metadata files.
+    assert (6, len(theirs) + 1 + 1 + 1 + 120, 100) == (event["files-deleted"], event["files-left-count"], len(event["files-left"]))
+    assert {*theirs, *outside} < {*event["files-left"]}
+    assert "not a location" not in event["files-left"]
+
+
+def test_what_a_manifest_of_another_place_names_is_not_told(
+    client: RestClient, warehouse: FreshWarehouse, purged: Callable[[str], dict[str, Any]]
+) -> None:
+    """It is reached: its files that lie in the table's own place go. Others are counted: their names may be another table's."""
+    folder = warehouse.directory / "here"
+    theirs = manifest(warehouse.directory / "elsewhere" / "m.avro", [*data_files(folder / "data"), f"{warehouse.base}/secret.parquet"])
+    assert 200 == client.create_table(["a"], "t", location=f"{warehouse.base}/here").status
+    assert 200 == client.commit(["a"], "t", *snapshot_updates(manifest_list(folder / "metadata" / "l.avro", [theirs]))).status
+    event = purged("t")
+    assert (set(), 2, [theirs.manifest_path]) == (files(folder), event["files-left-count"], event["files-left"])
+    assert (warehouse.directory / "elsewhere" / "m.avro").is_file()
+
+
+@pytest.mark.parametrize("broken", ["missing manifest", "missing list", "corrupt manifest", "corrupt list", "bomb", "truncated"])
+def test_a_manifest_that_cannot_be_read_keeps_nothing_waiting(
+    client: RestClient, warehouse: FreshWarehouse, purged: Callable[[str], dict[str, Any]], broken: str
+) -> None:
+    """A missing one is passed by; an unreadable one stays, as do the files it names, and the event lists it. All else goes."""
+    folder = warehouse.directory / "here"
+    own = data_files(folder / "data", 2)
+    good, bad = manifest(folder / "metadata" / "good.avro", own[:1]), manifest(folder / "metadata" / "bad.avro", own[1:])
+    listed = manifest_list(folder / "metadata" / "l.avro", [bad, good])
+    assert 200 == client.create_table(["a"], "t", location=f"{warehouse.base}/here").status
+    assert 200 == client.commit(["a"], "t", *snapshot_updates(listed)).status
+    file = folder / "metadata" / ("l.avro" if broken.endswith("list") else "bad.avro")
+    match broken.partition(" ")[0]:
+        case "missing":
+            file.unlink()
+        case "corrupt":
+            file.write_bytes(b"Obj\x01" + b"\xff" * 1000)
+        case "truncated":
+            file.write_bytes(file.read_bytes()[:-20])
+        case _:
+            file.write_bytes(unpacks_to_gigabytes())
+    event = purged("t")
+    left = {path.name for path in files(folder)}
+    match broken:
+        case "missing manifest":
+            assert {"00001.parquet"} == left
+        case "missing list":
+            assert {"00000.parquet", "00001.parquet", "good.avro", "bad.avro"} == left
+        case "corrupt list":
+            assert {"00000.parquet", "00001.parquet", "good.avro", "bad.avro", "l.avro"} == left
+        case _:
+            assert {"00001.parquet", "bad.avro"} == left
+    assert ([f"file://{file}"] if not broken.startswith("missing") else []) == event.get("files-left", [])
+
+
+def unpacks_to_gigabytes() -> bytes:
+    """A manifest of two megabytes with one block, which is 2 GB of zeros."""
+    data_file = {"type": "record", "name": "r2", "fields": [{"name": "file_path", "type": "string", "field-id": 100}]}
+    fields = [{"name": "status", "type": "int", "field-id": 0}, {"name": "data_file", "type": data_file, "field-id": 2}]
+    schema = orjson.dumps({"type": "record", "name": "manifest_entry", "fields": fields})
+    packer = zlib.compressobj(1, wbits=-15)
+    # After a full flush the same bytes may stand again.
+    packed = (packer.compress(bytes(64 * 1024 * 1024)) + packer.flush(zlib.Z_FULL_FLUSH)) * 32 + zlib.compressobj(1, wbits=-15).flush()
+    members = sized(b"avro.schema") + sized(schema) + sized(b"avro.codec") + sized(b"deflate")
+    return b"Obj\x01" + number(2) + members + number(0) + bytes(16) + number(1_000_000) + sized(packed) + bytes(16)
+
+
+def number(value: int) -> bytes:
+    """An Avro long that is not negative."""
+    rest, out = value << 1, bytearray()
+    while rest > 0x7F:
+        out.append((rest & 0x7F) | 0x80)
+        rest >>= 7
+    return bytes([*out, rest])
+
+
+def sized(value: bytes) -> bytes:
+    return number(len(value)) + value
+
+
+def create(client: RestClient, base: str, fields: dict[str, Any]) -> RestAnswer:
+    return client.create_table(["a"], "t", **fields)
+
+
+def stage_and_create(client: RestClient, base: str, fields: dict[str, Any]) -> RestAnswer:
+    """A staged create of an ordinary table, which its end sets the fields of."""
+    staged = client.create_table(["a"], "t", **{"stage-create": True}).json["metadata"]
+    location = fields.get("location", staged["location"])
+    updates = [
+        {"action": "assign-uuid", "uuid": staged["table-uuid"]},
+        {"action": "upgrade-format-version", "format-version": 2},
+        {"action": "add-schema", "schema": staged["schemas"][0], "last-column-id": staged["last-column-id"]},
+        {"action": "set-current-schema", "schema-id": -1},
+        {"action": "add-spec", "spec": staged["partition-specs"][0]},
+        {"action": "set-default-spec", "spec-id": -1},
+        {"action": "add-sort-order", "sort-order": staged["sort-orders"][0]},
+        {"action": "set-default-sort-order", "sort-order-id": -1},
+        {"action": "set-location", "location": location},
+        {"action": "set-properties", "updates": fields.get("properties", {})},
+    ]
+    return client.commit(["a"], "t", *updates, requirements=[{"type": "assert-create"}])
+
+
+def changes(fields: dict[str, Any]) -> list[dict[str, Any]]:
+    if "location" in fields:
+        return [{"action": "set-location", "location": fields["location"]}]
+    return [set_properties(fields["properties"])]
+
+
+def commit(client: RestClient, base: str, fields: dict[str, Any]) -> RestAnswer:
+    assert 200 == client.create_table(["a"], "t").status
+    return client.commit(["a"], "t", *changes(fields))
+
+
+def transaction(client: RestClient, base: str, fields: dict[str, Any]) -> RestAnswer:
+    assert 200 == client.create_table(["a"], "t").status
+    change = {"identifier": identifier(["a"], "t"), "requirements": [], "updates": changes(fields)}
+    return client.call("POST", "/transactions/commit", {"table-changes": [change]})
+
+
+def metadata_file(client: RestClient, base: str, fields: dict[str, Any]) -> str:
+    """The location of a file that no table has, with the fields set."""
+    document = {**client.create_table(["a"], "model").json["metadata"], **{"location": f"{base}/free", **fields}}
+    path = Path(base.removeprefix("file://")) / "imported" / "v1.metadata.json"
+    path.parent.mkdir()
+    path.write_bytes(orjson.dumps(document))
+    return f"file://{path}"
+
+
+def register_it(client: RestClient, base: str, fields: dict[str, Any]) -> RestAnswer:
+    return register(client, "t", metadata_file(client, base, fields))
+
+
+def overwrite_it(client: RestClient, base: str, fields: dict[str, Any]) -> RestAnswer:
+    assert 200 == client.create_table(["a"], "t").status
+    return register(client, "t", metadata_file(client, base, fields), overwrite=True)
+
+
+COMMANDS = [create, stage_and_create, commit, transaction, register_it, overwrite_it]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("field", ["location", *PATH_PROPERTIES])
+def test_no_place_of_a_table_lies_in_anothers(client: RestClient, warehouse: FreshWarehouse, command: Any, field: str) -> None:
+    """Inside, around and equal, to another's location and to what its path properties name; 409, and where it is nobody's it is taken."""
+    base = warehouse.base
+    assert 200 == client.create_table(["a"], "other", location=f"{base}/x/other", properties={"write.data.path": f"{base}/y/data"}).status
+
+    def asking_for(place: str) -> dict[str, Any]:
+        return {"location": f"{base}/{place}"} if field == "location" else {"properties": {field: f"{base}/{place}"}}
+
+    refused = command(client, base, asking_for("y/data/below"))
+    assert (409, "AlreadyExistsException") == refused.error
+    assert "Location is already taken" in refused.message
+    client.drop_table(["a"], "t")
+    if command in (create, commit):
+        for place in ("x/other", "x/other/below", "x", "y/data", "y"):
+            assert (409, "AlreadyExistsException") == create(client, base, asking_for(place)).error
+        assert 200 == create(client, base, asking_for("z")).status
+        assert (409, "AlreadyExistsException") == client.create_table(["a"], "u", location=f"{base}/z/below").error
+
+
+def test_a_table_keeps_the_places_its_path_properties_named(
+    client: RestClient, warehouse: FreshWarehouse, purged: Callable[[str], dict[str, Any]]
+) -> None:
+    """Files in a former write.data.path go with the table, and nobody gets the place before."""
+    base, folder = warehouse.base, warehouse.directory
+    first = {"write.data.path": f"{base}/first", "write.metadata.path": f"{base}/meta"}
+    assert 200 == client.create_table(["a"], "t", location=f"{base}/here", properties=first).status
+    names = [*data_files(folder / "first"), *data_files(folder / "second")]
+    assert 200 == client.commit(["a"], "t", *appended(folder / "here", names[:1])).status
+    assert 200 == client.commit(["a"], "t", set_properties({"write.data.path": f"{base}/second"})).status
+    assert 409 == client.create_table(["a"], "u", location=f"{base}/first").status
+    later = manifest(folder / "here" / "metadata" / "m1.avro", names, 2)
+    location = manifest_list(folder / "here" / "metadata" / "snap-2.avro", [later], 2)
+    assert 200 == client.commit(["a"], "t", *snapshot_updates(location, 2)).status
+    assert "files-left" not in purged("t")
+    assert set() == files(folder)
+    assert 200 == client.create_table(["a"], "u", location=f"{base}/first").status

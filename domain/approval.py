@@ -41,6 +41,15 @@ class NoVerdictError(Exception):
     """A hook that can give no verdict raises it; its text goes into the log as it stands, and holds no secret and nobody else's words."""
 
 
+REVIEWED_OPERATIONS = frozenset(
+    {
+        "createWarehouse", "createNamespace", "updateProperties", "dropNamespace",
+        "createTable", "registerTable", "updateTable", "dropTable", "unregisterTable", "renameTable", "commitTransaction",
+        "createView", "registerView", "replaceView", "dropView", "renameView",
+    }
+)  # fmt: skip
+"""operationIds of the changes that hooks are asked about."""
+
 ObjectKind = Literal["table", "view", "namespace", "warehouse"]
 
 

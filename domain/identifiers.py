@@ -42,6 +42,14 @@ def name_key(name: str, *, exact: bool = False) -> str:
     return unicodedata.normalize("NFC", folded)
 
 
+FILTER_NAME_RULE = "is no name; a namespace stands for itself and everything below it, and there are no patterns of names"
+
+
+def is_filter_name(name: str) -> bool:
+    """Whether a filter by names may hold `name`: one that is blank or a pattern would match nothing, and nobody would notice."""
+    return bool(name.strip()) and "*" not in name
+
+
 @dataclass(frozen=True, slots=True)
 class NamespaceIdentifier:
     """A namespace by its levels, outermost first; shown joined by dots as the Java reference does."""

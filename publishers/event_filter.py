@@ -6,7 +6,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from domain.events import topics
-from domain.identifiers import name_key
+from domain.identifiers import FILTER_NAME_RULE, is_filter_name, name_key
 from domain.recorded import RecordedEvent
 from publishers.describe import Description
 from publishers.event_data import TYPE_PREFIX
@@ -15,7 +15,11 @@ _VERSION = re.compile(r"\.v\d+$")
 
 
 class FilterError(ValueError):
-    """A filter that cannot be meant; the message says what could be."""
+    """A filter that cannot be meant; the message says what could be. `member` -- of the filter: types, warehouses or namespaces."""
+
+    def __init__(self, member: str, message: str) -> None:
+        super().__init__(message)
+        self.member = member
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,12 +36,16 @@ class EventFilter:
 
     @classmethod
     def parse(cls, types: tuple[str, ...] = (), warehouses: tuple[str, ...] = (), namespaces: tuple[str, ...] = ()) -> "EventFilter":
-        """Raises FilterError for a type no event has."""
+        """Raises FilterError for a type no event has, and for a name that is blank or a pattern."""
         known = [_bare(topic) for topic in topics()]
         parsed = tuple(_bare(pattern) for pattern in types)
         for given, pattern in zip(types, parsed, strict=True):
             if not any(fnmatchcase(topic, pattern) for topic in known):
-                raise FilterError(f"No event has the type {given!r}; there are {', '.join(sorted(known))}")
+                raise FilterError("types", f"No event has the type {given!r}; there are {', '.join(sorted(known))}")
+        for member, names in (("warehouses", warehouses), ("namespaces", namespaces)):
+            for name in names:
+                if not is_filter_name(name):
+                    raise FilterError(member, f"{member}: {name!r} {FILTER_NAME_RULE}")
         return cls(parsed, tuple(map(name_key, warehouses)), tuple(map(name_key, namespaces)))
 
     def may_match(self, event: RecordedEvent) -> bool:

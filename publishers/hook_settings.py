@@ -1,9 +1,12 @@
 """What an operator may say of an approval hook: `[hooks.NAME]` in the settings file, `ICECORE_HOOKS__NAME__…` in the environment."""
 
+from fnmatch import fnmatchcase
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, field_validator
 
+from domain.approval import REVIEWED_OPERATIONS
+from domain.identifiers import FILTER_NAME_RULE, is_filter_name
 from publishers.setting_values import Words, parsed_object, revealed
 from publishers.webhook_settings import WebhookSettings
 
@@ -29,6 +32,22 @@ class _Hook(BaseModel):
     timeout_seconds: float = Field(default=5.0, gt=0, le=60)
     on_failure: Literal["refuse", "allow"] = "refuse"
     refusal_status: Annotated[Literal[409, 403], BeforeValidator(_number)] = 409
+
+    @field_validator("operations")
+    @classmethod
+    def _check_operations(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for pattern in value:
+            if not any(fnmatchcase(operation, pattern) for operation in REVIEWED_OPERATIONS):
+                raise ValueError(f"no operation {pattern!r} is asked about; there are {', '.join(sorted(REVIEWED_OPERATIONS))}")
+        return value
+
+    @field_validator("warehouses", "namespaces")
+    @classmethod
+    def _check_names(cls, value: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
+        for name in value:
+            if not is_filter_name(name):
+                raise ValueError(f"{info.field_name}: {name!r} {FILTER_NAME_RULE}")
+        return value
 
     def to_json(self) -> dict[str, Any]:
         """Every value, secrets in the clear: for a pipe to a process of ours, never for a file or a log."""

@@ -109,7 +109,7 @@ class Publisher:
         """Until `stop` is set. Raises SinkError, and whatever a fault of ours raises."""
         live = await self._begin(lead, await sink.open())
         told = _Told(lead, sink.REMEMBERS)
-        describer, replaying = Describer(), _Replaying(self._dialect)
+        describer, replaying = Describer(), _Replaying(self._dialect, self._chosen)
         following: asyncio.Task[_Batch] | None = None
         try:
             while not stop.is_set():
@@ -153,7 +153,7 @@ class Publisher:
         if not events:
             return _Batch([], [], False)
         try:
-            messages = await messages_of(lead, describer, events, orders.skips, self._chosen, self._dialect)
+            messages = await messages_of(lead, describer, events, orders.skips, (self._chosen,), self._dialect)
         except psycopg.Error:
             raise
         except Exception as error:
@@ -229,8 +229,9 @@ class _Told:
 class _Replaying:
     """The replay whose turn it is, a batch at a time between live ones."""
 
-    def __init__(self, dialect: Dialect) -> None:
+    def __init__(self, dialect: Dialect, chosen: EventFilter) -> None:
         self._dialect: Dialect = dialect
+        self._chosen = chosen
         self._order: ReplayOrder | None = None
         self._describer = Describer()
 
@@ -244,7 +245,8 @@ class _Replaying:
         limit = min(sink.BATCH_EVENTS_MAX, order.to_position - order.told_position)
         # The log reaches the end of every replay: it was checked when the replay was asked for.
         events = await read_events(lead.connection, order.told_position, limit)
-        messages = await messages_of(lead, self._describer, events, orders.skips, order.filter, self._dialect, replay=Replay(order.id))
+        both = (self._chosen, order.filter)
+        messages = await messages_of(lead, self._describer, events, orders.skips, both, self._dialect, replay=Replay(order.id))
         mark = await sink.publish(messages, live) if messages else None
         await lead.move_replay(order, events[-1].position, len(messages))
         return mark
@@ -255,15 +257,15 @@ async def messages_of(
     describer: Describer,
     events: Sequence[RecordedEvent],
     skips: frozenset[int],
-    chosen: EventFilter,
+    filters: Sequence[EventFilter],
     dialect: Dialect,
     *,
     replay: Replay | None = None,
 ) -> list[Outgoing]:
-    """What of `events` goes out, in order."""
-    wanted = [event for event in events if event.position not in skips and chosen.may_match(event)]
+    """What of `events` passes every filter, in order."""
+    wanted = [event for event in events if event.position not in skips and all(each.may_match(event) for each in filters)]
     descriptions = await describer.describe(lead.connection, events, wanted)
-    return [outgoing(each, dialect, replay) for each in descriptions if chosen.matches(each)]
+    return [outgoing(each, dialect, replay) for each in descriptions if all(chosen.matches(each) for chosen in filters)]
 
 
 async def _sleep(seconds: float, stop: asyncio.Event) -> None:

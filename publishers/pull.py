@@ -160,7 +160,7 @@ class EventSource:
         try:
             chosen = EventFilter.parse(tuple(types), (), tuple(namespaces))
         except FilterError as error:
-            raise BadRequest(f"Invalid parameter 'types': {error}") from None
+            raise BadRequest(f"Invalid parameter {error.member!r}: {error}") from None
         telling = _CloudEvents(chosen, frozenset(warehouse_ids), dialect, self._base_url)
         return CloudEventReader(self._connections, telling, self.figures, self._shared)
 

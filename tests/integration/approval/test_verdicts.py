@@ -12,7 +12,7 @@ from uuid_utils.compat import uuid7
 from api.iceberg.operations import OPERATIONS
 from commands.approval import OnFailure
 from commands.create_warehouse import CreateWarehouse, create_warehouse
-from domain.approval import ALLOW, Hold, Refuse
+from domain.approval import ALLOW, REVIEWED_OPERATIONS, Hold, Refuse
 from domain.errors import ChangeRefused
 from tests.fixtures.catalog import CatalogServer, context, opened_catalog, served_catalog
 from tests.fixtures.rest_client import RestClient, set_properties, table_path
@@ -89,6 +89,7 @@ def test_every_kind_of_change_is_shown(client: Approver, judge: Judge) -> None:
     ]
     changing = {operation.name for operation in OPERATIONS if operation.mutates} - {"reportMetrics", "queryEvents"}
     assert changing == {operation for operation, *_ in shown}, "an operation that nobody is asked about"
+    assert REVIEWED_OPERATIONS == changing | {"createWarehouse"}, "what a hook's `operations` may name"
 
 
 def test_documents_before_and_after_are_shown(client: Approver, judge: Judge) -> None:

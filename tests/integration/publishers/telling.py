@@ -24,6 +24,9 @@ from pydantic import SecretStr
 from commands.commit_table import CommitTable, commit_table
 from icecore.compose import Catalog
 from icecore.settings import Settings
+from publishers.cloud_events import Outgoing, outgoing
+from publishers.describe import Describer
+from publishers.follow import read_events
 from tests.fixtures.catalog import context
 from tests.fixtures.command_runs import CommandRun, Step
 from tests.servers.kafka import KafkaBroker
@@ -164,6 +167,13 @@ def judge(log: list[str], told: list[Received]) -> Verdict:
         sum(times - 1 for times in counted.values()),
         sum(seen != sorted(seen) for seen in versions.values()),
     )
+
+
+async def messages(dsn: str, after: int = 0, limit: int = 500) -> list[Outgoing]:
+    """What goes out after a position."""
+    async with await psycopg.AsyncConnection.connect(dsn, autocommit=True) as connection:
+        events = await read_events(connection, after, limit)
+        return [outgoing(each, "icecore") for each in await Describer().describe(connection, events, events)]
 
 
 def log_ids(dsn: str) -> list[str]:
@@ -309,10 +319,10 @@ class Writer:
             await asyncio.sleep(self._pause_seconds)
 
 
-async def commit_property(run: CommandRun, name: str, key: str, value: str) -> None:
-    """Sets one property of table `a.<name>`."""
+async def commit_property(run: CommandRun, name: str, key: str, value: str, *, namespace: str = "a") -> None:
+    """Sets one property of a table; `namespace`: dotted."""
     from domain.identifiers import NamespaceIdentifier, TabularIdentifier
 
     updates = [{"action": "set-properties", "updates": {key: value}}]
-    command = CommitTable(TabularIdentifier(NamespaceIdentifier(("a",)), name), [], updates)
+    command = CommitTable(TabularIdentifier(NamespaceIdentifier(tuple(namespace.split("."))), name), [], updates)
     await commit_table(run.catalog.write, context("updateTable"), run.warehouse, command)

@@ -8,22 +8,15 @@ import psycopg
 import pytest
 
 from publishers.checkpoints import leading
-from publishers.cloud_events import Outgoing, outgoing
+from publishers.cloud_events import outgoing
 from publishers.describe import Describer
 from publishers.follow import read_events
 from publishers.jetstream import JetStream
 from publishers.sink import Checkpoint, SinkError
 from publishers.sink_settings import NatsSink
 from tests.fixtures.catalog import opened_catalog
-from tests.integration.publishers.telling import FAULTLESS, SINK, NatsUnderTest, Verdict, Writer, judge, log_ids
+from tests.integration.publishers.telling import FAULTLESS, SINK, NatsUnderTest, Verdict, Writer, judge, log_ids, messages
 from tests.servers.nats import NatsServer
-
-
-async def messages(dsn: str, after: int = 0, limit: int = 500) -> list[Outgoing]:
-    """What goes out after a position."""
-    async with await psycopg.AsyncConnection.connect(dsn, autocommit=True) as connection:
-        events = await read_events(connection, after, limit)
-        return [outgoing(each, "icecore") for each in await Describer().describe(connection, events, events)]
 
 
 async def sink_of(nats: NatsServer) -> JetStream:

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import nats as nats_client
 import psycopg
@@ -19,13 +20,19 @@ from nats.js.api import StreamConfig
 from pydantic import SecretStr
 from rich.console import Console
 
+from commands.create_namespace import CreateNamespace, create_namespace
+from commands.create_table import CreateTable, create_table
+from domain.identifiers import NamespaceIdentifier
 from icecore import sink_commands
 from icecore.exit_codes import CommandFailed, ExitCode
 from icecore.settings import Settings
 from icecore.sinks import run_publishers
 from publishers.event_filter import EventFilter
-from tests.fixtures.catalog import opened_catalog
-from tests.fixtures.command_runs import CommandRun, Step
+from publishers.kafka import EVENTS_PER_TRANSACTION, Kafka
+from publishers.sink import Checkpoint, SinkRefusedError
+from publishers.sink_settings import KafkaSink
+from tests.fixtures.catalog import context, opened_catalog
+from tests.fixtures.command_runs import SCHEMA, CommandRun, Step
 from tests.integration.publishers.telling import (
     FAULTLESS,
     SINK,
@@ -35,6 +42,7 @@ from tests.integration.publishers.telling import (
     commit_property,
     judge,
     log_ids,
+    messages,
     row,
     until,
     until_told,
@@ -66,6 +74,20 @@ def icecore(database: str, *arguments: str, **variables: str) -> subprocess.Comp
     environment |= {"ICECORE_DATABASE_URL": database} | {f"ICECORE_SINKS__{name}": value for name, value in variables.items()}
     command = [sys.executable, "-m", "icecore", *arguments]
     return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120, check=False)
+
+
+async def create_in_namespaces(run: CommandRun, *names: str) -> None:
+    """Dotted namespaces, each with what it lies in, and a table `t` in each."""
+    there: set[NamespaceIdentifier] = set()
+    for name in names:
+        levels = name.split(".")
+        for depth in range(1, len(levels) + 1):
+            namespace = NamespaceIdentifier(tuple(levels[:depth]))
+            if namespace not in there:
+                there.add(namespace)
+                await create_namespace(run.catalog.write, context("createNamespace"), run.warehouse, CreateNamespace(namespace, {}))
+        command = CreateTable(namespace, "t", None, SCHEMA, None, None, {}, stage_create=False)
+        await create_table(run.catalog.write, context("createTable"), run.warehouse, command)
 
 
 async def blocked_at(database: str, position: int) -> None:
@@ -120,6 +142,27 @@ async def test_a_replay_into_kafka_leaves_the_live_position(database: str, log: 
     assert log[1:5] == [each.replay_of for each in told if each.replay_of is not None]
 
 
+async def test_a_replay_tells_a_sink_nothing_that_its_own_filter_excludes(database: str, nats: NatsServer, tmp_path: Path) -> None:
+    """Both filters hold: by type, namespace and warehouse; a stream that was made for one team stays that team's."""
+    async with opened_catalog(database, tmp_path / "warehouse") as catalog:
+        await create_in_namespaces(await CommandRun.on(catalog), "a", "ab", "b")
+    broker = NatsUnderTest(nats, types=["table.*", "namespace.*"], namespaces=["a"], warehouses=["demo"])
+    settings = settings_of(database, broker=broker.sink)
+    head = len(log_ids(database))
+    orders = [EventFilter(), EventFilter.parse(("table.created",)), EventFilter.parse(namespaces=("a", "b"))]
+    orders += [EventFilter.parse(namespaces=("b",)), EventFilter.parse(warehouses=("other",))]
+    async with publishing(settings):
+        await until_told(database)
+        for chosen in orders:
+            assert ExitCode.OK == await sink_commands.tell_again(settings, Console(quiet=True), SINK, 1, head, chosen)
+    told = await broker.read()
+    live = [each.id for each in told if each.replay_of is None]
+    again = [each.replay_of for each in told if each.replay_of is not None]
+    created = [each.id for each in told if each.replay_of is None and each.event["type"] == "io.icecore.table.created.v1"]
+    assert (2, 1) == (len(live), len(created))
+    assert [*live, *created, *live] == again
+
+
 @pytest.mark.parametrize(("first", "last"), [(0, None), (-1, 3), (1_000, None), (5, 4), (1, 1_000)])
 async def test_positions_that_are_no_part_of_the_log(database: str, log: list[str], nats: NatsServer, first: int, last: int | None) -> None:
     """Refused with the positions there are; nothing is asked of the leader."""
@@ -161,21 +204,30 @@ async def test_a_filter_that_matches_nothing_tells_nothing_and_keeps_up(database
     assert [] == await broker.read()
 
 
-async def test_filters_leave_gaps_and_lose_nothing(database: str, log: list[str], nats: NatsServer, tmp_path: Path) -> None:
-    """By namespace and type, over a restart."""
+async def test_filters_leave_gaps_and_lose_nothing(database: str, nats: NatsServer, tmp_path: Path) -> None:
+    """By namespace and type, over a restart: of tables in many namespaces and of other kinds, those that are meant, and no other."""
     broker = NatsUnderTest(nats, types=["table.*"], namespaces=["a"])
-    for _ in range(2):
-        async with publishing(settings_of(database, broker=broker.sink)):
-            await until_told(database)
-        async with opened_catalog(database, tmp_path / "warehouse") as catalog:
-            run = await CommandRun.on(catalog)
+    async with opened_catalog(database, tmp_path / "warehouse") as catalog:
+        run = await CommandRun.on(catalog)
+        await create_in_namespaces(run, "b", "a", "ab", "a.b", "ab.a", "a-b")
+        for number in range(3):
+            async with publishing(settings_of(database, broker=broker.sink)):
+                await until_told(database)
             await run.step(Step("properties", 0, 0, 8))
-            await commit_property(run, "t", "k", str(_))
+            for namespace in ("ab", "a", "b", "a.b"):
+                await commit_property(run, "t", "k", str(number), namespace=namespace)
     async with publishing(settings_of(database, broker=broker.sink)):
         await until_told(database)
     with psycopg.connect(database) as connection:
-        rows = connection.execute("select event_id::text from icecore.events where topic like 'table.%' order by notification_id")
-        assert [row[0] for row in rows] == [each.id for each in await broker.read()]
+        rows = connection.execute(
+            "select e.event_id::text from icecore.events e where topic like 'table.%%' and exists"
+            " (select from icecore.tables t join icecore.namespaces n on t.namespace_id = n.namespace_id"
+            "   left join icecore.namespaces parent on n.parent_id = parent.namespace_id"
+            "  where t.table_id = e.originator_id and coalesce(parent.name || '.', '') || n.name = any(%s)) order by notification_id",
+            (["a", "a.b"],),
+        ).fetchall()
+    assert 8 == len(rows)
+    assert [row[0] for row in rows] == [each.id for each in await broker.read()]
 
 
 @pytest.mark.parametrize("kind", ["nats", "kafka"])
@@ -238,6 +290,35 @@ async def test_a_topic_that_refuses_an_event_names_it_and_the_operator_decides(d
         assert 0 == icecore(database, "sinks", "skip", SINK, str(position), "--reason", "too large", **settings).returncode
         await until_told(database)
     assert [*ids[: position - 1], ids[position]] == [each.id for each in await broker.read()]
+
+
+async def test_a_transaction_that_fails_behind_another_loses_no_event(database: str, kafka: KafkaBroker, tmp_path: Path) -> None:
+    """Each transaction carries how far it reaches itself: what the next one was to bring is told by whoever opens the sink after it."""
+    broker = KafkaUnderTest(kafka)
+    topic = NewTopic(broker.topic, 1, 1, config={"max.message.bytes": "500000"})
+    admin = AdminClient({"bootstrap.servers": kafka.url})
+    admin.create_topics([topic])[broker.topic].result()
+    async with opened_catalog(database, tmp_path / "warehouse") as catalog:
+        run = await CommandRun.on(catalog)
+        for step in (Step("create_namespace"), Step("create_table")):
+            await run.step(step)
+        for number in range(EVENTS_PER_TRANSACTION + 20):
+            await commit_property(run, "t", "k", "x" * 700_000 if number == EVENTS_PER_TRANSACTION + 10 else str(number))
+    ids = log_ids(database)
+    sink = Kafka(SINK, KafkaSink(**broker.sink), "")
+    await sink.open()
+    with pytest.raises(SinkRefusedError):
+        await sink.publish(await messages(database), None)
+    await sink.close()
+    assert ids[:EVENTS_PER_TRANSACTION] == [each.id for each in await broker.read()]
+    after = Kafka(SINK, KafkaSink(**broker.sink), "")
+    tail = await after.open()
+    await after.close()
+    assert Checkpoint(EVENTS_PER_TRANSACTION, UUID(ids[EVENTS_PER_TRANSACTION - 1])) == tail.checkpoint
+    refused = EVENTS_PER_TRANSACTION + 14
+    async with publishing(settings_of(database, broker=broker.sink)):
+        await blocked_at(database, refused)
+    assert ids[: refused - 1] == [each.id for each in await broker.read()]
 
 
 async def test_a_stream_of_another_log_is_not_gone_on_with(

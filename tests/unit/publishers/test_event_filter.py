@@ -6,9 +6,10 @@ from publishers.event_filter import EventFilter, FilterError
 from tests.unit.publishers.test_cloud_events import WAREHOUSE, dropped, recorded
 
 
-def passes(chosen: EventFilter) -> bool:
-    """Whether the drop of `demo`'s table `a.b.é` goes through."""
+def passes(chosen: EventFilter, *namespace: str) -> bool:
+    """Whether the drop of `demo`'s table `é` goes through, which lies in `namespace` (`a.b`)."""
     description = dropped()
+    description.path = ("demo", *(namespace or ("a", "b")), "é")
     return chosen.may_match(description.event) and chosen.matches(description)
 
 
@@ -44,11 +45,25 @@ def test_warehouses_by_name_or_id(warehouse: str, expected: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("namespace", "expected"), [("a", True), ("a.b", True), ("A.B", True), ("a.b.é", False), ("b", False), ("a.bc", False)]
-)
-def test_a_namespace_stands_for_itself_and_all_below(namespace: str, expected: bool) -> None:
-    """Whole levels, not text."""
-    assert expected == passes(EventFilter.parse(namespaces=(namespace,)))
+    ("wanted", "namespace", "expected"),
+    [
+        ("a", "a", True), ("a", "a.b", True), ("a.b", "a.b", True), ("A.B", "a.b", True), ("a.b", "a.b.c", True), ("a", "A.b", True),
+        ("a", "ab", False), ("a", "ab.c", False), ("a.b", "a.bc", False), ("a.b", "a.bc.d", False), ("a.b", "a.b-c", False),
+        ("a.b.é", "a.b", False), ("a.bc", "a.b", False), ("a.b", "a", False), ("b", "a.b", False), ("ab", "a.b", False), ("b", "a", False),
+    ],
+)  # fmt: skip
+def test_a_namespace_stands_for_itself_and_all_below(wanted: str, namespace: str, expected: bool) -> None:
+    """Whole levels, not text: `a` is not `ab`."""
+    assert expected == passes(EventFilter.parse(namespaces=(wanted,)), *namespace.split("."))
+
+
+@pytest.mark.parametrize("what", ["namespaces", "warehouses"])
+@pytest.mark.parametrize("given", ["", " ", "sales.*", "*"])
+def test_a_name_that_nothing_can_have_is_refused(what: str, given: str) -> None:
+    """There are patterns for types alone: one for names would match nothing, and silence a sink."""
+    with pytest.raises(FilterError, match=what) as refused:
+        EventFilter.parse(**{what: ("a", given)})
+    assert what == refused.value.member
 
 
 def test_all_parts_must_match() -> None:

@@ -56,6 +56,15 @@ def test_hooks_are_read_from_the_file_and_the_environment(tmp_path: Path, monkey
         ({"TYPE": "plugin", "PLUGIN": "a", "REFUSAL_STATUS": "500"}, "ICECORE_HOOKS__X__REFUSAL_STATUS"),
         ({"TYPE": "plugin", "PLUGIN": "a", "TIMEOUT_SECONDS": "0"}, "ICECORE_HOOKS__X__TIMEOUT_SECONDS"),
         ({"TYPE": "plugin", "PLUGIN": "a", "URL": "https://x"}, "ICECORE_HOOKS__X__URL"),
+        (
+            {"TYPE": "plugin", "PLUGIN": "a", "OPERATIONS": "updateTable, droptable"},
+            "no operation 'droptable' is asked about; there are commitTr",
+        ),
+        ({"TYPE": "plugin", "PLUGIN": "a", "OPERATIONS": "delete*"}, "no operation 'delete*' is asked about"),
+        ({"TYPE": "plugin", "PLUGIN": "a", "OPERATIONS": "loadTable"}, "no operation 'loadTable' is asked about"),
+        ({"TYPE": "plugin", "PLUGIN": "a", "OPERATIONS": '[""]'}, "no operation '' is asked about"),
+        ({"TYPE": "plugin", "PLUGIN": "a", "NAMESPACES": "sales.*"}, "namespaces: 'sales.*'"),
+        ({"TYPE": "plugin", "PLUGIN": "a", "WAREHOUSES": '["demo", ""]'}, "warehouses: ''"),
         ({"TYPE": "plugin", "PLUGIN": "a", "TIMEOUT": "3"}, "Unknown setting ICECORE_HOOKS__X__TIMEOUT; did you mean timeout_seconds?"),
     ],
 )

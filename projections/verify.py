@@ -26,6 +26,8 @@ from projections.rows import Row, Rows
 from projections.stamped_rows import PART_TOMBSTONES, READ_MODELS, ReadModel, stamped
 from projections.streams import StreamFold, claims_of
 from projections.tombstones import expected_tombstones, with_tombstones
+from projections.verify_records import check_secrets, check_sinks
+from projections.verify_schema import check_schema
 
 _SQL = named_sql("projections", "verify.sql")
 
@@ -101,15 +103,18 @@ class VerifyReport:
 
 
 async def verify(dsn: str) -> VerifyReport:
-    """Checks the chain of hashes, folds every stream, and compares every row, claim and command with what the log says."""
+    """Checks the schema and the chain of hashes, folds every stream, and compares every row, claim and command with what the log says."""
     started = time.monotonic()
     report = VerifyReport()
     async with await connect(dsn, application_name="icecore-verify") as connection:
         await connection.execute(_SQL["begin"])
         report.generation = await _generation(connection)
+        await check_schema(connection, report)
         await _check_chain(connection, report)
         await _check_records(connection, report)
         await _check_streams(connection, report)
+        await check_secrets(connection, report)
+        await check_sinks(connection, report)
         await connection.execute("rollback")
     report.seconds = time.monotonic() - started
     return report
@@ -208,8 +213,8 @@ async def _check_records(connection: Connection, report: VerifyReport) -> None:
 
 
 def _check_key(row: Row, report: VerifyReport) -> None:
-    project_id, actor, key, command_id, position, recorded_at, object_id, version = row[:8]
-    last_position, command_recorded_at, event_actor, event_project_id, found_version = row[8:]
+    project_id, actor, key, command_id, position, recorded_at, object_id, version, status = row[:9]
+    last_position, command_recorded_at, event_actor, event_project_id, found_version, has_events, keys = row[9:]
     where = f"project_id {project_id}, actor {actor}, key {key}"
     if last_position is None:
         report.add("idempotency", where, "command_id", "the id of a command", command_id)
@@ -222,6 +227,10 @@ def _check_key(row: Row, report: VerifyReport) -> None:
     ):
         if expected != found:
             report.add("idempotency", where, column, expected, found)
+    if keys > 1:
+        report.add("idempotency", where, "command_id", "a command of this key alone", command_id)
+    if not 200 <= status < 500 or (has_events and status >= 400):
+        report.add("idempotency", where, "status", "of a success, for there are events" if has_events else "of an answer", status)
     if (object_id is None) != (version is None) or (object_id is not None and found_version is None):
         report.add("idempotency", where, "object_id, version", "a version in the log", (object_id, version))
 

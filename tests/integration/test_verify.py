@@ -19,7 +19,8 @@ from domain.events import topics
 from domain.identifiers import NamespaceIdentifier
 from icecore.compose import Catalog
 from projections.rebuild import rebuild
-from projections.verify import Difference, verify
+from projections.verify import Difference, VerifyReport
+from projections.verify import verify as verify_all
 from tests.fixtures.catalog import context
 from tests.fixtures.command_runs import EVERY_KIND, SCHEMA, CommandRun, Step
 
@@ -61,6 +62,15 @@ def meddler(dsn: str) -> Iterator[psycopg.Connection[Any]]:
         for table, name in checks:
             connection.execute(sql.SQL("alter table {} drop constraint {}").format(sql.SQL(table), sql.Identifier(name)))
         yield connection
+
+
+async def verify(dsn: str) -> VerifyReport:
+    """Without what is said of the checks that the meddler took away."""
+    report = await verify_all(dsn)
+    kept = [difference for difference in report.differences if difference.table != "pg_constraint"]
+    report.difference_count -= len(report.differences) - len(kept)
+    report.differences = kept
+    return report
 
 
 def folded_tables(connection: psycopg.Connection[Any]) -> list[str]:
@@ -139,8 +149,17 @@ async def test_every_column_of_every_table_is_compared(dsn: str, meddler: psycop
     assert [] == (await verify(dsn)).differences
 
 
+def strangers(connection: psycopg.Connection[Any]) -> dict[str, UUID]:
+    """Ids of no stream, by where they stand in the order that streams are compared in."""
+    found = connection.execute("select distinct originator_id from icecore.events order by 1").fetchall()
+    ids = [stream_id for (stream_id,) in found]
+    between = UUID(int=(ids[0].int + ids[1].int) // 2)
+    assert ids[0] < between < ids[1]
+    return {"below all": UUID(int=1), "between two": between, "above all": UUID(int=2**128 - 1)}
+
+
 async def test_a_row_that_is_gone_or_was_added_is_named(dsn: str, meddler: psycopg.Connection[Any]) -> None:
-    """In every table that is made of the log."""
+    """In every table that is made of the log; of a stream that sorts below all others, between two of them, and above all."""
     unnoticed = []
     for table in folded_tables(meddler):
         if table == "read_models":
@@ -164,11 +183,14 @@ async def test_a_row_that_is_gone_or_was_added_is_named(dsn: str, meddler: psyco
             meddler.execute("update kept set notification_id = (select max(notification_id) + 1 from icecore.events)")
         if table == "location_claims":
             meddler.execute("update kept set key = key || 'x/'")
-        meddler.execute(sql.SQL("insert into {} select * from kept").format(relation))
-        report = await verify(dsn)
-        if not any(d.table == table and (d.column is None or table == "events") for d in report.differences):
-            unnoticed.append(f"{table}: a row was added: {report}")
-        meddler.execute(sql.SQL("delete from {0} where ctid in (select t.ctid from {0} t {1})").format(relation, condition))
+        for place, stream_id in strangers(meddler).items():
+            owner = sql.Identifier("owner") if table == "claims" else uuids[0]
+            meddler.execute(sql.SQL("update kept set {} = %s").format(owner), (stream_id,))
+            meddler.execute(sql.SQL("insert into {} select * from kept").format(relation))
+            report = await verify(dsn)
+            if not any(d.table == table and (d.column is None or table == "events") for d in report.differences):
+                unnoticed.append(f"{table}: a row was added {place}: {report}")
+            meddler.execute(sql.SQL("delete from {0} where ctid in (select t.ctid from {0} t {1})").format(relation, condition))
         meddler.execute("drop table kept")
     assert [] == unnoticed
     assert [] == (await verify(dsn)).differences
@@ -187,6 +209,27 @@ async def test_a_hole_in_the_log_is_named_by_position(dsn: str, meddler: psycopg
     meddler.execute("delete from icecore.events where notification_id = 5")
     report = await verify(dsn)
     assert Difference("events", "position 6", "notification_id", 5, 6) in report.differences
+
+
+async def test_a_time_that_goes_back_is_named_although_every_hash_is_right(dsn: str, meddler: psycopg.Connection[Any]) -> None:
+    """Whoever rewrites the log can compute its hashes; a time names a position only where times never go back."""
+    meddler.execute("update icecore.events set recorded_at = recorded_at - interval '1 day' where notification_id = 5")
+    meddler.execute(
+        "update icecore.commands c set recorded_at = e.recorded_at from icecore.events e "
+        "where e.notification_id = 5 and e.command_id = c.command_id"
+    )
+    rehash(meddler)
+    report = await verify(dsn)
+    assert [("events", "position 5", "recorded_at")] == [(d.table, d.key, d.column) for d in report.differences]
+
+
+def rehash(connection: psycopg.Connection[Any]) -> None:
+    """Makes the chain of hashes fit the events as they stand."""
+    connection.execute(
+        "do $$ declare e icecore.events; h bytea := decode(repeat('00', 32), 'hex'); begin "
+        "for e in select * from icecore.events order by notification_id loop "
+        "h := icecore.event_hash(h, e); update icecore.events set hash = h where notification_id = e.notification_id; end loop; end $$"
+    )
 
 
 async def test_one_changed_byte_is_one_difference_in_the_chain(dsn: str, meddler: psycopg.Connection[Any]) -> None:
@@ -213,6 +256,8 @@ async def test_a_state_that_cannot_be_read_is_a_difference_and_no_crash(dsn: str
         ("version", "version + 1"),
         ("actor", "actor || 'x'"),
         ("project_id", "gen_random_uuid()"),
+        ("status", "409"),
+        ("status", "503"),
     ],
 )
 async def test_an_idempotency_key_agrees_with_its_command(catalog: Catalog, column: str, value: str) -> None:
@@ -225,6 +270,95 @@ async def test_an_idempotency_key_agrees_with_its_command(catalog: Catalog, colu
     with psycopg.connect(catalog.dsn) as connection:
         connection.execute(f"update icecore.idempotency set {column} = {value}")  # type: ignore[arg-type]  # the parameters above
     assert {"idempotency"} == {difference.table for difference in (await verify(catalog.dsn)).differences}
+
+
+async def test_a_command_has_one_idempotency_key(catalog: Catalog) -> None:
+    """A second one would answer another request with the first one's outcome."""
+    run = await CommandRun.on(catalog)
+    keyed = context("createNamespace", key=uuid7(), request_hash=b"h")
+    await create_namespace(catalog.write, keyed, run.warehouse, CreateNamespace(NamespaceIdentifier(("a",)), {}))
+    assert [] == (await verify_all(catalog.dsn)).differences
+    with psycopg.connect(catalog.dsn) as connection:
+        connection.execute(
+            "insert into icecore.idempotency select project_id, actor, gen_random_uuid(), command_id, request_hash, operation, status, "
+            "object_id, version, position, body, recorded_at from icecore.idempotency"
+        )
+    assert ["command_id"] * 2 == [difference.column for difference in (await verify_all(catalog.dsn)).differences]
+
+
+# The schema, and what stands beside the log
+
+
+@pytest.mark.parametrize(
+    ("tampering", "named_so"),
+    [
+        ("alter table icecore.events disable trigger events_append_only", "events events_append_only"),
+        ("drop trigger events_no_truncate on icecore.events", "events events_no_truncate"),
+        ("create rule r as on insert to icecore.commands do also nothing", "commands r"),
+        ("create trigger t before insert on icecore.claims for each row execute function icecore.refuse_change()", "claims t"),
+        ("alter table icecore.sink_skips drop constraint sink_skips_reason_check", "sink_skips sink_skips_reason_check"),
+        ("alter table icecore.commands drop constraint commands_pkey", "commands commands_pkey"),
+        ("drop index icecore.events_event_id_idx", "events events_event_id_idx"),
+        ("alter function icecore.append(jsonb, bytea[]) security invoker", "function append"),
+        ("alter function icecore.append(jsonb, bytea[]) set search_path = public", "function append"),
+        ("create function icecore.other() returns integer language sql as 'select 1'", "function other"),
+        ("drop function icecore.write_rows(jsonb, bytea[], integer, bigint)", "function write_rows"),
+        (
+            "create or replace function icecore.refuse_change() returns trigger language plpgsql as 'begin return new; end'",
+            "function refuse_change",
+        ),
+    ],
+)
+async def test_a_schema_that_was_tampered_with_is_named(database: str, tampering: str, named_so: str) -> None:
+    """Functions, triggers, constraints, unique indexes, rules: what the migrations make, and nothing else."""
+    assert [] == (await verify_all(database)).differences
+    with psycopg.connect(database) as connection:
+        connection.execute(tampering.encode())
+    assert [named_so] == [difference.key for difference in (await verify_all(database)).differences]
+
+
+async def test_a_secret_that_a_warehouse_refers_to_is_there(dsn: str, meddler: psycopg.Connection[Any]) -> None:
+    """Without it, nobody reaches the warehouse's files, though the log is whole."""
+    secret_ref = UUID(int=5)
+    meddler.execute("update icecore.warehouses set secret_ref = %s", (secret_ref,))
+    meddler.execute(
+        "insert into icecore.secrets (id, project_id, key_id, nonce, ciphertext) "
+        "select %s, project_id, 'k', decode(repeat('00', 12), 'hex'), 'c' from icecore.warehouses limit 1",
+        (secret_ref,),
+    )
+
+    async def of_secrets() -> list[Difference]:
+        return [difference for difference in (await verify(dsn)).differences if difference.table == "secrets"]
+
+    assert [] == await of_secrets()
+    meddler.execute("update icecore.secrets set nonce = null, ciphertext = null, destroyed_at = now()")
+    assert ["destroyed_at"] == [difference.column for difference in await of_secrets()]
+    meddler.execute("delete from icecore.secrets")
+    assert [(None, None)] == [(difference.column, difference.found) for difference in await of_secrets()]
+
+
+@pytest.mark.parametrize(
+    ("table", "row"),
+    [
+        ("sinks", "(name, position) values ('s', 1000000)"),
+        ("sinks", "(name, position, blocked_position) values ('s', 1, 1000000)"),
+        ("sinks", "(name, position, lost_position) values ('s', 1, 1000000)"),
+        (
+            "sink_replays",
+            "(replay_id, sink, from_position, to_position, filter, told_position) values (gen_random_uuid(), 's', 1, 1000000, '{}', 0)",
+        ),
+        ("sink_skips", "(sink, position, event_id, reason, actor) values ('s', 1000000, gen_random_uuid(), 'r', 'a')"),
+        ("sink_skips", "(sink, position, event_id, reason, actor) values ('s', 1, gen_random_uuid(), 'r', 'a')"),
+    ],
+)
+async def test_no_sink_is_ahead_of_the_log(catalog: Catalog, table: str, row: str) -> None:
+    """A sink that was told more than there is was told it by another log: this one was restored to an earlier point."""
+    with psycopg.connect(catalog.dsn) as connection:
+        connection.execute("insert into icecore.sinks (name, position) values ('honest', 1)")
+        connection.commit()
+        assert [] == (await verify_all(catalog.dsn)).differences
+        connection.execute(f"insert into icecore.{table} {row}".encode())
+    assert [table] == [difference.table for difference in (await verify_all(catalog.dsn)).differences]
 
 
 async def test_a_refusal_cannot_have_been_recorded_beyond_the_log(dsn: str, meddler: psycopg.Connection[Any]) -> None:
@@ -262,7 +396,7 @@ async def test_verification_looks_at_one_moment_while_writes_go_on(catalog: Cata
     assert 1 + written == (await verify(catalog.dsn)).head
 
 
-def test_the_command_line_says_by_its_exit_code_whether_there_is_a_difference(dsn: str, meddler: psycopg.Connection[Any]) -> None:
+def test_the_command_line_says_by_its_exit_code_whether_there_is_a_difference(dsn: str) -> None:
     """0 where the log and its rows agree, 1 where they do not, with the difference on standard output."""
 
     def run() -> subprocess.CompletedProcess[str]:
@@ -271,7 +405,8 @@ def test_the_command_line_says_by_its_exit_code_whether_there_is_a_difference(ds
 
     honest = run()
     assert (0, "") == (honest.returncode, honest.stderr)
-    meddler.execute("update icecore.names set name = name || 'x' where to_position is null and kind = 'view'")
+    with psycopg.connect(dsn) as connection:
+        connection.execute("update icecore.names set name = name || 'x' where to_position is null and kind = 'view'")
     found = run()
     assert 1 == found.returncode
     assert "names [object_id" in found.stdout

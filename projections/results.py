@@ -27,9 +27,7 @@ def commit_table_response(table: LoadedTable) -> Content:
     return around(_commit_opening(table.metadata_location), table.metadata, b"}")
 
 
-def commit_table_response_of(
-    metadata_location: str, metadata: Sequence[bytes]
-) -> tuple[bytes, memoryview] | tuple[BytePieces, BytePieces]:
+def commit_table_response_of(metadata_location: str, metadata: Sequence[bytes]) -> tuple[bytes, memoryview] | tuple[BytePieces, BytePieces]:
     """CommitTableResponse, and the metadata in it, which goes into the file: joined once, or of a large table in pieces."""
     opening = _commit_opening(metadata_location)
     if any(len(piece) >= JOINED_BYTES_MAX for piece in metadata):

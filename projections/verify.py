@@ -26,7 +26,7 @@ from projections.rows import Row, Rows
 from projections.stamped_rows import PART_TOMBSTONES, READ_MODELS, ReadModel, stamped
 from projections.streams import StreamFold, claims_of
 from projections.tombstones import expected_tombstones, with_tombstones
-from projections.verify_records import check_secrets, check_sinks
+from projections.verify_records import check_records, check_secrets, check_sinks
 from projections.verify_schema import check_schema
 
 _SQL = named_sql("projections", "verify.sql")
@@ -111,7 +111,7 @@ async def verify(dsn: str) -> VerifyReport:
         report.generation = await _generation(connection)
         await check_schema(connection, report)
         await _check_chain(connection, report)
-        await _check_records(connection, report)
+        await check_records(connection, report)
         await _check_streams(connection, report)
         await check_secrets(connection, report)
         await check_sinks(connection, report)
@@ -196,43 +196,6 @@ class _Commands:
     def _surplus(self, row: Row) -> None:
         first_position, command_id, last_position, _ = row
         self._report.add("commands", f"command_id {command_id}", None, None, (first_position, last_position))
-
-
-async def _check_records(connection: Connection, report: VerifyReport) -> None:
-    """Refusals and Idempotency-Keys are no fold of the log; they must agree with it where they speak of it."""
-    async for batch in _rows(connection, "refusals"):
-        for command_id, last_position, recorded_at, not_before, not_after in batch:
-            key = f"command_id {command_id}"
-            if last_position < 0 or (last_position > 0 and not_before is None):
-                report.add("commands", key, "last_position", f"a position up to {report.head}", last_position)
-            else:
-                report.add("commands", key, "recorded_at", f"from {not_before} to {not_after}", recorded_at)
-    async for batch in _rows(connection, "idempotency"):
-        for row in batch:
-            _check_key(row, report)
-
-
-def _check_key(row: Row, report: VerifyReport) -> None:
-    project_id, actor, key, command_id, position, recorded_at, object_id, version, status = row[:9]
-    last_position, command_recorded_at, event_actor, event_project_id, found_version, has_events, keys = row[9:]
-    where = f"project_id {project_id}, actor {actor}, key {key}"
-    if last_position is None:
-        report.add("idempotency", where, "command_id", "the id of a command", command_id)
-        return
-    for column, expected, found in (
-        ("position", last_position, position),
-        ("recorded_at", command_recorded_at, recorded_at),
-        ("actor", event_actor or actor, actor),
-        ("project_id", event_project_id or project_id, project_id),
-    ):
-        if expected != found:
-            report.add("idempotency", where, column, expected, found)
-    if keys > 1:
-        report.add("idempotency", where, "command_id", "a command of this key alone", command_id)
-    if not 200 <= status < 500 or (has_events and status >= 400):
-        report.add("idempotency", where, "status", "of a success, for there are events" if has_events else "of an answer", status)
-    if (object_id is None) != (version is None) or (object_id is not None and found_version is None):
-        report.add("idempotency", where, "object_id, version", "a version in the log", (object_id, version))
 
 
 # The streams: rows and claims

@@ -1,14 +1,56 @@
-"""Verification of what stands beside the log and refers to it: secrets, and the positions of sinks."""
+"""Verification of what is no fold of the log but refers to it: refusals, Idempotency-Keys, secrets, the positions of sinks."""
 
+from collections.abc import AsyncGenerator
 from typing import TYPE_CHECKING
 
 from migrations.named_sql import named_sql
 from projections.postgres import Connection
+from projections.rows import Row
 
 if TYPE_CHECKING:
     from projections.verify import VerifyReport
 
 _SQL = named_sql("projections", "verify_records.sql")
+
+# Rows fetched at once from one table.
+_FETCH_ROWS = 200
+
+
+async def check_records(connection: Connection, report: "VerifyReport") -> None:
+    """Refusals and Idempotency-Keys are no fold of the log; they must agree with it where they speak of it."""
+    async for batch in _rows(connection, "refusals"):
+        for command_id, last_position, recorded_at, not_before, not_after in batch:
+            key = f"command_id {command_id}"
+            if last_position < 0 or (last_position > 0 and not_before is None):
+                report.add("commands", key, "last_position", f"a position up to {report.head}", last_position)
+            else:
+                report.add("commands", key, "recorded_at", f"from {not_before} to {not_after}", recorded_at)
+    async for batch in _rows(connection, "idempotency"):
+        for row in batch:
+            _check_key(row, report)
+
+
+def _check_key(row: Row, report: "VerifyReport") -> None:
+    project_id, actor, key, command_id, position, recorded_at, object_id, version, status = row[:9]
+    last_position, command_recorded_at, event_actor, event_project_id, found_version, has_events, keys = row[9:]
+    where = f"project_id {project_id}, actor {actor}, key {key}"
+    if last_position is None:
+        report.add("idempotency", where, "command_id", "the id of a command", command_id)
+        return
+    for column, expected, found in (
+        ("position", last_position, position),
+        ("recorded_at", command_recorded_at, recorded_at),
+        ("actor", event_actor or actor, actor),
+        ("project_id", event_project_id or project_id, project_id),
+    ):
+        if expected != found:
+            report.add("idempotency", where, column, expected, found)
+    if keys > 1:
+        report.add("idempotency", where, "command_id", "a command of this key alone", command_id)
+    if not 200 <= status < 500 or (has_events and status >= 400):
+        report.add("idempotency", where, "status", "of a success, for there are events" if has_events else "of an answer", status)
+    if (object_id is None) != (version is None) or (object_id is not None and found_version is None):
+        report.add("idempotency", where, "object_id, version", "a version in the log", (object_id, version))
 
 
 async def check_secrets(connection: Connection, report: "VerifyReport") -> None:
@@ -28,3 +70,11 @@ async def check_sinks(connection: Connection, report: "VerifyReport") -> None:
         report.add(table, key, column, f"a position up to {report.head}", position)
     for key, expected, found in await (await connection.execute(_SQL["skips"])).fetchall():
         report.add("sink_skips", key, "event_id", expected, found)
+
+
+async def _rows(connection: Connection, block: str) -> AsyncGenerator[list[Row], None]:
+    """The rows of a query, _FETCH_ROWS at a time, from a cursor in the server."""
+    async with connection.cursor(name=f"verify_{block}") as cursor:
+        await cursor.execute(_SQL[block], binary=True)
+        while batch := await cursor.fetchmany(_FETCH_ROWS):
+            yield batch

@@ -50,7 +50,7 @@ CONSTRAINTS = (
     (
         "proposals",
         "proposals_status_check",
-        "CHECK ((status = ANY (ARRAY['open'::text, 'approved'::text, 'rejected'::text, 'expired'::text])))",
+        "CHECK ((status = ANY (ARRAY['open'::text, 'approved'::text, 'rejected'::text, 'expired'::text, 'stale'::text])))",
     ),
     ("read_models", "read_models_one_check", "CHECK (one)"),
     ("read_models", "read_models_pkey", "PRIMARY KEY (one)"),

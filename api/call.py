@@ -1,7 +1,9 @@
 """One call of one operation: what handlers take, so that each of them only parses, calls and serialises."""
 
+import asyncio
 import hashlib
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import Any, TypeVar
 from uuid import UUID
 
@@ -36,6 +38,8 @@ _UUID_TEXT_LENGTH = 36
 
 Command = TypeVar("Command")
 Execute = Callable[[WriteSide, CommandContext, Warehouse, Command], Awaitable[Answer]]
+# Longer ones are parsed in a thread: the rules for JSON go through all that they hold.
+_BODY_INLINE_BYTES_MAX = 256 * 1024
 
 
 class Call:
@@ -68,7 +72,8 @@ class Call:
         """The body, as it came and ready to be read field by field."""
         limits = self.catalog.limits
         body = await read_body(self.request, limits)
-        return body, Fields(parse_json_object(body, limits), limits)
+        parse = partial(parse_json_object, body, limits)
+        return body, Fields(await asyncio.to_thread(parse) if len(body) > _BODY_INLINE_BYTES_MAX else parse(), limits)
 
     async def warehouse(self) -> Warehouse:
         """The warehouse `{prefix}` names; without a prefix, the only one."""

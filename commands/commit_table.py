@@ -2,11 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from uuid import UUID
 
 from uuid_utils.compat import uuid7
 
 from commands.context import Answer, CommandContext
 from commands.create_table import Created, add_table, created_alone, refuse_places_taken_by_others
+from commands.deciding import decided, is_large_request
 from commands.decision import Decision, MetadataFile
 from commands.located import Located, locate_table
 from commands.old_metadata_files import OldMetadataFiles, old_metadata_files
@@ -61,7 +63,7 @@ async def commit_table(write: WriteSide, context: CommandContext, warehouse: War
     parsed: list[TableCommit] = []
 
     async def locate() -> Located[TableState]:
-        parsed[:] = [TableCommit.parse(command.requirements, command.updates)]
+        parsed[:] = [await decided(is_large_request(context), TableCommit.parse, command.requirements, command.updates)]
         return await locate_table(write, warehouse, command.table)
 
     def decide(state: TableState, generation: int) -> Decision:
@@ -134,7 +136,8 @@ async def _create(write: WriteSide, context: CommandContext, warehouse: Warehous
 
 async def add_created(write: WriteSide, warehouse: Warehouse, submission: Submission, command: CommitTable) -> Created:
     """Adds the table that the updates build from nothing."""
-    commit = TableCommit.parse(command.requirements, command.updates)
+    large = is_large_request(submission.context)
+    commit = await decided(large, TableCommit.parse, command.requirements, command.updates)
     check_requirements(None, commit.requirements)
     async with write.connection() as connection:
         try:
@@ -144,8 +147,13 @@ async def add_created(write: WriteSide, warehouse: Warehouse, submission: Submis
                 raise CommitFailed(f"Requirement failed: table already exists: {command.table}") from None
             raise
     table_id = uuid7()
-    metadata = apply_updates(None, commit.updates, now_ms=write.now_ms(), previous_metadata_location=None, table_uuid=str(table_id))
+    metadata = await decided(large, _new_metadata, warehouse, commit, table_id, write.now_ms())
+    await refuse_places_taken_by_others(write, warehouse, metadata)
+    return await decided(large, add_table, warehouse, submission, namespace_id, table_id, command.table.name, metadata, staged=True)
+
+
+def _new_metadata(warehouse: Warehouse, commit: TableCommit, table_id: UUID, now_ms: int) -> Json:
+    metadata = apply_updates(None, commit.updates, now_ms=now_ms, previous_metadata_location=None, table_uuid=str(table_id))
     refuse_credential_properties(metadata["properties"], "properties")
     check_document_locations(warehouse.profile, None, metadata)
-    await refuse_places_taken_by_others(write, warehouse, metadata)
-    return add_table(warehouse, submission, namespace_id, table_id, command.table.name, metadata, staged=True)
+    return metadata

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from commands.commit_table import CommitTable, add_commit, add_created, creates
 from commands.context import Answer, CommandContext
+from commands.deciding import decided, is_large_request, is_large_state
 from commands.decision import Decision, MetadataFile
 from commands.located import Located, locate_table
 from commands.old_metadata_files import OldMetadataFiles
@@ -29,13 +30,14 @@ async def commit_transaction(write: WriteSide, context: CommandContext, warehous
     """204 once every table's commit is in the log under one command; no reader sees half."""
     commits = [change for change in command.changes if not creates(change)]
     creations = [change for change in command.changes if creates(change)]
+    is_large = is_large_request(context)
     located: list[Located[TableState]] = []
     parsed: list[TableCommit] = []
 
     async def locate() -> Sequence[Located[State]]:
         if len({warehouse.scope.path(change.table) for change in command.changes}) < len(command.changes):
             raise BadRequest("Invalid table-changes: a table is named more than once")
-        parsed[:] = [TableCommit.parse(commit.requirements, commit.updates) for commit in commits]
+        parsed[:] = await decided(is_large, lambda: [TableCommit.parse(commit.requirements, commit.updates) for commit in commits])
         located[:] = await asyncio.gather(*(locate_table(write, warehouse, commit.table) for commit in commits))
         return located
 
@@ -47,11 +49,12 @@ async def commit_transaction(write: WriteSide, context: CommandContext, warehous
         # Where a rebuild switched between two reads, append refuses the older generation and all is read again.
         generation = min((generation for _, generation in found), default=None)
         for (state, _), commit in zip(found, parsed, strict=True):
-            change = add_commit(warehouse, submission, state, generation, commit, write.now_ms())
+            large = is_large or is_large_state(state)
+            change = await decided(large, add_commit, warehouse, submission, state, generation, commit, write.now_ms())
             if change is None:
                 submission.rest_on(state)
                 continue
-            files.append(MetadataFile(change.place, written_table(change.after.document)))
+            files.append(MetadataFile(change.place, await decided(large, written_table, change.after.document)))
             old_files += change.old_files
         for creation in creations:
             files.append((await add_created(write, warehouse, submission, creation)).file)

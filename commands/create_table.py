@@ -7,6 +7,7 @@ from uuid import UUID
 from uuid_utils.compat import uuid7
 
 from commands.context import Answer, CommandContext
+from commands.deciding import decided, is_large_request
 from commands.decision import Decision, MetadataFile
 from commands.located import remember_begun
 from commands.submission import IdempotencyRecord, Submission
@@ -51,33 +52,51 @@ class CreateTable:
 async def create_table(write: WriteSide, context: CommandContext, warehouse: Warehouse, command: CreateTable) -> Answer:
     """200 with a LoadTableResult; a staged create writes nothing, claims nothing and has no metadata location."""
     identifier = TabularIdentifier(command.namespace, command.name)
-    config = warehouse.profile.client_config()
 
     async def decide() -> Decision:
         refuse_credential_properties(command.properties, "properties")
         async with write.connection() as connection:
             namespace_id = await free_name(connection, warehouse, identifier, "table")
-        table_id = uuid7()
-        metadata = new_table_metadata(
-            table_uuid=str(table_id),
-            location=location_of(warehouse, command.location, table_id),
-            schema=command.schema,
-            partition_spec=command.partition_spec,
-            write_order=command.write_order,
-            properties=dict(command.properties),
-            now_ms=write.now_ms(),
-        )
-        check_document_locations(warehouse.profile, None, metadata)
+        large, table_id = is_large_request(context), uuid7()
+        metadata = await decided(large, _new_metadata, warehouse, command, table_id, write.now_ms())
         if command.location is not None or path_keys(warehouse, metadata):
             await refuse_places_taken_by_others(write, warehouse, metadata)
-        if command.stage_create:
-            body = results.staged_table_result(written_table(split(metadata, TABLE_KINDS)), config)
-            return Decision(Submission(context), IdempotencyRecord(200, body=body), lambda position: Answer(200, body, position))
-        submission = Submission(context)
-        created = add_table(warehouse, submission, namespace_id, table_id, command.name, metadata, staged=False)
-        return created_alone(write, warehouse, submission, created, identifier, results.load_table_result(created.loaded, config))
+        return await decided(large, _begun, write, context, warehouse, command, namespace_id, table_id, metadata)
 
     return await write.execute(context, warehouse, decide)
+
+
+def _new_metadata(warehouse: Warehouse, command: CreateTable, table_id: UUID, now_ms: int) -> Json:
+    metadata = new_table_metadata(
+        table_uuid=str(table_id),
+        location=location_of(warehouse, command.location, table_id),
+        schema=command.schema,
+        partition_spec=command.partition_spec,
+        write_order=command.write_order,
+        properties=dict(command.properties),
+        now_ms=now_ms,
+    )
+    check_document_locations(warehouse.profile, None, metadata)
+    return metadata
+
+
+def _begun(
+    write: WriteSide,
+    context: CommandContext,
+    warehouse: Warehouse,
+    command: CreateTable,
+    namespace_id: UUID,
+    table_id: UUID,
+    metadata: Json,
+) -> Decision:
+    config = warehouse.profile.client_config()
+    if command.stage_create:
+        body = results.staged_table_result(written_table(split(metadata, TABLE_KINDS)), config)
+        return Decision(Submission(context), IdempotencyRecord(200, body=body), lambda position: Answer(200, body, position))
+    submission = Submission(context)
+    created = add_table(warehouse, submission, namespace_id, table_id, command.name, metadata, staged=False)
+    identifier = TabularIdentifier(command.namespace, command.name)
+    return created_alone(write, warehouse, submission, created, identifier, results.load_table_result(created.loaded, config))
 
 
 async def refuse_places_taken_by_others(write: WriteSide, warehouse: Warehouse, metadata: Json) -> None:

@@ -2,11 +2,13 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from uuid import UUID
 
 import orjson
 from uuid_utils.compat import uuid7
 
 from commands.context import Answer, CommandContext
+from commands.deciding import decided, is_large_request
 from commands.decision import Decision
 from commands.submission import IdempotencyRecord, Submission
 from commands.table_files import free_name, location_key, location_of, metadata_file
@@ -43,28 +45,32 @@ async def create_view(write: WriteSide, context: CommandContext, warehouse: Ware
         refuse_credential_properties(command.properties, "properties")
         async with write.connection() as connection:
             namespace_id = await free_name(connection, warehouse, identifier, "view")
-        view_id = uuid7()
-        metadata = new_view_metadata(
-            view_uuid=str(view_id),
-            location=location_of(warehouse, command.location, view_id),
-            schema=command.schema,
-            view_version=command.view_version,
-            properties=dict(command.properties),
-            now_ms=write.now_ms(),
-        )
-        check_document_locations(warehouse.profile, None, metadata)
-        written = orjson.dumps(metadata)
-        file = metadata_file(warehouse, metadata, written, 0)
-        key = location_key(warehouse, metadata)
-        created = ViewCreated(namespace_id, command.name, warehouse.scope.key(command.name), key, file.location.spelled, metadata)
-        submission = Submission(context, alive=[namespace_id])
-        state = submission.add(view_id, warehouse.id, None, [created])
-        assert isinstance(state, ViewState)
-        body = view_body(warehouse, state, written)
-        record = IdempotencyRecord(200, state.id, state.version)
-        return Decision(submission, record, lambda position: Answer(200, body, position), [file])
+        return await decided(is_large_request(context), _decided, write, context, warehouse, command, namespace_id)
 
     return await write.execute(context, warehouse, decide)
+
+
+def _decided(write: WriteSide, context: CommandContext, warehouse: Warehouse, command: CreateView, namespace_id: UUID) -> Decision:
+    view_id = uuid7()
+    metadata = new_view_metadata(
+        view_uuid=str(view_id),
+        location=location_of(warehouse, command.location, view_id),
+        schema=command.schema,
+        view_version=command.view_version,
+        properties=dict(command.properties),
+        now_ms=write.now_ms(),
+    )
+    check_document_locations(warehouse.profile, None, metadata)
+    written = orjson.dumps(metadata)
+    file = metadata_file(warehouse, metadata, written, 0)
+    key = location_key(warehouse, metadata)
+    created = ViewCreated(namespace_id, command.name, warehouse.scope.key(command.name), key, file.location.spelled, metadata)
+    submission = Submission(context, alive=[namespace_id])
+    state = submission.add(view_id, warehouse.id, None, [created])
+    assert isinstance(state, ViewState)
+    body = view_body(warehouse, state, written)
+    record = IdempotencyRecord(200, state.id, state.version)
+    return Decision(submission, record, lambda position: Answer(200, body, position), [file])
 
 
 def view_body(warehouse: Warehouse, state: ViewState, metadata: bytes) -> bytes:

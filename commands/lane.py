@@ -14,20 +14,19 @@ from uuid import UUID
 
 import structlog
 
+from commands.deciding import decided, is_large_state
 from commands.decision import Decision, Relocate
 from commands.lane_queue import Barrier, Job, S, Settled, fail
 from commands.side_by_side import side_by_side
 from commands.submission import AppendResult
 from commands.turns import Turns
 from domain.errors import ApprovalUnavailable, CatalogError, CommitFailed
-from domain.table import TableState
 from projections.streams import State
 
 _log = structlog.get_logger("icecore.lanes")
 
 CHAIN_COMMANDS_MAX = 32
 CHAIN_BYTES_MAX = 16 * 1024 * 1024
-PARTS_DECIDED_INLINE_MAX = 2_000
 # A parsed document costs about this many times its bytes.
 _STATE_BYTES_PER_DOCUMENT_BYTE = 5
 
@@ -345,7 +344,4 @@ class _Refused(Generic[S]):
 
 
 async def _decided(job: "Job[S]", state: S, generation: int) -> Decision:
-    """On a large document that takes a tenth of a second: in a thread, so that others get their turns meanwhile."""
-    if isinstance(state, TableState) and sum(map(len, state.document.parts.values())) > PARTS_DECIDED_INLINE_MAX:
-        return await asyncio.to_thread(job.decide, state, generation)
-    return job.decide(state, generation)
+    return await decided(job.appending.is_large or is_large_state(state), job.decide, state, generation)

@@ -12,6 +12,7 @@ from commands import fault_points, idempotency, proposals
 from commands.approval import Approval, HeldBack
 from commands.committer import Committer
 from commands.context import Answer, CommandContext
+from commands.deciding import is_large_request
 from commands.decision import Decision, Relocate
 from commands.idempotency import Remembered
 from commands.lane import S_co, Stream
@@ -265,6 +266,7 @@ class _Appending:
         self._context = context
         self._warehouse = warehouse
         self.reviews = write.approval is not None or context.approves is not None
+        self.is_large = is_large_request(context)
 
     async def review(self, decision: Decision) -> None:
         """Hooks look at the change; where it is an approved proposal's, the approval is added to it. Raises what refuses it."""

@@ -115,6 +115,29 @@ def test_version_3_counts_rows() -> None:
         after(table, snapshot(3, parent=2, **{"first-row-id": 20, "added-rows": 2**63 - 1}))
 
 
+def test_a_range_of_row_ids_above_the_next_one_moves_it_behind_the_range() -> None:
+    """Row ids are never given twice: the next range begins behind the highest, not as many rows later as were added."""
+    grown = after(table_with_snapshots(2, format_version=3), snapshot(3, parent=2, **{"first-row-id": 100, "added-rows": 5}))
+    assert 105 == grown["next-row-id"]
+    overlapping = refused(grown, snapshot(4, parent=3, **{"first-row-id": 104, "added-rows": 1}))
+    assert "first-row-id is behind table next-row-id: 104 < 105" in overlapping.message
+    assert 106 == after(grown, snapshot(4, parent=3, **{"first-row-id": 105, "added-rows": 1}))["next-row-id"]
+
+
+def test_a_corrected_snapshot_log_is_checked_from_its_beginning() -> None:
+    """Given a log that a removed snapshot shortens, when an intermediate snapshot goes from it, then what is left is out of order.
+
+    Each step of the request goes back by less than the skew that is borne; both together do not.
+    """
+    table = table_with_snapshots(4)
+    last_ms = NOW_MS + 4_000
+    steps = [snapshot(5, at_ms=last_ms - 50_000), ref(5), snapshot(6, at_ms=last_ms - 100_000), ref(6)]
+    borne = after(table, remove_snapshots(3), *steps[:2], now_ms=last_ms)
+    assert [4, 5] == ids(borne["snapshot-log"], "snapshot-id")
+    refusal = refused(table, remove_snapshots(3), *steps, now_ms=last_ms)
+    assert "[BUG] Expected sorted snapshot log entries." == refusal.message
+
+
 def test_an_upgrade_goes_up_only() -> None:
     """To version 3 the old snapshots stay as they are, and rows count from 0."""
     upgraded = after(table_with_snapshots(1), {"action": "upgrade-format-version", "format-version": 3})

@@ -1,0 +1,32 @@
+"""Where a command is decided: on the event loop, or in a thread where the request or the table is large."""
+
+import asyncio
+from collections.abc import Callable
+from typing import ParamSpec, TypeVar
+
+from commands.context import CommandContext
+from domain.table import TableState
+
+REQUEST_INLINE_BYTES_MAX = 16 * 1024
+"""Of a request's body. A commit that an engine sends has a few kilobytes; from here on deciding may take ten milliseconds and more."""
+
+PARTS_INLINE_MAX = 2_000
+"""Of a table's document: snapshots, log entries, schemas, …"""
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def is_large_request(context: CommandContext) -> bool:
+    """Whether reading and deciding what was sent takes long."""
+    return context.sent is not None and len(context.sent.body) > REQUEST_INLINE_BYTES_MAX
+
+
+def is_large_state(state: object) -> bool:
+    """Whether any decision on the state takes long."""
+    return isinstance(state, TableState) and sum(map(len, state.document.parts.values())) > PARTS_INLINE_MAX
+
+
+async def decided(large: bool, decide: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+    """What `decide` returns; in a thread where it is `large`, so that other requests are answered meanwhile."""
+    return await asyncio.to_thread(decide, *args, **kwargs) if large else decide(*args, **kwargs)

@@ -593,6 +593,21 @@ select count(*) from (
 """
 
 
+async def test_refusals_while_postgres_is_away_leave_room(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What waited and was refused waits no longer: the queue takes as much as before, and never answers that it is full."""
+    monkeypatch.setattr("commands.committer.QUEUE_COMMANDS_MAX", 4)
+    monkeypatch.setattr("commands.committer.BATCH_COMMANDS_MAX", 1)
+    async with CuttingProxy(database).running() as proxy:
+        dsn = proxy.dsn
+    committer = Committer(dsn, connections=1)
+    committer.start()
+    for _ in range(5):
+        refused = await asyncio.gather(*(committer.submit(namespace("a")[0]) for _ in range(4)), return_exceptions=True)
+        assert ["ServiceUnavailable"] * 4 == [type(error).__name__ for error in refused]
+        assert 0 == committer.queued
+    await committer.close()
+
+
 async def test_busy_while_in_doubt_is_still_doubt(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A resend that cannot get the lock says nothing of the first copy, which may be in the log: never a plain 503."""
     monkeypatch.setattr("commands.committer.LOCK_TIMEOUT_SECONDS", 1)

@@ -5,19 +5,26 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import orjson
 import pytest
+from uuid_utils.compat import uuid7
 
 from commands.commit_table import CommitTable, commit_table
 from commands.commit_transaction import CommitTransaction, commit_transaction
 from commands.context import Answer
 from commands.create_namespace import CreateNamespace, create_namespace
 from commands.create_table import CreateTable, create_table
+from commands.located import Located
 from commands.submission import AppendResult, Submission
+from commands.update_namespace_properties import UpdateNamespaceProperties, update_namespace_properties
+from domain.byte_pieces import BytePieces, Content
 from domain.errors import CommitFailed, CommitStateUnknown, ServiceUnavailable
 from domain.identifiers import NamespaceIdentifier, TabularIdentifier
+from domain.table import TableState
 from icecore.compose import Catalog
+from queries.load_namespace import load_namespace
 from queries.load_table import load_table
 from queries.resolve_warehouse import resolve_warehouse
 from queries.warehouse import Warehouse
@@ -26,6 +33,10 @@ from tests.fixtures.catalog import PROJECT_ID, context, opened_catalog
 NAMESPACE = NamespaceIdentifier(("n",))
 TABLE = TabularIdentifier(NAMESPACE, "t")
 SCHEMA = {"type": "struct", "fields": [{"id": 1, "name": "x", "required": False, "type": "long"}]}
+
+
+def bytes_of(body: Content) -> bytes | memoryview:
+    return body.joined() if isinstance(body, BytePieces) else body
 
 
 class Table:
@@ -42,6 +53,10 @@ class Table:
     async def transaction(self, updates: list[dict[str, Any]]) -> Answer:
         command = CommitTransaction([CommitTable(TABLE, [], updates)])
         return await commit_transaction(self.catalogs[0].write, context("commitTransaction"), self.warehouse, command)
+
+    def lane_queue(self) -> int:
+        """Commands that wait in the first catalog's lanes."""
+        return self.catalogs[0].write.lanes.queued
 
     async def metadata(self) -> dict[str, Any]:
         answer = await load_table(self.catalogs[1].reads, self.warehouse, TABLE)
@@ -123,6 +138,75 @@ async def test_a_refusal_does_not_rest_on_a_state_that_the_chain_behind_it_dispr
     )
     assert isinstance(asked, Answer), asked
     assert isinstance(other, Answer), other
+
+
+@pytest.mark.parametrize("confirmed_by", ["read", "append"])
+async def test_a_state_is_as_old_as_the_question_it_answers(table: Table, monkeypatch: pytest.MonkeyPatch, confirmed_by: str) -> None:
+    """While the answer that confirms the lane's state is on its way another process commits, and a request comes that rests on that."""
+    asked, answered = asyncio.Event(), asyncio.Event()
+    write = table.catalogs[0].write
+    submit_chain, read = write.committer.submit_chain, Located.read
+
+    async def slow_append(submissions: Sequence[Submission]) -> list[AppendResult]:
+        results = await submit_chain(submissions)
+        if not asked.is_set():
+            asked.set()
+            await answered.wait()
+        return results
+
+    async def slow_read(located: Located[TableState]) -> tuple[TableState, int] | None:
+        found = await read(located)
+        if not asked.is_set():
+            asked.set()
+            await answered.wait()
+        return found
+
+    if confirmed_by == "append":
+        monkeypatch.setattr(write.committer, "submit_chain", slow_append)
+    else:
+        # A transaction leaves the lane without a state.
+        await table.transaction([setting("b", "1")])
+        monkeypatch.setattr(Located, "read", slow_read)
+    first = asyncio.create_task(table.commit([setting("c", "1")], [last_field(7)] if confirmed_by == "read" else []))
+    await asked.wait()
+    await table.commit(adding_column("y"), [last_field(1)], process=1)
+    second = asyncio.create_task(table.commit([setting("seen", "1")], [last_field(2)]))
+    waiting = 2 if confirmed_by == "read" else 1
+    while table.lane_queue() < waiting:
+        await asyncio.sleep(0)
+    answered.set()
+    outcomes = await asyncio.gather(first, second, return_exceptions=True)
+    assert isinstance(outcomes[1], Answer), outcomes
+    assert isinstance(outcomes[0], CommitFailed if confirmed_by == "read" else Answer), outcomes
+
+
+@pytest.mark.parametrize("keyed", [True, False])
+async def test_what_changes_nothing_is_answered_as_things_are(table: Table, keyed: bool) -> None:
+    """The lane remembers a state that another process has changed: neither the answer nor what its key remembers is of that state."""
+    location = (await table.metadata())["location"]
+    await table.commit([setting("newer", "1")], process=1)
+    command = CommitTable(TABLE, [], [{"action": "set-location", "location": location}])
+    keyed_context = context("updateTable", key=uuid7(), request_hash=b"x" * 32) if keyed else context("updateTable")
+    for _ in range(2):
+        answer = await commit_table(table.catalogs[0].write, keyed_context, table.warehouse, command)
+        assert answer.body is not None
+        assert "1" == orjson.loads(bytes_of(answer.body))["metadata"]["properties"]["newer"]
+
+
+@pytest.mark.parametrize("keyed", [True, False])
+async def test_properties_that_are_there_are_answered_as_things_are(table: Table, keyed: bool) -> None:
+    """The same of a namespace: another process removed what the lane remembers, so that the change is one."""
+
+    async def change(process: int, removals: list[str], updates: dict[str, str], *, key: UUID | None = None) -> None:
+        asked = context("updateProperties", key=key, request_hash=b"x" * 32)
+        command = UpdateNamespaceProperties(NAMESPACE, removals, updates)
+        await update_namespace_properties(table.catalogs[process].write, asked, table.warehouse, command)
+
+    await change(0, [], {"k": "v"})
+    await change(1, ["k"], {})
+    await change(0, [], {"k": "v"}, key=uuid7() if keyed else None)
+    levels = await load_namespace(table.catalogs[1].reads, table.warehouse, NAMESPACE)
+    assert "v" == levels.properties["k"]
 
 
 async def test_a_requirement_that_does_not_hold_is_refused_still(table: Table) -> None:

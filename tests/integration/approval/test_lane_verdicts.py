@@ -189,3 +189,24 @@ async def test_a_slow_hook_holds_up_its_own_table_alone(two: tuple[Process, Proc
     assert not slow.done()
     release.set()
     await slow
+
+
+async def test_a_refusal_decided_behind_a_change_that_a_hook_refuses_is_not_given(two: tuple[Process, Process]) -> None:
+    """The second commit's requirement is broken by the first alone, which the hook refuses: it holds."""
+    first, _ = two
+    fields = [{"id": number, "name": name, "required": False, "type": "long"} for number, name in ((1, "x"), (2, "y"))]
+    schema = {"type": "struct", "schema-id": 1, "fields": fields}
+    adding = [{"action": "add-schema", "schema": schema}, {"action": "set-current-schema", "schema-id": -1}]
+    requirement = {"type": "assert-last-assigned-field-id", "last-assigned-field-id": 1}
+
+    async def commit(updates: list[dict[str, Any]], requirements: list[dict[str, Any]]) -> Answer:
+        command = CommitTable(TABLE, requirements, updates)
+        return await commit_table(first.catalog.write, context("updateTable"), first.warehouse, command)
+
+    await first.set(known="1")
+    first.judge.say = lambda change: Refuse("no columns") if len(change.objects[0].after["schemas"]) > 1 else ALLOW  # type: ignore[index]
+    setting = [{"action": "set-properties", "updates": {"k": "v"}}]
+    refused, allowed = await asyncio.gather(commit(adding, []), commit(setting, [requirement]), return_exceptions=True)
+    assert isinstance(refused, ChangeRefused)
+    assert isinstance(allowed, Answer), allowed
+    assert "v" == (await first.properties())["k"]

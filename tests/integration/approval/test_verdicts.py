@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from domain.approval import ALLOW, REVIEWED_OPERATIONS, Hold, Refuse
 from domain.errors import ChangeRefused
 from tests.fixtures.catalog import CatalogServer, context, opened_catalog, served_catalog
 from tests.fixtures.rest_client import RestClient, set_properties, table_path
-from tests.integration.approval.judging import Approver, Judge, asking
+from tests.integration.approval.judging import Approver, Judge, asking, held
 
 REFUSAL = Refuse("the owner says no")
 
@@ -182,6 +183,17 @@ def test_the_strictest_verdict_counts(bench: tuple[Approver, list[Judge]], verdi
     answer = client.create_namespace("n")
     assert answered == (answer.error[1] if answer.status != 200 else None)
     assert [1, 1, 1] == [len(judge.shown) for judge in judges]
+
+
+@pytest.mark.parametrize("seconds", [(3600.0, 600.0, None), (600.0, None, 3600.0), (None, 3600.0, 600.0)])
+def test_of_hooks_that_hold_the_shortest_time_counts(bench: tuple[Approver, list[Judge]], seconds: tuple[float | None, ...]) -> None:
+    """Whichever is asked first: no hook's hold outlasts what it said."""
+    client, judges = bench
+    for judge, held_seconds in zip(judges, seconds, strict=True):
+        judge.always(ALLOW if held_seconds is None else Hold("somebody should look", held_seconds))
+    proposal = client.proposal(held(client.create_namespace("n")))
+    opened, expires = (datetime.fromisoformat(proposal[name]) for name in ("opened-at", "expires-at"))
+    assert timedelta(seconds=600) == expires - opened
 
 
 def _raise(_: Any) -> Any:

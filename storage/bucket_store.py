@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 import obstore
 import orjson
@@ -30,6 +31,8 @@ RETRIES_MAX = 3
 RETRY_SECONDS_MAX = 10
 LIST_PAGE_OBJECTS = 1_000
 DELETE_BATCH_OBJECTS = 1_000
+_NOWHERE = "http://127.0.0.1:0"
+"""No socket can listen on port 0: a connection is refused by the kernel."""
 
 _CREDENTIAL_TYPES = {"s3": "s3", "gcs": "gcs", "adls": "az"}
 """Profile type to the credential type that opens it."""
@@ -125,12 +128,24 @@ def open_bucket_store(profile: StorageProfile, credential: StorageCredential | N
     return BucketStore(profile, lambda authority: _open_adls(profile, credential, authority))
 
 
-def _client(endpoint: str | None = None) -> ClientConfig:
-    return {
+def _client(endpoint: str, *more_hosts: str) -> ClientConfig:
+    """How the store at `endpoint` is reached; `more_hosts`: others its client asks, for tokens."""
+    config: ClientConfig = {
         "connect_timeout": timedelta(seconds=CONNECT_SECONDS_MAX),
         "timeout": timedelta(seconds=REQUEST_SECONDS_MAX),
-        "allow_http": endpoint is not None and urlsplit(endpoint).scheme == "http",
+        "allow_http": urlsplit(endpoint).scheme == "http",
     }
+    host = urlsplit(endpoint).hostname or ""
+    if not _goes_by_proxy(urlsplit(endpoint).scheme, host):
+        # The client follows redirects and has no setting for it: whatever leads to another host is led to where nobody listens.
+        config["proxy_url"], config["proxy_excludes"] = _NOWHERE, ",".join((host, *more_hosts))
+    return config
+
+
+def _goes_by_proxy(scheme: str, host: str) -> bool:
+    """Whether the environment names a proxy for the host, as the client reads it; where the client may go is then the proxy's to say."""
+    proxies = getproxies()
+    return ("all" in proxies or scheme in proxies) and not proxy_bypass(host)
 
 
 def _open_s3(profile: S3Profile, credential: StorageCredential | None, bucket: str) -> S3Store:
@@ -156,7 +171,7 @@ def _open_s3(profile: S3Profile, credential: StorageCredential | None, bucket: s
     if "aws-kms-key-arn" in profile.fields:
         config["server_side_encryption"] = "aws:kms"
         config["sse_kms_key_id"] = profile.fields["aws-kms-key-arn"]
-    client = _client(endpoint)
+    client = _client(host)
     if credential is None:
         return S3Store(bucket, config=config, client_options=client, retry_config=_RETRY)
     fields = credential.fields
@@ -177,20 +192,22 @@ def _open_gcs(credential: StorageCredential, bucket: str) -> GCSStore:
     key = credential.fields["key"]
     config: GCSConfig = {"service_account_key": orjson.dumps(key).decode(), "skip_signature": False}
     # A key may name another server than Google's (`gcs_base_url`, as emulators have it).
-    return GCSStore(bucket, config=config, client_options=_client(key.get("gcs_base_url")), retry_config=_RETRY)
+    client = _client(key.get("gcs_base_url") or "https://storage.googleapis.com", "googleapis.com", "accounts.google.com")
+    return GCSStore(bucket, config=config, client_options=client, retry_config=_RETRY)
 
 
 def _open_adls(profile: AdlsProfile, credential: StorageCredential, authority: str) -> AzureStore:
     container, _, host = authority.partition("@")
+    blob_host = host.replace(".dfs.", ".blob.", 1)
     config: AzureConfig = {
         "account_name": host.partition(".")[0],
-        "endpoint": f"https://{host.replace('.dfs.', '.blob.', 1)}",
+        "endpoint": f"https://{blob_host}",
         "skip_signature": False,
         "use_azure_cli": False,
         "use_emulator": False,
         "use_fabric_endpoint": False,
     }
-    fields, client = credential.fields, _client()
+    fields, client = credential.fields, _client(f"https://{host}", blob_host, urlsplit(profile.fields["authority-host"]).hostname or "")
     if credential.credential_type == "shared-access-key":
 
         def provide() -> AzureCredential:

@@ -33,12 +33,18 @@ class Endpoint:
     def __init__(self) -> None:
         self.sent: list[dict[str, Any]] = []
         self.ids: list[str] = []
+        self.paths: list[str] = []
         self.answer: Answer = say(ALLOWED)
         self.released = threading.Event()
         endpoint = self
 
         class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                endpoint.paths.append(self.path)
+                say(ALLOWED)(self)
+
             def do_POST(self) -> None:
+                endpoint.paths.append(self.path)
                 body = self.rfile.read(int(self.headers["Content-Length"]))
                 signed = f"{self.headers['webhook-id']}.{self.headers['webhook-timestamp']}.".encode() + body
                 expected = base64.b64encode(hmac.digest(KEY, signed, "sha256")).decode()
@@ -176,6 +182,15 @@ def test_every_way_not_to_answer(database: str, tmp_path: Path, endpoint: Endpoi
         there = {name for (name,) in client.call("GET", "/namespaces").json["namespaces"]}
         expected = {f"n{number}" for number in range(len(ANSWERS))} if on_failure == "allow" else set()
         assert {"a", "z", *expected} == there
+
+
+@pytest.mark.parametrize("status", [303, 307])
+def test_no_redirect_is_followed(database: str, tmp_path: Path, endpoint: Endpoint, status: int) -> None:
+    """Whoever the endpoint points to is not asked, and does not decide."""
+    endpoint.answer = say(b"", status, Location=f"{endpoint.url}/elsewhere")
+    with asked(database, tmp_path, endpoint) as client:
+        assert (503, "ApprovalUnavailableException") == client.create_namespace("a").error
+    assert ["/review"] == endpoint.paths
 
 
 def test_an_endpoint_that_is_not_there(database: str, tmp_path: Path) -> None:

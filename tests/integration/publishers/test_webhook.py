@@ -33,7 +33,12 @@ class Endpoint:
         self.asked = 0
         self.current = ""
         self.answer: Callable[[int], Awaitable[web.StreamResponse | None]] | None = None
+        self.elsewhere: Callable[[web.Request], Awaitable[web.StreamResponse]] | None = None
         self.url = ""
+
+    async def handle_elsewhere(self, request: web.Request) -> web.StreamResponse:
+        assert self.elsewhere is not None
+        return await self.elsewhere(request)
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
         body = await request.read()
@@ -65,6 +70,7 @@ async def endpoint() -> AsyncIterator[Endpoint]:
     opened = Endpoint()
     app = web.Application(client_max_size=16 * 1024 * 1024)
     app.router.add_post("/hook", opened.handle)
+    app.router.add_route("*", "/elsewhere", opened.handle_elsewhere)
     runner = web.AppRunner(app, shutdown_timeout=0.1)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()
@@ -141,6 +147,27 @@ async def test_a_refusal_is_told_again_until_it_is_taken(database: str, log: lis
         await until_told(database, "hook")
     assert log == endpoint.ids
     assert endpoint.asked > len(log)
+
+
+@pytest.mark.parametrize("status", [303, 307])
+async def test_no_redirect_is_followed(database: str, log: list[str], endpoint: Endpoint, status: int) -> None:
+    """Neither the event nor its signature goes where the endpoint points to."""
+    elsewhere: list[str] = []
+
+    async def answer(number: int) -> web.StreamResponse | None:
+        if number > 2:
+            return None
+        return web.Response(status=status, headers={"Location": endpoint.url.replace("/hook", "/elsewhere")})
+
+    async def taken(request: web.Request) -> web.StreamResponse:
+        elsewhere.append(request.method)
+        return web.Response(status=204)
+
+    endpoint.answer, endpoint.elsewhere = answer, taken
+    async with publishing(database, {"hook": endpoint.sink()}):
+        await until_told(database, "hook")
+    assert [] == elsewhere
+    assert (log, len(log) + 2) == (endpoint.ids, endpoint.asked)
 
 
 async def test_answers_that_break_every_schema(database: str, log: list[str], endpoint: Endpoint) -> None:

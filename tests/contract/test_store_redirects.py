@@ -1,0 +1,107 @@
+"""Redirects of a store: what lies on another host is neither asked, nor taken for what the store holds."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Coroutine, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from domain.errors import ServiceUnavailable
+from storage.credentials import parse_storage_credential
+from storage.locations import StorageLocation
+from storage.object_store import ObjectStore, open_store
+from storage.profiles import parse_storage_profile
+from tests.fixtures.object_stores import S3_CREDENTIAL, OddS3Server, odd_s3_profile
+
+
+class RedirectingServer:
+    """Sends every request on to another address, with the status it is told to."""
+
+    def __init__(self, target: str) -> None:
+        self.status = 307
+        self.asked = 0
+        server = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_GET(self) -> None:
+                self.rfile.read(int(self.headers.get("content-length", 0)))
+                server.asked += 1
+                self.send_response(server.status)
+                self.send_header("Location", f"{target}/latest/meta-data/credentials")
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+
+            do_HEAD = do_PUT = do_POST = do_DELETE = do_GET  # noqa: N815 - the names http.server looks for
+
+            def log_message(self, *args: object) -> None:
+                del args
+
+        self._http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.endpoint = f"http://127.0.0.1:{self._http.server_port}"
+        self._thread = threading.Thread(target=self._http.serve_forever, kwargs={"poll_interval": 0.01})
+        self._thread.start()
+
+    def close(self) -> None:
+        self._http.shutdown()
+        self._thread.join()
+        self._http.server_close()
+
+
+@pytest.fixture
+def redirecting_server(odd_s3_server: OddS3Server) -> Iterator[RedirectingServer]:
+    """In front of a server that would answer everything, under another name of this host."""
+    odd_s3_server.status = 200
+    opened = RedirectingServer(odd_s3_server.endpoint.replace("127.0.0.1", "localhost"))
+    yield opened
+    opened.close()
+
+
+Call = Callable[[ObjectStore, StorageLocation], Coroutine[Any, Any, object]]
+
+
+async def _list(store: ObjectStore, location: StorageLocation) -> object:
+    return [page async for page in store.list(location)]
+
+
+CALLS: dict[str, Call] = {
+    "get": lambda store, location: store.get(location),
+    "put": lambda store, location: store.put_new(location, b"metadata"),
+    "exists": lambda store, location: store.exists(location),
+    "delete": lambda store, location: store.delete([location]),
+    "list": _list,
+}
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+@pytest.mark.parametrize("call", CALLS)
+async def test_no_redirect_to_another_host_is_followed(
+    redirecting_server: RedirectingServer, odd_s3_server: OddS3Server, status: int, call: str
+) -> None:
+    """The other server sees nothing, and its answer is not the store's: no put counts as done that was never taken."""
+    redirecting_server.status = status
+    profile = parse_storage_profile(odd_s3_profile(redirecting_server.endpoint))
+    store = open_store(profile, parse_storage_credential(S3_CREDENTIAL))
+    with pytest.raises(ServiceUnavailable) as refused:
+        await CALLS[call](store, profile.base.child("t", "metadata", "00000-a.metadata.json"))
+    assert redirecting_server.asked >= 1
+    assert [] == odd_s3_server.seen
+    assert "latest" not in refused.value.message
+    assert "localhost" not in refused.value.message
+
+
+async def test_a_proxy_of_the_environment_is_still_used(odd_s3_server: OddS3Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a machine reaches stores by a proxy alone, what may be reached is the proxy's to say."""
+    odd_s3_server.status = 404
+    profile = parse_storage_profile(odd_s3_profile("http://store.example:9000"))
+    for name in ("ALL_PROXY", "all_proxy", "NO_PROXY", "no_proxy", "http_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HTTP_PROXY", odd_s3_server.endpoint)
+    assert not await open_store(profile, parse_storage_credential(S3_CREDENTIAL)).exists(profile.base.child("a"))
+    (asked,) = odd_s3_server.seen
+    assert "store.example" == urlsplit(f"//{asked.headers['host']}").hostname

@@ -94,11 +94,11 @@ class Mutation:
 
     def _outcome(self, tests: tuple[str, ...], seconds_max: float) -> str:
         command = [str(ROOT / ".venv" / "bin" / "python"), "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *tests]
-        # Without files of byte code: Python tells a changed module by its second and its size, and a mutant may have both of its original.
-        small = {"PYTHONDONTWRITEBYTECODE": "1", "ICECORE_TEST_ORACLE_SEQUENCES": "40"}
-        process = subprocess.Popen(
-            command, cwd=self._copy, env={**os.environ, **java_environment(), **small}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-        )
+        variables = {**os.environ, **java_environment(), "ICECORE_TEST_ORACLE_SEQUENCES": "40"}
+        if tests in self._seconds:
+            # What was compiled stays; of a mutant nothing is kept.
+            variables["PYTHONDONTWRITEBYTECODE"] = "1"
+        process = subprocess.Popen(command, cwd=self._copy, env=variables, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:
             code = process.wait(seconds_max)
         except subprocess.TimeoutExpired:
@@ -134,6 +134,9 @@ def _copied_checkout(folder: Path) -> Path:
         if (ROOT / name).exists():
             (copy / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(ROOT / name, copy / name)
+    # Python knows byte code by its source's second and size, and a mutant may have both of its original: by the source's hash instead.
+    compiling = ["-m", "compileall", "-q", "--invalidation-mode", "checked-hash", "."]
+    subprocess.run([ROOT / ".venv" / "bin" / "python", *compiling], cwd=copy, check=True)
     for name in LINKED:
         (copy / name).symlink_to(ROOT / name)
     return copy

@@ -9,9 +9,7 @@ import sys
 from pathlib import Path
 
 import cosmic_ray.plugins
-from cosmic_ray.commands.init import init
 from cosmic_ray.mutating import mutate_code
-from cosmic_ray.work_db import WorkDB, use_db
 
 # `|` stands between types everywhere; the annotation would fail at import or be read by nobody.
 LEFT_OUT = ("core/ReplaceBinaryOperator_BitOr_",)
@@ -19,6 +17,10 @@ LEFT_OUT = ("core/ReplaceBinaryOperator_BitOr_",)
 
 def main() -> None:
     if sys.argv[1] == "list":
+        # Here, because the database's packages take a second to load.
+        from cosmic_ray.commands.init import init
+        from cosmic_ray.work_db import WorkDB, use_db
+
         modules = [Path(name) for name in sys.argv[2:]]
         with use_db(":memory:", WorkDB.Mode.create) as work:
             init(modules, work, {})

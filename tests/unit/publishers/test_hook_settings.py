@@ -55,6 +55,7 @@ def test_hooks_are_read_from_the_file_and_the_environment(tmp_path: Path, monkey
         ({"TYPE": "plugin", "PLUGIN": "a", "ON_FAILURE": "ignore"}, "ICECORE_HOOKS__X__ON_FAILURE"),
         ({"TYPE": "plugin", "PLUGIN": "a", "REFUSAL_STATUS": "500"}, "ICECORE_HOOKS__X__REFUSAL_STATUS"),
         ({"TYPE": "plugin", "PLUGIN": "a", "TIMEOUT_SECONDS": "0"}, "ICECORE_HOOKS__X__TIMEOUT_SECONDS"),
+        ({"TYPE": "plugin", "PLUGIN": "a", "TIMEOUT_SECONDS": "60.001"}, "ICECORE_HOOKS__X__TIMEOUT_SECONDS"),
         ({"TYPE": "plugin", "PLUGIN": "a", "URL": "https://x"}, "ICECORE_HOOKS__X__URL"),
         (
             {"TYPE": "plugin", "PLUGIN": "a", "OPERATIONS": "updateTable, droptable"},

@@ -91,6 +91,36 @@ def test_what_is_said_of_a_wrong_sink(monkeypatch: pytest.MonkeyPatch, variables
         in_environment(monkeypatch, **variables)
 
 
+STDOUT, NATS, KAFKA = {"TYPE": "stdout"}, {"TYPE": "nats", "URL": "nats://a:1"}, {"TYPE": "kafka", "URL": "a:1"}
+
+
+@pytest.mark.parametrize(
+    ("sink", "name", "accepted", "refused"),
+    [
+        (STDOUT, "EVENT_BYTES_MAX", ["4096", "268435456"], ["4095", "268435457"]),
+        (STDOUT, "ANSWER_SECONDS_MAX", ["0.001", "600"], ["0", "600.001"]),
+        (NATS, "REPLICAS", ["1", "5"], ["0", "6"]),
+        (NATS, "DUPLICATE_WINDOW_SECONDS", ["0.001"], ["0"]),
+        (NATS, "STREAM", ["s" * 255], ["s" * 256]),
+        (NATS, "SUBJECT", ["s" * 200], ["s" * 201]),
+        (KAFKA, "TOPIC", ["t" * 230], ["t" * 231]),
+        (KAFKA, "CHECKPOINT_TOPIC", ["t" * 249], ["t" * 250]),
+        (KAFKA, "PARTITIONS", ["1"], ["0"]),
+        (KAFKA, "REPLICAS", ["1"], ["0"]),
+    ],
+)
+def test_numbers_and_lengths_have_bounds(
+    monkeypatch: pytest.MonkeyPatch, sink: dict[str, str], name: str, accepted: list[str], refused: list[str]
+) -> None:
+    """Both ends of each, and what lies just beyond."""
+    fixed = {f"X__{field}": value for field, value in sink.items()}
+    for value in accepted:
+        in_environment(monkeypatch, **fixed, **{f"X__{name}": value})
+    for value in refused:
+        with pytest.raises(SettingsError, match=f"ICECORE_SINKS__X__{name}"):
+            in_environment(monkeypatch, **fixed, **{f"X__{name}": value})
+
+
 def test_a_wrong_secret_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     """A refusal of settings may end in a log."""
     with pytest.raises(SettingsError) as refused:

@@ -134,6 +134,8 @@ class Committer:
                 finally:
                     gathered.cancel()
                     self._gathering = False
+                    # Not until the next one comes: it may be a large document, with its state before and after.
+                    batch = []
         finally:
             if connection is not None:
                 await connection.close()

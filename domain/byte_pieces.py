@@ -6,6 +6,11 @@ JOINED_BYTES_MAX = 256 * 1024
 """Below this, joining costs less than handling pieces does."""
 
 
+def exact(data: bytes) -> bytes:
+    """The same bytes in as much memory as they need, for what is kept: orjson's results take 4 KiB at least, up to twice their length."""
+    return bytes(memoryview(data))
+
+
 class BytePieces:
     """Bytes, in order, some of them shared with others of their kind; `len` is how many bytes they are."""
 

@@ -11,6 +11,8 @@ from typing import Any
 
 import orjson
 
+from domain.byte_pieces import exact
+
 Json = dict[str, Any]
 
 TABLE_KINDS: tuple[str, ...] = (
@@ -81,7 +83,7 @@ class Part:
         if self._body is None:
             body = orjson.dumps(self.value)
             # Kept: a document is joined at every commit, and most of its parts never change.
-            self._body = body if self.key is None else orjson.dumps(self.key) + b":" + body
+            self._body = exact(body) if self.key is None else orjson.dumps(self.key) + b":" + body
         return self._body
 
     @property
@@ -236,7 +238,7 @@ def table_head(document: Document) -> bytes:
     """
     if document._table_head is None:
         # Kept: it goes into a row and into the file.
-        document._table_head = orjson.dumps(_table_head_value(document.value))
+        document._table_head = exact(orjson.dumps(_table_head_value(document.value)))
     return document._table_head
 
 

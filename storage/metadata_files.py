@@ -10,9 +10,10 @@ from uuid import UUID
 import orjson
 
 from domain.byte_pieces import BytePieces, Content
-from domain.errors import AlreadyExists, BadRequest, CatalogError, IllegalArgument
+from domain.errors import AlreadyExists, BadRequest, CatalogError, IllegalArgument, PayloadTooLarge
 from domain.json_in_pieces import loads_in_pieces
 from domain.json_rules import broken_rule
+from storage.large_documents import DocumentReader
 from storage.locations import StorageLocation
 from storage.object_store import ObjectStore
 from storage.profiles import StorageProfile
@@ -23,12 +24,22 @@ COMPRESSION_CODEC = "write.metadata.compression-codec"
 GZIP_LEVEL = 1
 """Metadata is written on every commit and read rarely: most of the gain is at the fastest level."""
 
+METADATA_VALUES_MAX = 1_000_000
+"""Values of a metadata file, objects counted twice; a table of 35,000 snapshots has as many. A value takes a hundred bytes, or more."""
+
 _SUFFIXES = {"none": ".metadata.json", "gzip": ".gz.metadata.json"}
 _GZIP_MAGIC = b"\x1f\x8b"
 _UNPACK_PIECE_BYTES = 1024 * 1024
+# A document below both takes some megabytes at most: many may be read at the same time.
+_SMALL_BYTES_MAX = 256 * 1024
+_SMALL_VALUES_MAX = 10_000
 # Packed or not: what takes longer than a millisecond or two leaves the event loop.
 _READ_AT_ONCE_BYTES_MAX = 64 * 1024
 _PACKED_AT_ONCE_BYTES_MAX = 256 * 1024
+
+
+class _TooManyValues(Exception):
+    """More than were asked for; nothing was parsed."""
 
 
 def metadata_file_location(
@@ -92,20 +103,36 @@ def _packed(document: Content | memoryview) -> bytes:
     return gzip.compress(plain, GZIP_LEVEL, mtime=0)
 
 
-async def read_metadata(store: ObjectStore, location: StorageLocation) -> dict[str, Any]:
+async def read_metadata(store: ObjectStore, location: StorageLocation, reader: DocumentReader) -> dict[str, Any]:
     """The document in the file at `location`, packed or not whatever its name says.
 
-    NotFound if missing; PayloadTooLarge over METADATA_BYTES_MAX, stored or unpacked; BadRequest if it is not one JSON object.
+    reader -- the request's; a large document is read when no other request works on one.
+    NotFound if missing; PayloadTooLarge over METADATA_BYTES_MAX, stored or unpacked; BadRequest if it is not one JSON object or holds
+    more than METADATA_VALUES_MAX values; TooManyRequests where others' large documents take too long.
     """
+    try:
+        data = await store.get(location, bytes_max=_SMALL_BYTES_MAX)
+        return await _read(location, data, _SMALL_BYTES_MAX, _SMALL_VALUES_MAX)
+    except (PayloadTooLarge, _TooManyValues):
+        await reader.admit_large()
     data = await store.get(location, bytes_max=METADATA_BYTES_MAX)
+    try:
+        return await _read(location, data, METADATA_BYTES_MAX, METADATA_VALUES_MAX)
+    except _TooManyValues:
+        raise _unreadable(location, f"it holds more than {METADATA_VALUES_MAX} values") from None
+
+
+async def _read(location: StorageLocation, data: bytes, bytes_max: int, values_max: int) -> dict[str, Any]:
     if len(data) > _READ_AT_ONCE_BYTES_MAX:
-        return await asyncio.to_thread(_document, location, data)
-    return _document(location, data)
+        return await asyncio.to_thread(_document, location, data, bytes_max, values_max)
+    return _document(location, data, bytes_max, values_max)
 
 
-def _document(location: StorageLocation, data: bytes) -> dict[str, Any]:
+def _document(location: StorageLocation, data: bytes, bytes_max: int, values_max: int) -> dict[str, Any]:
     if data.startswith(_GZIP_MAGIC):
-        data = _unpack(location, data)
+        data = _unpack(location, data, bytes_max, values_max)
+    elif _values(data) > values_max:
+        raise _TooManyValues
     try:
         document = loads_in_pieces(data, ("snapshots",))
     except orjson.JSONDecodeError:
@@ -118,21 +145,31 @@ def _document(location: StorageLocation, data: bytes) -> dict[str, Any]:
     return document
 
 
-def _unpack(location: StorageLocation, data: bytes) -> bytes:
-    unpacked = bytearray()
+def _values(data: bytes) -> int:
+    """How many values the JSON holds at most, objects counted twice: they take the most memory. What stands in texts counts too."""
+    return data.count(b",") + data.count(b"[") + 2 * data.count(b"{")
+
+
+def _unpack(location: StorageLocation, data: bytes, bytes_max: int, values_max: int) -> bytes:
+    pieces: list[bytes] = []
+    size = values = 0
     unpacker = zlib.decompressobj(wbits=31)
     try:
         # A piece at a time, so that a small file which unpacks to gigabytes is given up early.
         while data and not unpacker.eof:
-            unpacked += unpacker.decompress(data, _UNPACK_PIECE_BYTES)
-            if len(unpacked) > METADATA_BYTES_MAX:
-                raise file_too_large(location, METADATA_BYTES_MAX)
+            pieces.append(unpacker.decompress(data, _UNPACK_PIECE_BYTES))
+            size += len(pieces[-1])
+            values += _values(pieces[-1])
+            if size > bytes_max:
+                raise file_too_large(location, bytes_max)
+            if values > values_max:
+                raise _TooManyValues
             data = unpacker.unconsumed_tail
     except zlib.error:
         raise _unreadable(location, "it is not gzip, though it begins so") from None
     if not unpacker.eof or unpacker.unused_data:
         raise _unreadable(location, "its gzip data is cut or followed by something else")
-    return bytes(unpacked)
+    return b"".join(pieces)
 
 
 def _unreadable(location: StorageLocation, reason: str) -> BadRequest:

@@ -3,7 +3,7 @@
 from domain.errors import AlreadyExists, NotFound, PayloadTooLarge, ServiceUnavailable
 from storage.locations import StorageLocation
 
-METADATA_BYTES_MAX = 64 * 1024 * 1024
+METADATA_BYTES_MAX = 32 * 1024 * 1024
 """Bytes of a metadata file, stored and unpacked: the largest the server opens."""
 
 

@@ -1,6 +1,7 @@
 """Tables of many parts: what takes long is done before the append or after it, and nobody who reads can tell."""
 
 import asyncio
+import gc
 import sys
 import time
 import tracemalloc
@@ -218,6 +219,13 @@ async def test_what_was_staged_and_is_no_longer_good_is_staged_again(
     assert 1 == ask(catalog.dsn, "select count(distinct table_id) from icecore.table_parts")
     assert [] == (await verify(catalog.dsn)).differences
     assert SNAPSHOTS == len((await loaded(catalog))["snapshots"])
+
+
+async def test_nothing_of_a_registration_stays_in_memory_behind_it(catalog: Catalog, tmp_path: Path) -> None:
+    """Least of all until the next command comes: a submission holds its document before and after."""
+    await register(catalog, metadata_file(tmp_path))
+    await asyncio.sleep(0)
+    assert [] == [kept for kept in gc.get_objects() if isinstance(kept, Submission)]
 
 
 KILLED = """

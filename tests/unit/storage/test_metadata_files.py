@@ -1,5 +1,6 @@
 """Metadata files: their names, and documents that are missing, broken or bombs."""
 
+import asyncio
 import gzip
 import tracemalloc
 from uuid import UUID
@@ -8,10 +9,12 @@ import orjson
 import pytest
 
 from domain.errors import BadRequest, CatalogError, IllegalArgument, NotFound, PayloadTooLarge
+from storage.large_documents import DocumentReader
 from storage.locations import StorageLocation
 from storage.metadata_files import metadata_file_location, read_metadata, write_metadata
 from storage.object_store import METADATA_BYTES_MAX
 from storage.profiles import parse_storage_profile
+from storage.store_errors import file_too_large
 
 PROFILE = parse_storage_profile({"type": "local", "directory": "/data/wh"})
 FILE_ID = UUID("0198c0de-0000-4000-8000-000000000001")
@@ -62,12 +65,18 @@ class _Bytes:
         self._data = data
 
     async def get(self, location: StorageLocation, *, bytes_max: int) -> bytes:
-        assert len(self._data) <= bytes_max
+        if len(self._data) > bytes_max:
+            raise file_too_large(location, bytes_max)
         return self._data
 
 
+def _reader() -> DocumentReader:
+    """One that waits for nobody."""
+    return DocumentReader(asyncio.Semaphore(1), 1)
+
+
 async def _read(data: bytes) -> object:
-    return await read_metadata(_Bytes(data), StorageLocation.parse(f"{TABLE}/f"))  # type: ignore[arg-type] - reads only
+    return await read_metadata(_Bytes(data), StorageLocation.parse(f"{TABLE}/f"), _reader())  # type: ignore[arg-type] - reads only
 
 
 @pytest.mark.parametrize(
@@ -81,6 +90,8 @@ async def _read(data: bytes) -> object:
         (b'{"a": "\\ud800"}', "not JSON"),
         (b"\xef\xbb\xbf{}", "not JSON"),
         (b"[" * 200_000, "not JSON"),
+        (b"[" * 2_000_000, "more than 1000000 values"),
+        (gzip.compress(b'{"a":[' + b"{}," * 400_000), "more than 1000000 values"),
         (b"[]", "not a JSON object"),
         (b"null", "not a JSON object"),
         (b"\x1f\x8b", "cut"),
@@ -134,5 +145,5 @@ async def test_equal_documents_give_equal_files(local_store: object) -> None:
         await write_metadata(store, location, b'{"a":1}')
     assert await store.get(first) == await store.get(second)
     with pytest.raises(NotFound) as refusal:
-        await read_metadata(store, base.child("c"))
+        await read_metadata(store, base.child("c"), _reader())
     assert isinstance(refusal.value, CatalogError)

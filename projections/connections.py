@@ -150,6 +150,8 @@ class ConnectionHandOff:
         self._idle: deque[Connection] = deque()
         self._waiting: deque[asyncio.Future[Connection | None]] = deque()
         self._watch = SilenceWatch(dsn, self._refuse_waiting)
+        self.on_broken: Callable[[], None] = lambda: None
+        """Called whenever a connection has ended or broken: what answers next may be another Postgres."""
 
     @asynccontextmanager
     async def connection(self, seconds_max: float = STATEMENT_SECONDS_MAX) -> AsyncIterator[Connection]:
@@ -185,6 +187,7 @@ class ConnectionHandOff:
             if not has_ended(connection):
                 return connection
             self._room += 1
+            self.on_broken()
             await connection.close()
         if self._room > 0:
             self._room -= 1
@@ -235,6 +238,7 @@ class ConnectionHandOff:
 
     def _give_back(self, connection: Connection) -> None:
         if connection.closed or connection.broken:
+            self.on_broken()
             self._hand_on(None)
         else:
             self._hand_on(connection)

@@ -1,6 +1,7 @@
 """What has come into the log since a position: how a process's memory learns what it must forget."""
 
 from dataclasses import dataclass
+from typing import NamedTuple
 from uuid import UUID
 from weakref import WeakSet
 
@@ -26,15 +27,27 @@ _prepared: WeakSet[Connection] = WeakSet()
 
 @dataclass(frozen=True, slots=True)
 class LogChanges:
-    """`head` is the position that was reached; `complete` is false where more came than CHANGES_MAX."""
+    """What came behind a head.
+
+    complete -- false where more came than CHANGES_MAX. restored -- the log does not have that head: it was set back to an earlier point,
+    and what was read before may never have been.
+    """
 
     generation: int
-    head: int
+    head: "LogHead"
     streams: list[tuple[UUID, str]]
     complete: bool
+    restored: bool
 
 
-async def read_changes(connection: Connection, after: int) -> LogChanges:
+class LogHead(NamedTuple):
+    """The last event of the log: its position, and its id, by which another event at that position is told from it."""
+
+    position: int
+    event_id: UUID | None
+
+
+async def read_changes(connection: Connection, after: LogHead) -> LogChanges:
     """The streams, with the topics, of every event after `after`.
 
     Through psycopg's generators and without a cursor, which takes four times as long: all answers of a process wait for this statement.
@@ -44,13 +57,14 @@ async def read_changes(connection: Connection, after: int) -> LogChanges:
         _prepared.add(connection)
     head, streams = after, list[tuple[UUID, str]]()
     while True:
-        result = await connection.wait(_changes(connection.pgconn, head))
+        result = await connection.wait(_changes(connection.pgconn, head.position))
+        restored = _id(result, 0, 5) != head.event_id
         events = [_event(result, row) for row in range(result.ntuples) if result.get_value(row, 1) is not None]
         if events:
-            head = events[-1][0]
+            head = LogHead(events[-1][0], _id(result, len(events) - 1, 4))
             streams += [(stream_id, topic) for _, stream_id, topic in events]
-        if len(events) < CHANGES_AT_ONCE or len(streams) >= CHANGES_MAX:
-            return LogChanges(_number(result, 0, 0), head, streams, len(streams) < CHANGES_MAX)
+        if restored or len(events) < CHANGES_AT_ONCE or len(streams) >= CHANGES_MAX:
+            return LogChanges(_number(result, 0, 0), head, streams, len(streams) < CHANGES_MAX, restored)
 
 
 def _prepare(pgconn: PGconn) -> PQGen[None]:
@@ -78,13 +92,18 @@ def _event(result: PGresult, row: int) -> tuple[int, UUID, str]:
     return _number(result, row, 1), UUID(bytes=stream_id), topic.decode()
 
 
+def _id(result: PGresult, row: int, column: int) -> UUID | None:
+    value = result.get_value(row, column)
+    return None if value is None else UUID(bytes=value)
+
+
 def _number(result: PGresult, row: int, column: int) -> int:
     return int.from_bytes(result.get_value(row, column) or b"", "big")
 
 
-async def read_head(connection: Connection) -> tuple[int, int]:
-    """(generation, position of the last event)."""
+async def read_head(connection: Connection) -> tuple[int, LogHead]:
+    """(generation, the last event)."""
     cursor = await connection.execute(_SQL["head"], binary=True)
     row = await cursor.fetchone()
     assert row is not None, "a migrated database has its read models' row"
-    return row[0], row[1]
+    return row[0], LogHead(row[1], row[2])

@@ -81,6 +81,12 @@ async def position_at(connection: Connection, at: datetime) -> int:
     return await _number(connection, "position_at", {"at": at})
 
 
+async def is_to_come(connection: Connection, at: datetime) -> bool:
+    """Whether a time lies beyond the end of the log, by the clock of Postgres: what the log will hold then nobody knows."""
+    row = await (await connection.execute(_SQL["is_to_come"], {"at": at})).fetchone()
+    return row == (True,)
+
+
 async def log_head(connection: Connection) -> int:
     """The position of the last event, 0 in an empty log."""
     return await _number(connection, "log_head", {})

@@ -36,6 +36,10 @@ limit 1
 -- The last position of the last whole command that is not after a position.
 select max(last_position) from icecore.commands where first_position is not null and last_position <= %(as_of)s
 
+-- name: is_to_come --
+-- Whether a time lies beyond the end of the log: after its last event and after now.
+select %(at)s > greatest(now(), (select recorded_at from icecore.events order by notification_id desc limit 1))
+
 -- name: position_at --
 -- The last position of the last whole command that was recorded at a time or before it.
 select max(c.last_position) from icecore.commands c

@@ -63,7 +63,7 @@ class Arrivals:
                     while True:
                         async with asyncio.timeout(_SILENCE_SECONDS_MAX):
                             head = await log_head(connection)
-                        if head > self._head:
+                        if head != self._head:  # less: the database was restored to an earlier point
                             self._head = head
                             self._wake()
                         await wait_for_events(connection, None)

@@ -5,9 +5,13 @@ from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from uuid import UUID
 
+import structlog
+
 from projections.connections import Connection
-from projections.log_changes import read_changes, read_head
+from projections.log_changes import LogHead, read_changes, read_head
 from queries.read_cache import ReadCache
+
+_log = structlog.get_logger("icecore.freshness")
 
 # One short statement that every reader of the process waits for.
 CATCH_UP_SECONDS_MAX = 2.0
@@ -31,12 +35,18 @@ def listing_tag(kind: str) -> tuple[str, str]:
 
 
 class Freshness:
-    """Keeps a cache abreast of the log."""
+    """Keeps a cache abreast of the log.
 
-    def __init__(self, cache: ReadCache, connection: Callable[[], AbstractAsyncContextManager[Connection]]) -> None:
+    restored -- called where the log does not have the event that was its head before: the database was set back to an earlier point.
+    """
+
+    def __init__(
+        self, cache: ReadCache, connection: Callable[[], AbstractAsyncContextManager[Connection]], restored: Callable[[], None]
+    ) -> None:
         self._cache = cache
+        self._restored = restored
         self._connection = connection
-        self._applied: int | None = None
+        self._applied: LogHead | None = None
         self._generation = 0
         self._waiting: list[asyncio.Future[None]] = []
         self._reading: asyncio.Task[None] | None = None
@@ -80,6 +90,12 @@ class Freshness:
                 self._cache.clear()
                 return
             changes = await read_changes(connection, self._applied)
+        if changes.restored:
+            _log.warning("log_restored", position=self._applied.position)
+            self._applied = None
+            self._cache.clear()
+            self._restored()
+            return
         if changes.generation != self._generation or not changes.complete:
             self._generation = changes.generation
             self._applied = None if not changes.complete else changes.head

@@ -43,6 +43,9 @@ class KnownWarehouses:
             self._known.move_to_end(called)
         return warehouse
 
+    def clear(self) -> None:
+        self._known.clear()
+
     def put(self, called: tuple[UUID, str | None], warehouse: Warehouse) -> None:
         self._known[called] = warehouse
         if len(self._known) > WAREHOUSES_KNOWN_MAX:
@@ -60,11 +63,17 @@ class ReadSide:
         self.warehouses = KnownWarehouses()
         self.cache = ReadCache(cache_bytes_max)
         self._keeps = cache_bytes_max > 0
-        self._freshness = Freshness(self.cache, partial(connections.connection, CATCH_UP_SECONDS_MAX))
+        self._freshness = Freshness(self.cache, partial(connections.connection, CATCH_UP_SECONDS_MAX), self._forget)
+        connections.on_broken = self._forget
         self.table_loads = TableLoads(connections.connection)
 
     def connection(self) -> AbstractAsyncContextManager[Connection]:
         return self._connections.connection()
+
+    def _forget(self) -> None:
+        """What is known for good is so in one log: behind a connection that broke there may be another, restored to an earlier point."""
+        self.warehouses.clear()
+        self._credentials.clear()
 
     @property
     def connections(self) -> ConnectionHandOff:

@@ -70,6 +70,9 @@ async def _find(connection: Connection, project_id: UUID, name: str) -> Warehous
 
 async def _position(connection: Connection, point: str) -> int:
     if point.isascii() and point.isdigit() and len(point) <= _POSITION_DIGITS_MAX:
+        head = await warehouses.log_head(connection)
+        if int(point) > head:
+            raise BadRequest(f"Position {point} lies beyond the end of the log, which is at {head}: is it a position of another log?")
         return await warehouses.position_not_after(connection, int(point))
     try:
         at = datetime.fromisoformat(point)
@@ -77,4 +80,6 @@ async def _position(connection: Connection, point: str) -> int:
         at = None
     if at is None or at.tzinfo is None or len(point) < len("2026-01-01T00:00Z"):
         raise BadRequest(f"Invalid point in time '{point}': must be a position of the log or an RFC 3339 time with its zone")
+    if await warehouses.is_to_come(connection, at):
+        raise BadRequest(f"The time {point} lies beyond the end of the log: it has not come yet")
     return await warehouses.position_at(connection, at)

@@ -8,6 +8,8 @@ from uuid import UUID
 
 from aiohttp import web
 
+from domain.errors import BadRequest
+
 Dialect = Literal["icecore", "lakekeeper"]
 """Whose names event types have."""
 
@@ -75,3 +77,10 @@ class EventSource(Protocol):
 
 
 EVENTS: web.AppKey[EventSource] = web.AppKey("events")
+
+
+async def refuse_beyond_end(source: EventSource, position: int) -> None:
+    """BadRequest where the log has not reached `position`: nobody was given it, and what came since would be missed."""
+    head = await source.head()
+    if position > head:
+        raise BadRequest(f"Position {position} lies beyond the end of the log, which is at {head}: is it a position of another log?")

@@ -9,7 +9,7 @@ import orjson
 from aiohttp import web
 
 from api.call import POSITION_HEADER, Call
-from api.history.event_source import EVENTS, EventReader, EventSource, TellableEvents
+from api.history.event_source import EVENTS, EventReader, EventSource, TellableEvents, refuse_beyond_end
 from api.history.event_stream import EVENT_STREAM, stream_events
 from api.history.parameters import parse_dialect, parse_names, parse_position, parse_wait, parse_warehouses
 from api.pages import listing_digest, page_token, parse_size, token_after
@@ -38,7 +38,7 @@ async def list_events(call: Call) -> web.StreamResponse:
     source = call.app[EVENTS]
     if _accepts(call.request, EVENT_STREAM):
         asked = await _asked(call, source, call.request.headers.get("Last-Event-ID"))
-        await _refuse_beyond_end(source, asked.after)
+        await refuse_beyond_end(source, asked.after)
         return await stream_events(call.request, source, asked.reader, asked.after, asked.to)
     asked = await _asked(call, source, None)
     size = call.query.get("page-size")
@@ -49,7 +49,7 @@ async def list_events(call: Call) -> web.StreamResponse:
         page = await asked.reader.page(asked.after, to=asked.to, events_max=events_max)
     if page.at_end and not page.events:
         # Nobody was ever told a position that the log has not reached: it is another log's, and what came since would be missed.
-        await _refuse_beyond_end(source, page.position)
+        await refuse_beyond_end(source, page.position)
         if wait_seconds > 0 and page.position != asked.to:
             with source.following():
                 page = await _wait(source, asked, page, events_max, wait_seconds)
@@ -93,12 +93,6 @@ async def _after(source: EventSource, query: Mapping[str, str], digest: str, las
     if after == "now":
         return await source.head()
     return parse_position(after, "parameter 'after'") if after else 0
-
-
-async def _refuse_beyond_end(source: EventSource, position: int) -> None:
-    head = await source.head()
-    if position > head:
-        raise BadRequest(f"Position {position} lies beyond the end of the log, which is at {head}: is it a position of another log?")
 
 
 async def _wait(source: EventSource, asked: Asked, page: TellableEvents, events_max: int, wait_seconds: float) -> TellableEvents:

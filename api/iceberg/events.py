@@ -8,7 +8,7 @@ from aiohttp import web
 
 from api.bodies import Fields
 from api.call import Call
-from api.history.event_source import EVENTS, EventReader, EventSource
+from api.history.event_source import EVENTS, EventReader, EventSource, refuse_beyond_end
 from api.pages import listing_digest, page_token, token_after
 from domain.errors import BadRequest
 from queries.warehouse import Warehouse
@@ -27,6 +27,8 @@ async def query_events(call: Call) -> web.Response:
     listing = listing_digest("queryEvents", warehouse.prefix)
     after = await _after(source, fields, listing)
     page = await reader.page(after, to=warehouse.as_of, events_max=_page_size(call, fields))
+    if page.at_end and not page.events:
+        await refuse_beyond_end(source, page.position)
     # Where nothing was read, everything up to `after` was.
     processed_at = page.recorded_at or await source.recorded_at(page.position) or _EPOCH
     rest = {

@@ -52,7 +52,7 @@ async def test_what_happened_is_counted(one: Process, catalog: Catalog, tmp_path
     assert 1 == found["icecore_refusals_total", frozenset({("type", "NoSuchTableException")})]
     assert 3 == found["icecore_requests_total", frozenset({("operation", "loadTable"), ("status", "200")})]
     assert 4 == found["icecore_request_seconds_count", frozenset({("operation", "loadTable")})]
-    warehouse = await resolve_warehouse(catalog.reads, PROJECT_ID, "demo@999999")
+    warehouse = await resolve_warehouse(catalog.reads, PROJECT_ID, "demo@1")
     assert warehouse.as_of == found["icecore_log_position", frozenset()]
 
 

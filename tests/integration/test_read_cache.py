@@ -163,7 +163,7 @@ async def test_postgres_settles_on_one_plan_for_the_read_of_the_log(catalog: Cat
     """Planned anew at each call it would take five times as long; the first five calls are planned to see what that is worth."""
     async with catalog.reads.connection() as connection:
         for _ in range(20):
-            changes = await log_changes.read_changes(connection, 0)
+            changes = await log_changes.read_changes(connection, log_changes.LogHead(0, None))
             assert log_changes.CHANGES_AT_ONCE > len(changes.streams) > 0
         plans = "select custom_plans from pg_prepared_statements where name = 'icecore_changes'"
         assert (5,) == await (await connection.execute(plans)).fetchone()

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 
 from commands.create_namespace import CreateNamespace, create_namespace
 from commands.create_table import CreateTable, create_table
-from domain.errors import NoSuchNamespace, NoSuchWarehouse, UnsupportedOperation
+from domain.errors import BadRequest, NoSuchNamespace, NoSuchWarehouse, UnsupportedOperation
 from domain.identifiers import NamespaceIdentifier, TabularIdentifier
 from icecore.compose import Catalog
 from projections.rebuild import rebuild
@@ -135,7 +135,7 @@ async def test_a_position_inside_a_command_is_rounded_down(catalog: Catalog) -> 
 
 
 async def test_a_time_means_the_position_the_log_had_reached(catalog: Catalog) -> None:
-    """Every event's own time, and the microsecond before it; the future is the present."""
+    """Every event's own time, and the microsecond before it; a time that has not come is refused."""
     recording = await recorded(catalog, list(EVERY_KIND[:14]))
     with psycopg.connect(catalog.dsn) as connection:
         times = connection.execute(
@@ -145,7 +145,10 @@ async def test_a_time_means_the_position_the_log_had_reached(catalog: Catalog) -
         at: datetime = recorded_at.astimezone(UTC)
         assert recording.at(position) == await as_of(catalog, at.isoformat())
         assert recording.at(position - 1) == await as_of(catalog, (at - timedelta(microseconds=1)).isoformat())
-    assert recording.at(recording.head) == await as_of(catalog, (datetime.now(UTC) + timedelta(days=1)).isoformat())
+    assert recording.at(recording.head) == await as_of(catalog, datetime.now(UTC).isoformat())
+    for beyond in ((datetime.now(UTC) + timedelta(days=1)).isoformat(), str(recording.head + 1)):
+        with pytest.raises(BadRequest, match="beyond the end of the log"):
+            await as_of(catalog, beyond)
 
 
 @pytest.mark.parametrize("point", ["0", "1999-12-31T23:59:59Z"])

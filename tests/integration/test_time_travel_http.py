@@ -154,10 +154,10 @@ def test_config_answers_a_prefix_that_is_pinned(client: RestClient, shared_catal
 
 
 def test_a_pinned_prefix_stays_where_it_is(client: RestClient) -> None:
-    """A time in the future means the present moment, once: what comes later is not seen through the prefix."""
+    """A time means a position, once: what comes later is not seen through the prefix."""
     client.create_table(["a"], "t")
-    ahead = (datetime.now(UTC) + timedelta(hours=1)).strftime("%Y-%m-%dT%H:%M:%SZ")
-    position = prefix_of(client, f"{client.warehouse}@{ahead}").partition("@")[2]
+    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    position = prefix_of(client, f"{client.warehouse}@{now}").partition("@")[2]
     before = everything(client)
     client.create_table(["a"], "u")
     assert before == everything(client.at(position))
@@ -170,6 +170,15 @@ def test_what_is_no_point_in_time_is_refused(client: RestClient, point: str) -> 
     """400 from config and from reads."""
     assert (400, "BadRequestException") == client.call_root("GET", f"/config?warehouse={client.warehouse}@{quote(point)}").error
     assert (400, "BadRequestException") == client.at(point).call("GET", "/namespaces").error
+
+
+def test_what_lies_beyond_the_end_of_the_log_is_refused(client: RestClient) -> None:
+    """400, from config, from reads and from the events: it is a position of another log, or this one was restored."""
+    ahead = (datetime.now(UTC) + timedelta(hours=1)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    for point in (ahead, "999999999"):
+        assert (400, "BadRequestException") == client.call_root("GET", f"/config?warehouse={client.warehouse}@{point}").error
+        assert (400, "BadRequestException") == client.at(point).call("GET", "/namespaces").error
+        assert "beyond the end of the log" in client.at(point).call("GET", "/namespaces").message
 
 
 def test_a_warehouse_does_not_exist_before_its_creation(client: RestClient, shared_catalog: SharedCatalog) -> None:

@@ -1,0 +1,92 @@
+"""A server whose database is restored to an earlier point while it runs: nothing of the log that is gone is answered."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+from psycopg import sql
+from psycopg.conninfo import conninfo_to_dict
+
+from projections.verify import verify
+from tests.fixtures.catalog import served_catalog
+from tests.fixtures.rest_client import RestClient, set_properties
+
+LEVELS = ("a",)
+
+
+@pytest.fixture
+def backup(database: str, admin_dsn: str, tmp_path: Path) -> Iterator[str]:
+    """The name of a copy of the test's database, taken when it held the tables `a.t` and, dropped later, `a.u`."""
+    name = str(conninfo_to_dict(database)["dbname"])
+    with served_catalog(database, tmp_path / "warehouse", jobs=False) as server:
+        client = RestClient(server.url)
+        client.create_namespace(*LEVELS)
+        client.create_table(LEVELS, "t")
+        client.create_table(LEVELS, "u")
+        client.close()
+    copy = f"{name}_backup"
+    with psycopg.connect(admin_dsn, autocommit=True) as connection:
+        create = sql.SQL("create database {} template {} strategy file_copy")
+        connection.execute(create.format(sql.Identifier(copy), sql.Identifier(name)))
+        yield copy
+        for left in (copy, f"{name}_lost"):
+            connection.execute(sql.SQL("drop database if exists {} with (force)").format(sql.Identifier(left)))
+
+
+def restore(admin_dsn: str, name: str, copy: str) -> None:
+    """The copy takes the database's place; all connections are cut, as at a stop of Postgres."""
+    with psycopg.connect(admin_dsn, autocommit=True) as connection:
+        connection.execute(sql.SQL("alter database {} with allow_connections false").format(sql.Identifier(name)))
+        connection.execute("select pg_terminate_backend(pid, 5000) from pg_stat_activity where datname = %s", (name,))
+        rename = sql.SQL("alter database {} rename to {}")
+        connection.execute(rename.format(sql.Identifier(name), sql.Identifier(f"{name}_lost")))
+        connection.execute(rename.format(sql.Identifier(copy), sql.Identifier(name)))
+
+
+@pytest.mark.parametrize("grown", [False, True], ids=["behind", "grown again with other events"])
+async def test_a_restored_database_is_answered_as_it_is(database: str, admin_dsn: str, backup: str, tmp_path: Path, grown: bool) -> None:
+    """What was read of the lost part is dropped, also where the log has as many events again; commits rest on what is there."""
+    name = str(conninfo_to_dict(database)["dbname"])
+    with served_catalog(database, tmp_path / "warehouse", jobs=False) as server:
+        client = RestClient(server.url)
+        client.commit(LEVELS, "t", set_properties(lost="yes"))
+        client.drop_table(LEVELS, "u")
+        for _ in range(3):  # the later ones from memory
+            assert "yes" == client.load_table(LEVELS, "t").json["metadata"]["properties"]["lost"]
+            assert ["t"] == client.table_names(*LEVELS)
+        assert 404 == client.load_table(LEVELS, "u").status
+        if grown:
+            restored_dsn = psycopg.conninfo.make_conninfo(database, dbname=backup)
+            with served_catalog(restored_dsn, tmp_path / "warehouse", jobs=False) as elsewhere:
+                other = RestClient(elsewhere.url)
+                for number in range(2):
+                    other.create_namespace(f"other{number}")
+                other.close()
+        restore(admin_dsn, name, backup)
+        loaded = client.load_table(LEVELS, "t")
+        assert (200, None) == (loaded.status, loaded.json["metadata"]["properties"].get("lost"))
+        assert ["t", "u"] == sorted(client.table_names(*LEVELS))
+        assert 200 == client.load_table(LEVELS, "u").status
+        assert 200 == client.commit(LEVELS, "t", set_properties(found="yes")).status
+        properties = client.load_table(LEVELS, "t").json["metadata"]["properties"]
+        assert ("yes", None) == (properties.get("found"), properties.get("lost"))
+        client.close()
+    assert [] == (await verify(database)).differences
+
+
+def test_the_command_line_refuses_a_position_beyond_the_end(database: str) -> None:
+    """Behind the last position the log goes on; further on it is another log's."""
+
+    def run(first: int) -> subprocess.CompletedProcess[str]:
+        environment = {**os.environ, "ICECORE_DATABASE_URL": database}
+        command = [sys.executable, "-m", "icecore", "log", "--from", str(first)]
+        return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
+
+    first, beyond = run(1), run(2)
+    assert (0, "") == (first.returncode, first.stdout)
+    assert 2 == beyond.returncode
+    assert "beyond the end of the log, which is at 0" in beyond.stderr

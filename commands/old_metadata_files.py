@@ -1,7 +1,7 @@
 """Old metadata files: those that a commit removes from the metadata log are deleted where the table's property asks for it.
 
 Java deletes what a commit removed from the log wherever it lies (CatalogUtil.deleteRemovedMetadataFiles). Here a file must lie in a place
-of the table, since a registered document's log may name any file of the warehouse.
+that the table claims (its location, its `write.metadata.path`), since a registered document's log may name any file of the warehouse.
 """
 
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from domain.table import TableState
 from projections import tables
 from queries.warehouse import Warehouse
 from storage.locations import StorageLocation
-from storage.metadata_files import WRITE_METADATA_PATH, is_metadata_file
+from storage.metadata_files import is_metadata_file
 
 if TYPE_CHECKING:
     from commands.write_side import WriteSide
@@ -54,9 +54,7 @@ async def delete_old_metadata_files(write: "WriteSide", warehouse: Warehouse, ol
     if current is None:
         return
     # A claim key is the store's identity, a bar, and the place.
-    claimed = [key.partition("|")[2] for key in current.location_keys]
-    path = current.head["properties"].get(WRITE_METADATA_PATH)
-    places = _parsed(claimed if path is None else [*claimed, path])
+    places = _parsed([key.partition("|")[2] for key in current.location_keys])
     named = {*_parsed(current.files)}
     deleted = [
         file

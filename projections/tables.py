@@ -179,11 +179,10 @@ def _assembled(head: Json, kinds: Sequence[int], ordinals: Sequence[int], bodies
 
 @dataclass(frozen=True, slots=True)
 class NamedMetadataFiles:
-    """The metadata files that a live table names, its own first, and the places it claims; `head`: its document without parts."""
+    """The metadata files that a live table names, its own first, and the places it claims."""
 
     files: tuple[str, ...]
     location_keys: tuple[str, ...]
-    head: Json
 
 
 async def named_metadata_files(connection: Connection, table_id: UUID) -> NamedMetadataFiles | None:
@@ -192,9 +191,9 @@ async def named_metadata_files(connection: Connection, table_id: UUID) -> NamedM
     row = await (await connection.execute(_SQL["named_metadata_files"], parameters, binary=True)).fetchone()
     if row is None:
         return None
-    location, keys, head, entries = row
+    location, keys, entries = row
     files = (location, *(orjson.loads(entry)["metadata-file"] for entry in entries))
-    return NamedMetadataFiles(files, tuple(keys), orjson.loads(head))
+    return NamedMetadataFiles(files, tuple(keys))
 
 
 async def next_purging(connection: Connection, without: Sequence[UUID], without_warehouses: Sequence[UUID]) -> tuple[UUID, UUID] | None:

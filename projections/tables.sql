@@ -99,7 +99,7 @@ left join lateral (
 
 -- name: named_metadata_files --
 -- A live table's places, and what names metadata files in it. Entries that a tombstone closes count as open until they are closed.
-select t.metadata_location, t.locations, t.head, array(
+select t.metadata_location, t.locations, array(
   select a.body from icecore.table_parts a
   where a.generation = t.generation and a.table_id = t.table_id and a.kind = %(metadata_log)s and a.valid_to is null)
 from (

@@ -1,6 +1,5 @@
 """Requests drawn from Iceberg's own OpenAPI document, right and wrong: never a 5xx, and every error is an Iceberg error model."""
 
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -49,14 +48,6 @@ def document() -> Any:
 
 
 @pytest.fixture(scope="module")
-def cases_sent() -> Iterator[Counter[str]]:
-    """How many cases each operation was sent; fewer than meant would be an empty promise."""
-    sent: Counter[str] = Counter()
-    yield sent
-    assert not {operation: count for operation, count in sent.items() if count < CASES_PER_OPERATION_MIN}
-
-
-@pytest.fixture(scope="module")
 def server(admin_dsn: str, template_database: str) -> Iterator[CatalogServer]:
     with shared_catalog(admin_dsn, template_database) as shared:
         yield shared
@@ -101,10 +92,9 @@ def check_answer(response: Any, method: str) -> None:
 
 @pytest.mark.parametrize("mode", [GenerationMode.POSITIVE, GenerationMode.NEGATIVE], ids=["right", "wrong"])
 @pytest.mark.parametrize(("method", "path"), OPERATIONS, ids=[f"{method} {path}" for method, path in OPERATIONS])
-def test_every_answer_is_a_right_one(
-    document: Any, populated: str, cases_sent: Counter[str], method: str, path: str, mode: GenerationMode
-) -> None:
-    """No 5xx, and an Iceberg error model with every 4xx, served operation or not."""
+def test_every_answer_is_a_right_one(document: Any, populated: str, method: str, path: str, mode: GenerationMode) -> None:
+    """No 5xx, and an Iceberg error model with every 4xx, served operation or not; as many cases of each kind as are meant."""
+    statuses: list[int] = []
     operation = document[path][method]
     session = requests.Session()
 
@@ -120,7 +110,8 @@ def test_every_answer_is_a_right_one(
     def send(data: st.DataObject) -> None:
         case = aimed(data.draw(operation.as_strategy(generation_mode=mode)), data.draw)
         response = case.call(base_url=populated, session=session, timeout=SECONDS_PER_CASE_MAX)
-        cases_sent[f"{method} {path}"] += 1
         check_answer(response, method)
+        statuses.append(response.status_code)
 
     send()
+    assert len(statuses) >= CASES_PER_OPERATION_MIN

@@ -22,6 +22,7 @@ class Mutation:
 
     prepare -- makes what it needs and gives the request. succeeds -- its status. other -- the same operation, asked otherwise.
     moved_on -- what happens to its object afterwards. refused -- a request of the operation that is refused, with its status.
+    events -- how many it leaves in the log.
     """
 
     prepare: Callable[[RestClient], Request]
@@ -30,6 +31,7 @@ class Mutation:
     moved_on: Callable[[RestClient], list[RestAnswer]]
     refused: Callable[[RestClient], Request]
     refused_status: int
+    events: int = 1
 
 
 CREATE_UPDATES: list[dict[str, Any]] = [
@@ -124,11 +126,11 @@ def registration(path: str, make: Callable[[RestClient], RestAnswer], tail: str,
 
 
 def registration_of_nothing(path: str) -> Callable[[RestClient], Request]:
-    """Registers a file that is not there, below the warehouse."""
+    """Registers a file that is not there, below the warehouse, where no table lies."""
 
     def prepare(client: RestClient) -> Request:
-        location = client.create_table(["a"], "holder").json["metadata-location"]
-        return "POST", path, {"name": "n", "metadata-location": f"{location}.absent"}
+        base = client.create_table(["a"], "holder").json["metadata"]["location"].rpartition("/")[0]
+        return "POST", path, {"name": "n", "metadata-location": f"{base}/nobodys/metadata/absent.metadata.json"}
 
     return prepare
 
@@ -195,6 +197,7 @@ MUTATIONS: dict[str, Mutation] = {
         taken_again,
         made(("POST", TABLES, table_body("t", **{"stage-create": True})), a_table),
         409,
+        events=0,
     ),
     "registerTable": Mutation(
         registration("/namespaces/a/register", a_table, "tables"),
@@ -227,6 +230,7 @@ MUTATIONS: dict[str, Mutation] = {
         after_table,
         made(("POST", table_path(["a"], "t"), {"requirements": [], "updates": []})),
         404,
+        events=0,
     ),
     "updateTable creates": Mutation(
         create_commit,
@@ -317,7 +321,8 @@ def mutation(request: pytest.FixtureRequest) -> Mutation:
 
 
 def events(shared_catalog: SharedCatalog) -> int:
-    ((count,),) = shared_catalog.rows("select count(*) from icecore.events")
+    # A job may still be purging what another test dropped.
+    ((count,),) = shared_catalog.rows("select count(*) from icecore.events where topic <> 'table.purged.v1'")
     return int(count)
 
 
@@ -346,9 +351,9 @@ def test_the_old_answer_comes_after_the_object_moved_on(client: RestClient, muta
     key = uuid7()
     first = client.call(method, path, body, key=key)
     assert mutation.succeeds == first.status, first.body
-    statuses = [(answer.status, answer.body) for answer in mutation.moved_on(client)]
-    # A rename or a drop leaves no table `t` for the steps that follow; those that can happen do.
-    assert not [status for status, _ in statuses if status >= 500]
+    steps = mutation.moved_on(client)
+    assert steps
+    assert [] == [answer.body for answer in steps if answer.status >= 300], "what should have happened since did not"
     assert first.replayable == client.call(method, path, body, key=key).replayable
 
 
@@ -358,6 +363,7 @@ def test_another_request_with_the_key_is_refused(client: RestClient, shared_cata
     method, path, body = request
     key = uuid7()
     first = client.call(method, path, body, key=key)
+    assert mutation.succeeds == first.status, first.body
     count = events(shared_catalog)
     method_other, path_other, body_other = mutation.other(request)
     refused = client.call(method_other, path_other, body_other, key=key)
@@ -382,20 +388,21 @@ def test_a_refusal_is_answered_again_though_it_would_succeed_now(client: RestCli
 
 
 def test_twenty_twins_in_flight_have_one_effect(client: RestClient, shared_catalog: SharedCatalog, mutation: Mutation) -> None:
-    """All hear the same, and the log grows by one command at most."""
+    """All hear the same, and the log grows by one event, or by none where nothing changes."""
     method, path, body = mutation.prepare(client)
     key = uuid7()
     before = events(shared_catalog)
     answers = client.together([(method, path, body, key)] * 20)
     assert {mutation.succeeds} == {answer.status for answer in answers}, {answer.body for answer in answers}
     assert 1 == len({answer.replayable for answer in answers})
-    assert events(shared_catalog) - before <= 1
+    assert mutation.events == events(shared_catalog) - before
 
 
 def test_twins_of_a_refusal_hear_the_same(client: RestClient, mutation: Mutation) -> None:
     """Ten at once."""
     method, path, body = mutation.refused(client)
     answers = client.together([(method, path, body, uuid7())] + [(method, path, body, key) for key in [uuid7()] * 10])
+    assert {mutation.refused_status} == {answer.status for answer in answers}
     assert 1 == len({answer.replayable for answer in answers})
 
 

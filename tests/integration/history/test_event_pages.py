@@ -1,6 +1,7 @@
 """GET /history/v1/events: pages, filters, long polls, one event whole; refusals in the form of every refusal."""
 
 import asyncio
+from contextlib import suppress
 from pathlib import Path
 from uuid import UUID
 
@@ -9,6 +10,8 @@ import psycopg
 import pytest
 
 from commands.create_namespace import CreateNamespace, create_namespace
+from commands.create_warehouse import CreateWarehouse, create_warehouse
+from domain.errors import AlreadyExists
 from domain.identifiers import NamespaceIdentifier
 from projections.warehouses import log_head
 from publishers import follow, pull
@@ -105,15 +108,28 @@ async def test_types_are_chosen_as_sinks_choose_them(served: Served, history: Co
     assert await head(served) == page.json["position"]
 
 
-async def test_warehouses_and_namespaces_are_chosen_as_sinks_choose_them(served: Served, history: CommandRun) -> None:
-    """A warehouse by name or id; a namespace with everything below it."""
+async def test_warehouses_and_namespaces_are_chosen_as_sinks_choose_them(served: Served, history: CommandRun, tmp_path: Path) -> None:
+    """A warehouse by name or id; a namespace with everything below it, and no other that begins with its name."""
+    write = history.catalog.write
+    (tmp_path / "other").mkdir()
+    other = CreateWarehouse("other", {"type": "local", "directory": str(tmp_path / "other")})
+    await create_warehouse(write, context("createWarehouse"), other)
+    for levels in (("a",), ("a", "bc"), ("a", "b-c"), ("ab",)):
+        command = CreateNamespace(NamespaceIdentifier(levels), {})
+        with suppress(AlreadyExists):
+            await create_namespace(write, context("createNamespace"), history.warehouse, command)
     everything = (await served.get("/events")).json["events"]
+    own = [event for event in everything if event["warehouse"] == str(history.warehouse.id)]
+    assert len(everything) - 1 == len(own)
     for reference in ("demo", "DEMO", history.warehouse.id):
-        assert everything == (await served.get("/events", warehouses=reference)).json["events"]
+        assert own == (await served.get("/events", warehouses=reference)).json["events"]
+    assert ["other"] == [event["subject"] for event in (await served.get("/events", warehouses="other")).json["events"]]
     below = (await served.get("/events", namespaces="a.b")).json["events"]
     expected = [event for event in everything if f"{event['subject']}.".casefold().startswith("a.b.")]
     assert expected == below
     assert len(expected) > 2
+    beside = [event["subject"] for event in everything if event["subject"] in ("ab", "a.bc", "a.b-c")]
+    assert ["a.bc", "a.b-c", "ab"] == beside
     nothing = await served.get("/events", namespaces="nowhere")
     assert ([], await head(served)) == (nothing.json["events"], nothing.json["position"])
 
@@ -211,6 +227,7 @@ REFUSED: list[tuple[dict[str, str], str]] = [
     ({"warehouses": "demo@1"}, "'warehouses'"),
     ({"warehouses": "de\0mo"}, "control character"),
     ({"namespaces": ",".join(["n"] * 101)}, "'namespaces'"),
+    ({"namespaces": "sales.*"}, "'namespaces'"),
     ({"after": "999999"}, "beyond the end"),
 ]
 REFUSED_AS_PAGE: list[tuple[dict[str, str], str]] = [

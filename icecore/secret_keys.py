@@ -19,7 +19,7 @@ def _key(settings: Settings) -> SecretKey:
         if settings.secret_key_file is not None:
             return SecretKey.from_file(settings.secret_key_file)
     except (SecretKeyError, OSError) as error:
-        raise SettingsError(f"ICECORE_SECRET_KEY or ICECORE_SECRET_KEY_FILE: {error}") from None
+        raise SettingsError(f"ICECORE_SECRET_KEY or ICECORE_SECRET_KEY_FILE: {_said(error)}") from None
     raise SettingsError(
         "With a database of your own Icecore needs a key for the credentials of warehouses: 32 random bytes in base64 "
         "(openssl rand -base64 32), the same for every server of the database, in ICECORE_SECRET_KEY_FILE or ICECORE_SECRET_KEY"
@@ -30,4 +30,9 @@ def _from_file(settings: Settings, number: int) -> SecretKey:
     try:
         return SecretKey.from_file(settings.secret_key_files_older[number])
     except (SecretKeyError, OSError) as error:
-        raise SettingsError(f"ICECORE_SECRET_KEY_FILES_OLDER: {error}") from None
+        raise SettingsError(f"ICECORE_SECRET_KEY_FILES_OLDER: {_said(error)}") from None
+
+
+def _said(error: SecretKeyError | OSError) -> str:
+    """Without the file's path: someone may write the key itself there."""
+    return str(error) if isinstance(error, SecretKeyError) else f"the file cannot be read: {type(error).__name__}"

@@ -56,7 +56,7 @@ class SecretKey:
         with path.open("rb") as file:
             data = file.read(KEY_FILE_BYTES_MAX + 1)
         if len(data) > KEY_FILE_BYTES_MAX or not data.isascii():
-            raise SecretKeyError(f"{path} does not hold a key in base64")
+            raise SecretKeyError("the file does not hold a key in base64")
         return cls.from_base64(data.decode("ascii"))
 
     def __repr__(self) -> str:

@@ -5,10 +5,13 @@ import os
 import pickle
 import stat
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cryptography.exceptions import InvalidTag
 
+from icecore.secret_keys import secret_store
+from icecore.settings import Settings, SettingsError
 from security.secrets import KEY_BYTES, SecretKey, SecretKeyError, generate_key_file
 
 KEY = bytes(range(KEY_BYTES))
@@ -77,3 +80,24 @@ def test_a_file_that_holds_no_key_is_refused(tmp_path: Path, content: bytes) -> 
     path.write_bytes(content)
     with pytest.raises(SecretKeyError):
         SecretKey.from_file(path)
+
+
+@pytest.mark.parametrize("setting", ["secret_key", "secret_key_file", "secret_key_files_older"])
+@pytest.mark.parametrize("given", ["not base64, canary", base64.b64encode(b"canary").decode(), "canary" * 100])
+def test_what_stands_in_the_place_of_a_key_is_not_shown(setting: str, given: str) -> None:
+    """A key where its file belongs, a password where a key belongs: the setting is named, and what stands there is not."""
+    values: dict[str, Any] = {"secret_key": base64.b64encode(b"k" * 32).decode()} if setting == "secret_key_files_older" else {}
+    settings = Settings(**values, **{setting: (given,) if setting == "secret_key_files_older" else given})
+    with pytest.raises(SettingsError) as refused:
+        secret_store(settings)
+    assert f"ICECORE_{setting.upper()}" in str(refused.value)
+    assert given not in str(refused.value)
+
+
+def test_a_file_that_holds_no_key_is_not_named(tmp_path: Path) -> None:
+    """Its path is a setting's value."""
+    file = tmp_path / "canary"
+    file.write_text("é")
+    with pytest.raises(SettingsError) as refused:
+        secret_store(Settings(secret_key_file=file))
+    assert "canary" not in str(refused.value)

@@ -5,7 +5,9 @@ from typing import Any, Literal
 
 import orjson
 from aiohttp import web
+from aiohttp.streams import StreamReader
 
+from api.byte_budget import UNCOUNTED_BYTES_MAX, HeldBytes
 from api.errors import RequestTimeout, UnsupportedMediaType
 from api.limits import ApiLimits
 from api.targets import tabular_of
@@ -15,12 +17,15 @@ from domain.json_rules import broken_rule
 
 JsonObject = dict[str, Any]
 
+VALUE_BYTES = 64
+"""About what a parsed value takes: an empty list or object with its place among others."""
 
-async def read_body(request: web.Request, limits: ApiLimits) -> bytes:
-    """The bytes of the body.
 
-    Raises PayloadTooLarge, RequestTimeout, UnsupportedMediaType, and BadRequest for a body that breaks off. Compressed bodies are
-    refused: no client sends them, and a small one can hold gigabytes.
+async def read_body(request: web.Request, limits: ApiLimits, held: HeldBytes) -> bytes:
+    """The bytes of the body; `held` grows with them.
+
+    Raises PayloadTooLarge, RequestTimeout, UnsupportedMediaType, BudgetUsedUp, and BadRequest for a body that breaks off. Compressed
+    bodies are refused: no client sends them, and a small one can hold gigabytes.
     """
     headers = request.headers
     if headers.get("Content-Encoding", "identity").lower() != "identity":
@@ -30,13 +35,33 @@ async def read_body(request: web.Request, limits: ApiLimits) -> bytes:
         raise PayloadTooLarge(f"Invalid body: longer than {limits.body_bytes_max} bytes")
     try:
         async with asyncio.timeout(limits.body_seconds_max):
-            return await request.read()
+            return await _read(request.content, limits, held)
     except TimeoutError:
-        raise RequestTimeout(f"Invalid body: not complete after {limits.body_seconds_max:g} seconds") from None
-    except web.HTTPRequestEntityTooLarge:
-        raise PayloadTooLarge(f"Invalid body: longer than {limits.body_bytes_max} bytes") from None
+        raise RequestTimeout(
+            f"Invalid body: not complete after {limits.body_seconds_max:g} seconds, or nothing of it came for {limits.stall_seconds_max:g}"
+        ) from None
     except (web.RequestPayloadError, ConnectionError) as error:
         raise BadRequest("Invalid body: it broke off") from error
+
+
+async def _read(content: StreamReader, limits: ApiLimits, held: HeldBytes) -> bytes:
+    """Not by aiohttp's own `read`: it keeps the body with the request, and that with the connection until the next one comes."""
+    pieces: list[bytes] = []
+    size = counted = 0
+    while piece := await content.readany():
+        pieces.append(piece)
+        size += len(piece)
+        if size > limits.body_bytes_max:
+            raise PayloadTooLarge(f"Invalid body: longer than {limits.body_bytes_max} bytes")
+        if size > UNCOUNTED_BYTES_MAX:
+            held.take(size - counted)
+            counted = size
+    return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+
+def count_values(body: bytes) -> int:
+    """Brackets and commas: no fewer than the values of a JSON document, counted without parsing it."""
+    return body.count(b"{") + body.count(b"[") + body.count(b",")
 
 
 def parse_json_object(body: bytes, limits: ApiLimits) -> JsonObject:
@@ -47,7 +72,7 @@ def parse_json_object(body: bytes, limits: ApiLimits) -> JsonObject:
     """
     if not body:
         raise BadRequest("Invalid body: must be a JSON object, and is empty")
-    if body.count(b"{") + body.count(b"[") + body.count(b",") > limits.json_values_max:
+    if count_values(body) > limits.json_values_max:
         raise BadRequest(f"Invalid body: holds more than {limits.json_values_max} values")
     try:
         document = orjson.loads(body)

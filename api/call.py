@@ -10,22 +10,27 @@ from uuid import UUID
 import orjson
 from aiohttp import web
 
-from api.bodies import Fields, parse_json_object, read_body
+from api.bodies import VALUE_BYTES, Fields, count_values, parse_json_object, read_body
+from api.byte_budget import BODY_HELD, UNCOUNTED_BYTES_MAX, ByteBudget, HeldBytes, HeldContent, LargeAnswers
 from api.catalog import CATALOG, Catalog
 from api.compression import GzipCache, accepts_gzip, compress
 from api.piece_payload import PiecePayload
 from api.request_ids import REQUEST_ID, sane_or_none
 from api.routing import Operation
-from api.targets import decode_segment, parse_query, respell_levels, warehouse_reference
+from api.targets import check_parameters, decode_segment, parse_query, respell_levels, warehouse_reference
 from commands.context import Answer, CommandContext, SentRequest
 from commands.write_side import WriteSide
-from domain.byte_pieces import BytePieces, Content
+from domain.byte_pieces import Content, joined
 from domain.errors import BadRequest
 from queries.resolve_warehouse import resolve_warehouse
 from queries.warehouse import Warehouse
 
 SEPARATOR: web.AppKey[str | None] = web.AppKey("separator")
 """What joins namespace levels beside the specification's own; None: nothing."""
+
+BODY_BUDGET: web.AppKey[ByteBudget] = web.AppKey("body_budget", ByteBudget)
+ANSWER_BUDGET: web.AppKey[ByteBudget] = web.AppKey("answer_budget", ByteBudget)
+LARGE_ANSWERS: web.AppKey[LargeAnswers] = web.AppKey("large_answers", LargeAnswers)
 
 GZIP_CACHE: web.AppKey[GzipCache] = web.AppKey("gzip_cache")
 
@@ -35,6 +40,8 @@ ACTOR_ANONYMOUS = "anonymous"
 POSITION_HEADER = "Icecore-Position"
 
 _UUID_TEXT_LENGTH = 36
+_WHOLE_BYTES_MAX = 16 * 1024
+"""Answers up to this size are written at once."""
 
 Command = TypeVar("Command")
 Execute = Callable[[WriteSide, CommandContext, Warehouse, Command], Awaitable[Answer]]
@@ -47,14 +54,18 @@ class Call:
 
     app -- the application it came to, which holds what its addresses share.
     segments -- the encoded path segments by placeholder; parse them by api/targets.py.
+    expected -- room for an answer that was large the last time, until the answer itself takes it.
     """
 
-    __slots__ = ("_query", "app", "catalog", "operation", "request", "segments")
+    __slots__ = ("_query", "app", "catalog", "expected", "operation", "request", "segments")
 
     def __init__(self, app: web.Application, request: web.Request, operation: Operation, segments: Mapping[str, str]) -> None:
         self.app, self.request, self.operation, self.segments = app, request, operation, segments
         self.catalog: Catalog = app[CATALOG]
         self._query: Mapping[str, str] | None = None
+        self.expected: HeldBytes | None = None
+        if operation.parameters is not None:
+            check_parameters(request.rel_url.raw_query_string, operation.parameters)
         separator = app[SEPARATOR]
         if separator is not None and "namespace" in segments:
             self.segments = {**segments, "namespace": respell_levels(segments["namespace"], separator)}
@@ -71,7 +82,10 @@ class Call:
     async def fields(self) -> tuple[bytes, Fields]:
         """The body, as it came and ready to be read field by field."""
         limits = self.catalog.limits
-        body = await read_body(self.request, limits)
+        held = self.request[BODY_HELD] = HeldBytes(self.app[BODY_BUDGET])
+        body = await read_body(self.request, limits, held)
+        if len(body) > UNCOUNTED_BYTES_MAX:
+            held.take(count_values(body) * VALUE_BYTES)
         parse = partial(parse_json_object, body, limits)
         return body, Fields(await asyncio.to_thread(parse) if len(body) > _BODY_INLINE_BYTES_MAX else parse(), limits)
 
@@ -138,7 +152,17 @@ class Call:
             if accepts_gzip(self.request.headers.get("Accept-Encoding")):
                 headers["Content-Encoding"] = "gzip"
                 body = await (self.app[GZIP_CACHE].compressed(body) if keep_compressed else compress(body, limits))
-        return web.Response(body=PiecePayload(body) if isinstance(body, BytePieces) else body, status=status, headers=headers)
+        if len(body) <= _WHOLE_BYTES_MAX:
+            return web.Response(body=joined(body), status=status, headers=headers)
+        held = self._room(body) if self.operation.method == "GET" else None
+        return web.Response(body=PiecePayload(body, held), status=status, headers=headers)
+
+    def _room(self, body: Content) -> HeldContent | None:
+        """Its share of the budget for answers. Answers to changes are not counted: what was done must not be answered 429."""
+        if self.expected is not None:
+            self.expected.release()
+        self.app[LARGE_ANSWERS].note(self.request.rel_url.raw_path, len(body))
+        return self.app[ANSWER_BUDGET].hold(body) if len(body) > UNCOUNTED_BYTES_MAX else None
 
     async def json(self, document: Any) -> web.Response:
         return await self.json_bytes(orjson.dumps(document))

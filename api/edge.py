@@ -12,6 +12,7 @@ from typing import Any
 import structlog
 from aiohttp import web
 
+from api.byte_budget import BODY_HELD
 from api.draining import Draining
 from api.errors import error_response, from_http_exception
 from api.origins import OriginRules
@@ -92,6 +93,9 @@ class Edge:
             return response
         finally:
             self._draining.end()
+            held = None if request.method in _READS else request.get(BODY_HELD)
+            if held is not None:
+                held.release()
 
     async def _answered(self, request: web.Request) -> web.StreamResponse:
         started = time.perf_counter()
@@ -109,7 +113,8 @@ class Edge:
         except Exception as error:
             if isinstance(error, web.HTTPException) and error.status < 400:
                 raise
-            refusal = _refusal(request, error)
+            # Its traceback holds this frame, which holds the refusal: a cycle that would keep the body and the answer until a collection.
+            refusal = _refusal(request, error).with_traceback(None)
             response = error_response(refusal, head=request.method == "HEAD")
             self._figures.refusals[refusal.type] += 1
         if not response.prepared:

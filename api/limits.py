@@ -14,6 +14,10 @@ class ApiLimits:
     """What one request may bring and one answer may hold.
 
     body_bytes_max, body_seconds_max -- the size of a request body, and how long a client may take to send it.
+    stall_seconds_max -- how long a client may send nothing of its body, take nothing of its answer, or take over the head of a request.
+    connections_max -- open connections of one worker; fewer where the process may open fewer descriptors.
+    body_bytes_held_max, answer_bytes_held_max -- bodies that arrive or are worked on, and answers that are made and sent, of one worker at
+    one time; beyond it 429. Small ones (api/byte_budget.py) are not counted, nor is one that is alone.
     json_depth_max -- arrays and objects inside one another; a struct column costs three levels per nesting.
     json_values_max -- commas and brackets of a body, counted before it is parsed: a parsed value costs up to twenty times its bytes.
     properties_max, property_key_bytes_max, property_value_bytes_max -- of one namespace, table or view. The value bound is
@@ -32,6 +36,10 @@ class ApiLimits:
 
     body_bytes_max: int = 32 * MEBIBYTE
     body_seconds_max: float = 60.0
+    stall_seconds_max: float = 30.0
+    connections_max: int = 1_000
+    body_bytes_held_max: int = 48 * MEBIBYTE
+    answer_bytes_held_max: int = 48 * MEBIBYTE
     json_depth_max: int = DEPTH_MAX
     json_values_max: int = 1_000_000
     properties_max: int = 10_000

@@ -1,26 +1,49 @@
-"""An answer that is sent as the pieces it is made of."""
+"""An answer that is sent piece by piece, as fast as its client takes it."""
+
+from collections.abc import Iterator
 
 from aiohttp.abc import AbstractStreamWriter
 from aiohttp.payload import Payload
 
-from domain.byte_pieces import BytePieces
+from api.byte_budget import HeldContent
+from domain.byte_pieces import BytePieces, Content, joined
+
+PIECE_BYTES = 64 * 1024
+"""Written at once; the next piece waits until the client has taken most of those before."""
 
 
 class PiecePayload(Payload):
-    """`BytePieces` as aiohttp sends a body, with its length."""
+    """Content as aiohttp sends a body, with its length. It is let go once it was sent: a connection keeps its last answer while it is idle.
 
-    _value: BytePieces
+    held -- what the content takes of a budget, given back with it.
+    """
 
-    def __init__(self, value: BytePieces) -> None:
+    _value: Content
+
+    def __init__(self, value: Content, held: HeldContent | None = None) -> None:
         super().__init__(value, content_type="application/json")
         self._size = len(value)
+        self._held = held
 
     def decode(self, encoding: str = "utf-8", errors: str = "strict") -> str:
-        return self._value.joined().decode(encoding, errors)
+        return joined(self._value).decode(encoding, errors)
 
     async def as_bytes(self, encoding: str = "utf-8", errors: str = "strict") -> bytes:
-        return self._value.joined()
+        return joined(self._value)
 
     async def write(self, writer: AbstractStreamWriter) -> None:
-        for piece in self._value:
-            await writer.write(piece)
+        try:
+            for piece in _pieces(self._value):
+                await writer.write(piece)
+        finally:
+            self._value = b""
+            if self._held is not None:
+                self._held.release()
+
+
+def _pieces(content: Content) -> Iterator[memoryview]:
+    """Views of at most PIECE_BYTES: a socket that takes nothing keeps what was written to it, and a copy of it on some platforms."""
+    for whole in content if isinstance(content, BytePieces) else (content,):
+        view = memoryview(whole)
+        for start in range(0, len(view), PIECE_BYTES):
+            yield view[start : start + PIECE_BYTES]

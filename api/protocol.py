@@ -1,11 +1,16 @@
 """Failures below the application, where HTTP itself is broken: answered like every other, and without echoing what was sent."""
 
+import asyncio
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import structlog
 from aiohttp import web
+from aiohttp.http_exceptions import LineTooLong
+from aiohttp.streams import EMPTY_PAYLOAD, StreamReader
+from aiohttp.web_protocol import _ErrInfo
 
+from api.connections import Awaited, Connections
 from api.draining import Draining
 from api.edge import Edge, Handler
 from api.errors import error_response
@@ -17,10 +22,95 @@ from domain.errors import BadRequest, CatalogError, InternalError
 _log: structlog.stdlib.BoundLogger = structlog.get_logger("icecore.api")
 
 
-class EdgeProtocol(web.RequestHandler):
-    """aiohttp's connection handler, whose own error page and log line would repeat header lines, credentials among them."""
+HEAD_BYTES_MAX = 96 * 1024
+"""Of a request's line and all its headers together."""
 
-    __slots__ = ()
+
+class EdgeProtocol(web.RequestHandler):
+    """aiohttp's connection handler, with bounds on what it holds of a client that sends too much, or stops sending or reading.
+
+    Its own error page and log line would repeat header lines, credentials among them.
+    """
+
+    __slots__ = ("_drained", "_head_bytes", "_last_body", "_opened", "_refused")
+
+    def __init__(self, manager: web.Server, **settings: Any) -> None:
+        super().__init__(manager, **settings)
+        self._drained = self._head_bytes = 0
+        self._last_body: StreamReader = EMPTY_PAYLOAD
+        self._opened: asyncio.Transport | None = None
+        self._refused = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        # Kept apart: aiohttp forgets its transport when it asks it to close, which waits for a client that reads nothing.
+        self._opened = cast(asyncio.Transport, transport)
+        super().connection_made(transport)
+
+    def data_received(self, data: bytes) -> None:
+        if self._refused:
+            # Answered, and about to be closed.
+            return
+        in_head, requests = self._last_body.is_eof(), self._request_count
+        if in_head and len(data) > HEAD_BYTES_MAX:
+            # Parsed headers take several times their bytes: no more of them are parsed than are permitted.
+            self.data_received(data[:HEAD_BYTES_MAX])
+            self.data_received(data[HEAD_BYTES_MAX:])
+            return
+        super().data_received(data)
+        if self._request_count != requests:
+            self._head_bytes = 0
+            self._last_body = self._messages[-1][1]
+            if (len(self._messages) > 1 or self._request_in_progress) and not self._buffer_paused:
+                # Requests behind one that is being answered wait in the socket: here they would take up to 32 bodies' room.
+                self._pause_reading_for_buffer()
+        elif in_head and data:
+            self._head_bytes += len(data)
+            if self._head_bytes >= HEAD_BYTES_MAX:
+                self._refuse_head()
+
+    def _resume_reading_if_drained(self) -> None:
+        if not self._messages:
+            super()._resume_reading_if_drained()
+
+    def _refuse_head(self) -> None:
+        self._refused = True
+        error = LineTooLong("headers", str(HEAD_BYTES_MAX))
+        self._messages.append((_ErrInfo(status=400, exc=error, message=""), EMPTY_PAYLOAD))
+        self._pause_reading_for_buffer()
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    def resume_writing(self) -> None:
+        self._drained += 1
+        super().resume_writing()
+
+    @property
+    def idle_since(self) -> float:
+        return self._next_keepalive_close_time - self._keepalive_timeout
+
+    def awaited(self) -> Awaited | None:
+        unsent = 0 if self._opened is None else self._opened.get_write_buffer_size()
+        if unsent:
+            return "answer", self._drained, unsent
+        if self._request_in_progress:
+            body = self._last_body
+            # While reading is paused, the server has yet to take what came.
+            paused = self._reading_paused or self._buffer_paused
+            return None if body.is_eof() or paused or self._current_request is None else ("body", body.total_bytes)
+        if self._waiter is None:
+            return None
+        # Its bytes are no progress: a head must be complete in time.
+        return ("head",) if self._head_bytes else ("request",)
+
+    def cut(self, awaited: str) -> None:
+        if awaited == "body":
+            self._last_body.set_exception(TimeoutError())
+        else:
+            self.abort()
+
+    def abort(self) -> None:
+        if self._opened is not None:
+            self._opened.abort()
 
     def handle_error(
         self, request: web.BaseRequest, status: int = 500, exc: BaseException | None = None, message: str | None = None
@@ -42,27 +132,52 @@ class EdgeProtocol(web.RequestHandler):
 
 
 class _EdgeServer(web.Server):
+    connections_open: Connections
+
     def __call__(self) -> web.RequestHandler:
         return EdgeProtocol(self, loop=self._loop, **self._kwargs)
+
+    def connection_made(self, handler: web.RequestHandler, transport: asyncio.Transport) -> None:
+        super().connection_made(handler, transport)
+        self.connections_open.opened(cast(EdgeProtocol, handler))
+
+    def connection_lost(self, handler: web.RequestHandler, exc: BaseException | None = None) -> None:
+        self.connections_open.closed(cast(EdgeProtocol, handler))
+        super().connection_lost(handler, exc)
 
 
 class EdgeRunner(web.AppRunner):
     """An AppRunner whose connections are EdgeProtocols, and whose requests go to an Edge before the application's own handler.
 
     handler_over -- makes the handler of requests of the one that the application has.
-    draining -- the requests in flight.
+    draining -- the requests in flight. connections -- the bounds on them.
     """
 
-    __slots__ = ("_handler_over", "draining")
+    __slots__ = ("_handler_over", "connections", "draining")
 
-    def __init__(self, app: web.Application, handler_over: Callable[[Handler], Handler], **settings: Any) -> None:
+    def __init__(self, app: web.Application, handler_over: Callable[[Handler], Handler], connections: Connections, **settings: Any) -> None:
         super().__init__(app, **settings)
-        self._handler_over = handler_over
+        self._handler_over, self.connections = handler_over, connections
         self.draining = Draining()
+
+    async def drain(self) -> None:
+        """Lets the requests in flight end, except those whose clients make no progress."""
+        self.connections.drain()
+        await self.draining.drain()
+
+    async def cleanup(self) -> None:
+        # Connections are watched to the end: answers that nobody reads must not hold it up.
+        try:
+            await super().cleanup()
+        finally:
+            self.connections.close()
 
     async def _make_server(self) -> web.Server:
         server: Any = await super()._make_server()
         edge = Edge(self._handler_over(server.request_handler), self.app[REQUEST_FIGURES], self.draining, self.app[ORIGIN_RULES])
         # The requests are the application's, web.Request: its request_factory makes them.
         answer: Any = edge.answer
-        return _EdgeServer(answer, request_factory=server.request_factory, loop=server._loop, **server._kwargs)
+        edge_server = _EdgeServer(answer, request_factory=server.request_factory, loop=server._loop, **server._kwargs)
+        edge_server.connections_open = self.connections
+        self.connections.start()
+        return edge_server

@@ -24,6 +24,7 @@ class Operation:
     name -- its operationId. path -- as the spec spells it, placeholders included: so it is advertised by `getConfig`.
     commits -- an unforeseen failure must be told as CommitStateUnknown, because clients delete what they wrote on any other.
     advertised -- `getConfig` names it; not what is only proposed for the spec, and may change.
+    parameters -- the query parameters it has, others are refused; None: any, as the spec tolerates.
     """
 
     name: str
@@ -32,6 +33,7 @@ class Operation:
     handler: Handler
     commits: bool = False
     advertised: bool = True
+    parameters: frozenset[str] | None = None
 
     @property
     def mutates(self) -> bool:

@@ -8,12 +8,15 @@ import aiohttp.http_parser
 import orjson
 from aiohttp import HttpVersion11, web
 
-from api.call import GZIP_CACHE, SEPARATOR, Call
+from api.byte_budget import ByteBudget, LargeAnswers
+from api.call import ANSWER_BUDGET, BODY_BUDGET, GZIP_CACHE, LARGE_ANSWERS, SEPARATOR, Call
 from api.catalog import CATALOG, Catalog
 from api.compression import GzipCache
+from api.connections import Connections
 from api.edge import OPERATION, Handler
 from api.errors import error_response
 from api.iceberg.operations import OPERATIONS
+from api.limits import ApiLimits
 from api.origins import ORIGIN_RULES, OriginRules
 from api.protocol import EdgeRunner
 from api.request_figures import REQUEST_FIGURES, RequestFigures
@@ -26,6 +29,8 @@ _BASES = ("/catalog/v1/", "/v1/")
 _LINE_BYTES_MAX = 64 * 1024
 """Of a request line: sixteen levels of 255 code points, each percent-encoded, come to 48 KiB."""
 _HEADER_BYTES_MAX = 16 * 1024
+_READ_BYTES = 64 * 1024
+"""Of a body that is not read yet, about twice as many are taken from the socket."""
 _KEEPALIVE_SECONDS = 75.0
 _LINGERING_SECONDS = 2.0
 
@@ -56,7 +61,7 @@ def _iceberg_before(app: web.Application, others: Handler) -> Handler:
 
     Not all by that router: it decodes a path before it looks, and what it costs is a tenth of a cached answer.
     """
-    routes, seconds_max = app[ROUTES], app[CATALOG].limits.read_seconds_max
+    routes, seconds_max, large_answers = app[ROUTES], app[CATALOG].limits.read_seconds_max, app[LARGE_ANSWERS]
 
     async def serve(request: web.Request) -> web.StreamResponse:
         address = _address(request.rel_url.raw_path)
@@ -71,8 +76,13 @@ def _iceberg_before(app: web.Application, others: Handler) -> Handler:
         call = Call(app, request, operation, segments)
         if operation.mutates:
             return await operation.handler(call)
-        async with asyncio.timeout(seconds_max):
-            return await operation.handler(call)
+        call.expected = large_answers.expect(request.rel_url.raw_path)
+        try:
+            async with asyncio.timeout(seconds_max):
+                return await operation.handler(call)
+        finally:
+            if call.expected is not None:
+                call.expected.release()
 
     return serve
 
@@ -100,6 +110,9 @@ def build_app(
     app[SEPARATOR] = namespace_separator
     app[ORIGIN_RULES] = OriginRules() if origin_rules is None else origin_rules
     app[GZIP_CACHE] = GzipCache(catalog.limits)
+    app[BODY_BUDGET] = ByteBudget("Request bodies", catalog.limits.body_bytes_held_max)
+    answers = app[ANSWER_BUDGET] = ByteBudget("Answers", catalog.limits.answer_bytes_held_max)
+    app[LARGE_ANSWERS] = LargeAnswers(answers)
     app[REQUEST_FIGURES] = RequestFigures()
     app[ROUTES] = Routes(operations)
     app.router.add_get("/health", _health)
@@ -114,10 +127,12 @@ def check_http_parser() -> None:
 
 def build_runner(app: web.Application) -> EdgeRunner:
     """The runner of an application of `build_app`."""
-    return build_edge_runner(app, partial(_iceberg_before, app))
+    return build_edge_runner(app, app[CATALOG].limits, partial(_iceberg_before, app))
 
 
-def build_edge_runner(app: web.Application, handler_over: Callable[[Handler], Handler] = lambda handler: handler) -> EdgeRunner:
+def build_edge_runner(
+    app: web.Application, limits: ApiLimits, handler_over: Callable[[Handler], Handler] = lambda handler: handler
+) -> EdgeRunner:
     """`app` behind the edge, with its HTTP settings: bounded lines, no second access log, bodies left as they were sent.
 
     app -- has ORIGIN_RULES and REQUEST_FIGURES.
@@ -126,10 +141,12 @@ def build_edge_runner(app: web.Application, handler_over: Callable[[Handler], Ha
     return EdgeRunner(
         app,
         handler_over,
+        Connections(limits.connections_max, limits.stall_seconds_max),
         access_log=None,
         auto_decompress=False,
         max_line_size=_LINE_BYTES_MAX,
         max_field_size=_HEADER_BYTES_MAX,
+        read_bufsize=_READ_BYTES,
         keepalive_timeout=_KEEPALIVE_SECONDS,
         lingering_time=_LINGERING_SECONDS,
     )

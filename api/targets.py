@@ -6,7 +6,7 @@ one name. Segments are therefore split while still encoded, and each is decoded 
 
 import contextlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Literal
 from urllib.parse import parse_qsl, unquote_to_bytes
 
@@ -18,6 +18,7 @@ LEVEL_SEPARATOR = "\x1f"
 
 _HEXADECIMAL_DIGITS = frozenset("0123456789abcdefABCDEF")
 _CONTROL_CHARACTER = re.compile("[\x00-\x1f\x7f-\x9f]")
+_PARAMETER_SHOWN_LENGTH_MAX = 64
 _TIME_WITHOUT_ZONE_LENGTH = len("2026-01-01 10:00")
 
 
@@ -55,6 +56,23 @@ def parse_query(raw_query: str) -> Mapping[str, str]:
         return dict(parse_qsl(raw_query, keep_blank_values=True, errors="strict", max_num_fields=100))
     except ValueError:
         raise BadRequest("Invalid query: not UTF-8, or too many parameters") from None
+
+
+def check_parameters(raw_query: str, known: Collection[str]) -> None:
+    """Refuse parameters that are unknown or repeated: a filter that is ignored would answer everything."""
+    if not raw_query:
+        return
+    try:
+        names = [name for name, _ in parse_qsl(raw_query, keep_blank_values=True, errors="strict", max_num_fields=100)]
+    except ValueError:
+        raise BadRequest("Invalid query: not UTF-8, or too many parameters") from None
+    for number, name in enumerate(names):
+        shown = name[:_PARAMETER_SHOWN_LENGTH_MAX]
+        if name not in known:
+            there_are = f"there are {', '.join(sorted(known))}" if known else "there are none"
+            raise BadRequest(f"Unknown parameter '{shown}': {there_are}")
+        if name in names[:number]:
+            raise BadRequest(f"Invalid parameter '{shown}': is given more than once")
 
 
 def _refuse_malformed(text: str, what: str) -> str:

@@ -152,7 +152,7 @@ async def served_metrics(catalog: Catalog, host: str, port: int) -> AsyncIterato
     app = web.Application()
     app[ORIGIN_RULES], app[REQUEST_FIGURES] = catalog.app[ORIGIN_RULES], RequestFigures()
     app.router.add_get("/metrics", metrics)
-    runner = build_edge_runner(app)
+    runner = build_edge_runner(app, catalog.limits)
     await runner.setup()
     try:
         await web.TCPSite(runner, host, port).start()

@@ -13,6 +13,7 @@ from aiohttp import web
 
 from api.protocol import EdgeRunner
 from api.server import build_runner
+from icecore.allocator import return_large_blocks
 from icecore.compose import Catalog, open_catalog
 from icecore.listening import BACKLOG_CONNECTIONS_MAX, Unattended
 from icecore.metrics import served_metrics
@@ -47,6 +48,7 @@ async def run_server(
     ready -- called once, when requests are answered.
     """
     sys.setswitchinterval(THREAD_SWITCH_SECONDS)
+    return_large_blocks()
     async with open_catalog(settings, jobs=True) as catalog, _metrics(catalog, settings, worker):
         runner = build_runner(catalog.app)
         await runner.setup()
@@ -106,7 +108,7 @@ async def _finish(site: web.SockSite, runner: EdgeRunner, grace_seconds: float) 
     await site.stop()
     try:
         async with asyncio.timeout(grace_seconds):
-            await runner.draining.drain()
+            await runner.drain()
             # Idle connections end at once, others with the answer that is on its way.
             await runner.cleanup()
     except TimeoutError:

@@ -57,6 +57,10 @@ class HttpSettings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
     body_seconds_max: float = Field(default=DEFAULT_LIMITS.body_seconds_max, gt=0)
+    stall_seconds_max: float = Field(default=DEFAULT_LIMITS.stall_seconds_max, gt=0)
+    connections_max: int = Field(default=DEFAULT_LIMITS.connections_max, ge=1)
+    body_bytes_held_max: int = Field(default=DEFAULT_LIMITS.body_bytes_held_max, ge=0)
+    answer_bytes_held_max: int = Field(default=DEFAULT_LIMITS.answer_bytes_held_max, ge=0)
     json_depth_max: int = Field(default=DEFAULT_LIMITS.json_depth_max, ge=16, le=512)
     json_values_max: int = Field(default=DEFAULT_LIMITS.json_values_max, ge=1_000)
     properties_max: int = Field(default=DEFAULT_LIMITS.properties_max, ge=1)

@@ -17,7 +17,7 @@ EVENT_STREAM = "text/event-stream"
 
 HEARTBEAT_SECONDS = 15.0
 """A stream that has nothing to tell says so, before a proxy takes it for dead."""
-WRITE_SECONDS_MAX = 60.0
+WRITE_SECONDS_MAX = 30.0
 """A client that takes not even one piece in this time is cut off; it comes back with Last-Event-ID."""
 WRITE_BYTES = 64 * 1024
 """About as many are written at once; the next piece waits until the client has taken this one."""

@@ -17,6 +17,7 @@ from domain.errors import BadRequest, NotFound
 
 CLOUDEVENT = "application/cloudevents+json"
 CLOUDEVENTS_BATCH = "application/cloudevents-batch+json"
+LIST_PARAMETERS = frozenset({"after", "to", "types", "warehouses", "namespaces", "dialect", "page-size", "page-token", "wait-seconds"})
 _NEVER_CACHED = {"Cache-Control": "no-store"}
 
 

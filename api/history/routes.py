@@ -9,9 +9,9 @@ from api.history.event_source import EVENTS, EventSource
 from api.routing import Operation
 
 OPERATIONS = (
-    Operation("listEvents", "GET", "/history/v1/events", events.list_events),
-    Operation("loadEvent", "GET", "/history/v1/events/{event_id}", events.load_event),
-    Operation("wait", "GET", "/history/v1/wait", wait.wait),
+    Operation("listEvents", "GET", "/history/v1/events", events.list_events, parameters=events.LIST_PARAMETERS),
+    Operation("loadEvent", "GET", "/history/v1/events/{event_id}", events.load_event, parameters=frozenset({"dialect"})),
+    Operation("wait", "GET", "/history/v1/wait", wait.wait, parameters=wait.PARAMETERS),
 )
 
 

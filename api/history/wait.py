@@ -17,6 +17,7 @@ WAIT_SECONDS_DEFAULT = 30.0
 _SNAPSHOT_ID_MAX = 2**63 - 1
 _SNAPSHOT_ID_DIGITS_MAX = 19
 _TABLE_PARAMETERS = ("warehouse", "namespace", "table", "snapshot-id")
+PARAMETERS = frozenset({*_TABLE_PARAMETERS, "position", "wait-seconds"})
 
 
 async def wait(call: Call) -> web.StreamResponse:

@@ -6,6 +6,7 @@ from typing import Any
 import orjson
 from aiohttp import web
 
+from api.targets import check_parameters
 from domain.errors import NotFound
 
 _ADDRESS = "/management/v1/events/schemas"
@@ -18,10 +19,12 @@ def add_event_schemas(app: web.Application, schemas: Mapping[str, dict[str, Any]
     bodies = {name: orjson.dumps(schema) for name, schema in schemas.items()}
     every = orjson.dumps({"schemas": schemas})
 
-    async def list_event_schemas(_request: web.Request) -> web.Response:
+    async def list_event_schemas(request: web.Request) -> web.Response:
+        check_parameters(request.rel_url.raw_query_string, ())
         return web.Response(body=every, content_type="application/json", headers=_HEADERS)
 
     async def load_event_schema(request: web.Request) -> web.Response:
+        check_parameters(request.rel_url.raw_query_string, ())
         body = bodies.get(request.match_info["type"])
         if body is None:
             raise NotFound(f"No event has the type {request.match_info['type'][:200]!r}; GET {_ADDRESS} lists them")

@@ -128,10 +128,10 @@ async def _answered(call: Call, answer: Answer) -> web.Response:
 
 
 _OPERATIONS = (
-    Operation("listProposals", "GET", ADDRESS, list_proposals),
-    Operation("loadProposal", "GET", f"{ADDRESS}/{{proposal}}", load),
-    Operation("approveProposal", "POST", f"{ADDRESS}/{{proposal}}/approve", approve, commits=True),
-    Operation("rejectProposal", "POST", f"{ADDRESS}/{{proposal}}/reject", reject, commits=True),
+    Operation("listProposals", "GET", ADDRESS, list_proposals, parameters=frozenset({"status", "warehouse", "pageToken", "pageSize"})),
+    Operation("loadProposal", "GET", f"{ADDRESS}/{{proposal}}", load, parameters=frozenset()),
+    Operation("approveProposal", "POST", f"{ADDRESS}/{{proposal}}/approve", approve, commits=True, parameters=frozenset()),
+    Operation("rejectProposal", "POST", f"{ADDRESS}/{{proposal}}/reject", reject, commits=True, parameters=frozenset()),
 )
 
 

@@ -734,3 +734,34 @@ def test_an_address_or_a_method_that_is_not_served(client: Client) -> None:
     assert (404, "NotFoundException") == (missing.status, missing.error_type)
     wrong = client.send("PUT", f"{PREFIX}/namespaces", b"{}")
     assert (405, "MethodNotAllowedException", "GET, POST") == (wrong.status, wrong.error_type, wrong.headers["allow"])
+
+
+@pytest.mark.parametrize(
+    ("address", "unknown", "known"),
+    [
+        ("/history/v1/events", "since", "after"),
+        ("/history/v1/events", "table", "namespaces"),
+        (f"/history/v1/events/{uuid.UUID(int=7)}", "after", "dialect"),
+        ("/history/v1/wait", "positon", "position"),
+        ("/management/v1/proposals", "state", "status"),
+        (f"/management/v1/proposals/{uuid.UUID(int=7)}", "status", "there are none"),
+        ("/management/v1/events/schemas", "type", "there are none"),
+        ("/management/v1/events/schemas/x", "type", "there are none"),
+    ],
+)
+def test_unknown_and_repeated_parameters_of_our_own_addresses_are_refused(client: Client, address: str, unknown: str, known: str) -> None:
+    """A filter that is misspelled must not answer everything; the message names it, and those that exist."""
+    answered = client.send("GET", f"{address}?{unknown}=1")
+    assert (400, "BadRequestException") == (answered.status, answered.error_type)
+    assert f"'{unknown}'" in answered.json["error"]["message"]
+    assert known in answered.json["error"]["message"]
+    if "none" not in known:
+        repeated = client.send("GET", f"{address}?{known}=1&{known}=2")
+        assert (400, "BadRequestException") == (repeated.status, repeated.error_type)
+        assert f"'{known}'" in repeated.json["error"]["message"]
+    assert 400 == client.send("GET", f"{address}?x=%FF").status
+
+
+def test_unknown_parameters_of_iceberg_s_addresses_are_ignored(client: Client) -> None:
+    """Its clients may send more than this server knows."""
+    assert 200 == client.send("GET", f"{PREFIX}/namespaces?unknown=1").status

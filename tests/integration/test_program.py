@@ -203,7 +203,10 @@ def test_a_request_in_flight_is_answered_before_the_server_ends(serve: Serve, wo
         served.process.send_signal(signal.SIGTERM)
         wait_until(lambda: not accepts(served.url))
         client.send(body[5:])
-        assert 200 == client.getresponse().status
+        answer = client.getresponse()
+        assert 200 == answer.status
+        # Its next request would reach nobody.
+        assert "close" == answer.getheader("Connection")
     assert 0 == served.process.wait(30)
 
 
@@ -244,6 +247,22 @@ def test_an_answer_that_is_read_slowly_is_sent_whole(serve: Serve) -> None:
         time.sleep(2.5)
         assert made == json.loads(client.getresponse().read())
     assert 0 == served.process.wait(30)
+
+
+def test_a_body_that_makes_no_progress_does_not_hold_a_server_that_ends(serve: Serve) -> None:
+    """It is answered 408 long before the grace is over; what still comes is waited for."""
+    served = serve(ICECORE_SHUTDOWN_GRACE_SECONDS="60")
+    with closing(connection(served)) as stalled:
+        stalled.putrequest("POST", f"{served.prefix()}/namespaces")
+        stalled.putheader("Content-Type", "application/json")
+        stalled.putheader("Content-Length", "1000")
+        stalled.endheaders(b"{")
+        began = time.monotonic()
+        served.process.send_signal(signal.SIGTERM)
+        answer = stalled.getresponse()
+        assert (408, "close") == (answer.status, answer.getheader("Connection"))
+    assert 0 == served.process.wait(30)
+    assert time.monotonic() - began < 30
 
 
 def test_requests_that_outlast_the_grace_do_not_hold_the_server(serve: Serve) -> None:

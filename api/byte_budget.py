@@ -1,0 +1,128 @@
+"""How many bytes one server holds for clients that are slow to send or to take them."""
+
+from collections import OrderedDict
+
+from aiohttp import web
+
+from domain.byte_pieces import Content
+from domain.errors import CatalogError
+
+UNCOUNTED_BYTES_MAX = 64 * 1024
+"""A body or answer up to this size is not counted: the bound on connections is enough, and small requests pass when a budget is used up."""
+RETRY_AFTER_SECONDS = 1
+_ADDRESSES_MAX = 1_000
+
+
+class BudgetUsedUp(CatalogError, status=429, type="TooManyRequestsException"):
+    """Too many bytes are held for other requests; nothing was done."""
+
+    retry_after_seconds = RETRY_AFTER_SECONDS
+
+
+class ByteBudget:
+    """At most `bytes_max` bytes at one time; one holder alone may have more, so that no permitted size is refused for ever.
+
+    what -- opens the refusal. held -- bytes at present. refused -- how often there was no room.
+    """
+
+    def __init__(self, what: str, bytes_max: int) -> None:
+        self._what, self._bytes_max = what, bytes_max
+        self._contents: dict[int, int] = {}
+        self.held = self.refused = 0
+
+    def take(self, size: int, *, had: int = 0) -> None:
+        """`had` is what the same holder has already. Raises BudgetUsedUp."""
+        if self.held > had and self.held + size > self._bytes_max:
+            self.refused += 1
+            raise BudgetUsedUp(f"{self._what}: the server holds too many bytes for other requests")
+        self.held += size
+
+    def give_back(self, size: int) -> None:
+        self.held -= size
+
+    def hold(self, content: Content) -> "HeldContent":
+        """One share of `content`, which counts once however many hold it: answers from a cache are one object. Raises BudgetUsedUp."""
+        holders = self._contents.get(id(content), 0)
+        if not holders:
+            self.take(len(content))
+        self._contents[id(content)] = holders + 1
+        return HeldContent(self, content)
+
+    def let_go(self, content: Content) -> None:
+        holders = self._contents.pop(id(content)) - 1
+        if holders:
+            self._contents[id(content)] = holders
+        else:
+            self.give_back(len(content))
+
+
+class HeldBytes:
+    """What one request has of a budget; given back by `release`, at the latest when nothing refers to it any more."""
+
+    __slots__ = ("_budget", "_size")
+
+    def __init__(self, budget: ByteBudget) -> None:
+        self._budget, self._size = budget, 0
+
+    def take(self, size: int) -> None:
+        """Raises BudgetUsedUp."""
+        self._budget.take(size, had=self._size)
+        self._size += size
+
+    def release(self) -> None:
+        """May be called again."""
+        self._budget.give_back(self._size)
+        self._size = 0
+
+    __del__ = release
+
+
+class HeldContent:
+    """One share of some content, given back like HeldBytes; it keeps the content, which is counted by its identity."""
+
+    __slots__ = ("_budget", "_content")
+
+    def __init__(self, budget: ByteBudget, content: Content) -> None:
+        self._budget = budget
+        self._content: Content | None = content
+
+    def release(self) -> None:
+        """May be called again."""
+        if self._content is not None:
+            self._budget.let_go(self._content)
+            self._content = None
+
+    __del__ = release
+
+
+class LargeAnswers:
+    """How large the counted answers of addresses were, so that room is made before the next one is read.
+
+    An answer takes several times its bytes while it is read: what will find no room should not be read at all.
+    """
+
+    def __init__(self, budget: ByteBudget) -> None:
+        self._budget = budget
+        self._sizes: OrderedDict[str, int] = OrderedDict()
+
+    def expect(self, address: str) -> HeldBytes | None:
+        """Room for the answer of an address that had a large one the last time. Raises BudgetUsedUp."""
+        size = self._sizes.get(address)
+        if size is None:
+            return None
+        held = HeldBytes(self._budget)
+        held.take(size)
+        return held
+
+    def note(self, address: str, size: int) -> None:
+        """The size of an answer; a small one needs no room the next time."""
+        if size <= UNCOUNTED_BYTES_MAX:
+            self._sizes.pop(address, None)
+            return
+        self._sizes[address] = size
+        if len(self._sizes) > _ADDRESSES_MAX:
+            self._sizes.popitem(last=False)
+
+
+BODY_HELD: web.RequestKey[HeldBytes] = web.RequestKey("body_held", HeldBytes)
+"""What a request's body takes of the budget, until it is answered."""

@@ -1,0 +1,197 @@
+"""Clients that stop sending or reading, by the hundred: the memory and the descriptors of a server process, and that it goes on serving."""
+
+import contextlib
+import http.client
+import json
+import resource
+import selectors
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+from tests.servers.icecore import Icecore, icecore, open_directory
+
+MEBIBYTE = 1024 * 1024
+MEMORY_MEBIBYTES_MAX = 400
+ATTACKERS = 300
+STALL_SECONDS = 3
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Icecore]:
+    with (
+        open_directory() as directory,
+        icecore(directory / "data", environment={"ICECORE_HTTP__STALL_SECONDS_MAX": str(STALL_SECONDS)}) as opened,
+    ):
+        yield opened
+
+
+def memory_mebibytes(process_id: int) -> int:
+    """The most it has had since the count was reset."""
+    status = Path(f"/proc/{process_id}/status").read_text()
+    return int(next(line for line in status.splitlines() if line.startswith("VmHWM")).split()[1]) // 1024
+
+
+@contextmanager
+def bounded_memory(server: Icecore) -> Iterator[None]:
+    """The server has never more within the block than a worker may have."""
+    Path(f"/proc/{server.process_id}/clear_refs").write_text("5")
+    yield
+    assert memory_mebibytes(server.process_id) < MEMORY_MEBIBYTES_MAX
+
+
+def call(server: Icecore, method: str, path: str, body: object = None) -> tuple[int, bytes]:
+    connection = http.client.HTTPConnection(urlsplit(server.uri).netloc, timeout=30)
+    with contextlib.closing(connection):
+        headers = {} if body is None else {"Content-Type": "application/json"}
+        connection.request(method, f"/catalog/v1/demo{path}", None if body is None else json.dumps(body), headers)
+        answer = connection.getresponse()
+        return answer.status, answer.read()
+
+
+def connected(server: Icecore, opened: ExitStack, *, receive_bytes: int | None = None) -> socket.socket:
+    each = opened.enter_context(socket.socket())
+    if receive_bytes is not None:
+        each.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_bytes)
+    each.settimeout(30)
+    parts = urlsplit(server.uri)
+    each.connect((parts.hostname, parts.port))
+    return each
+
+
+def push(sockets: list[socket.socket], data: bytes, seconds: float) -> None:
+    """Sends the same bytes on all, as much as they take in the time."""
+    with selectors.DefaultSelector() as selector:
+        for each in sockets:
+            each.setblocking(False)
+            selector.register(each, selectors.EVENT_WRITE, memoryview(data))
+        end = time.monotonic() + seconds
+        while selector.get_map() and time.monotonic() < end:
+            for key, _ in selector.select(0.1):
+                try:
+                    left = key.data[key.fileobj.send(key.data[: 256 * 1024]) :]
+                except BlockingIOError:
+                    continue
+                except ConnectionError:
+                    left = key.data[:0]
+                if left:
+                    selector.modify(key.fileobj, selectors.EVENT_WRITE, left)
+                else:
+                    selector.unregister(key.fileobj)
+
+
+def statuses(sockets: list[socket.socket]) -> list[int]:
+    """Of those that were answered before they were closed."""
+    found = []
+    for each in sockets:
+        each.settimeout(30)
+        with contextlib.suppress(ConnectionError):
+            head = each.recv(64)
+            if head:
+                found.append(int(head.split()[1]))
+    return found
+
+
+def serves(server: Icecore) -> None:
+    """Small requests are answered whatever others do."""
+    assert 200 == call(server, "POST", "/namespaces", {"namespace": [f"small_{time.monotonic_ns()}"]})[0]
+    assert 200 == call(server, "GET", "/namespaces")[0]
+
+
+def test_heads_that_nobody_ends(server: Icecore) -> None:
+    """Two megabytes of headers are refused, and what is incomplete is closed in time."""
+    header = b"X-Filler: " + b"x" * 16_000 + b"\r\n"
+    with ExitStack() as opened, bounded_memory(server):
+        large = [connected(server, opened) for _ in range(ATTACKERS)]
+        push(large, b"GET /health HTTP/1.1\r\nHost: localhost\r\n" + header * 120, 2.0)
+        small = connected(server, opened)
+        small.sendall(b"GET /health HTTP/1.1\r\n")
+        began = time.monotonic()
+        while small.fileno() >= 0 and time.monotonic() - began < 20:
+            with contextlib.suppress(ConnectionError):
+                small.sendall(b"X: y\r\n")
+            small.settimeout(0.2)
+            try:
+                if not small.recv(1):
+                    break
+            except TimeoutError:
+                continue
+            except ConnectionError:
+                break
+        assert time.monotonic() - began < 4 * STALL_SECONDS
+        assert set(statuses(large)) <= {400}
+        serves(server)
+
+
+def test_bodies_that_nobody_ends(server: Icecore) -> None:
+    """300 bodies of 30 MB that stop before their end: some are held, the others are 429, and those that made no progress 408."""
+    body_bytes = 30 * MEBIBYTE
+    kind = f"Content-Type: application/json\r\nContent-Length: {body_bytes}"
+    head = f"POST /catalog/v1/demo/namespaces HTTP/1.1\r\nHost: localhost\r\n{kind}\r\n\r\n"
+    with ExitStack() as opened, bounded_memory(server):
+        sockets = [connected(server, opened) for _ in range(ATTACKERS)]
+        push(sockets, head.encode() + b" " * (body_bytes - 1), 3.0)
+        serves(server)
+        answered = statuses(sockets)
+        assert {429, 408} == set(answered)
+        serves(server)
+
+
+def test_answers_that_nobody_reads(server: Icecore) -> None:
+    """300 clients ask for an answer of 12 MB and read nothing of it."""
+    properties = {f"p{number}": "x" * 60_000 for number in range(100)}
+    assert 200 == call(server, "POST", "/namespaces", {"namespace": ["wide"], "properties": properties})[0]
+    assert 200 == call(server, "GET", "/namespaces/wide")[0]
+    with ExitStack() as opened, bounded_memory(server):
+        sockets = [connected(server, opened, receive_bytes=4_096) for _ in range(ATTACKERS)]
+        for each in sockets:
+            each.sendall(b"GET /catalog/v1/demo/namespaces/wide HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        serves(server)
+        end = time.monotonic() + 30
+        while call(server, "GET", "/namespaces/wide")[0] != 200:
+            assert time.monotonic() < end, "answers that nobody reads are still held"
+            time.sleep(0.2)
+        answered = statuses(sockets)
+        assert {200, 429} == set(answered)
+        assert ATTACKERS * 3 // 4 < answered.count(429)
+
+
+def test_requests_that_are_sent_without_waiting_for_answers(server: Icecore) -> None:
+    """Behind one that takes a while, 150 clients send bodies of 60 KB one after another."""
+    wait = b"GET /history/v1/wait?position=999999&wait-seconds=3 HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    head = b"POST /catalog/v1/demo/nowhere HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 60000\r\n\r\n"
+    with ExitStack() as opened, bounded_memory(server):
+        sockets = [connected(server, opened) for _ in range(150)]
+        push(sockets, wait + (head + b" " * 60_000) * 60, 2.5)
+        serves(server)
+
+
+def open_connections(server: Icecore) -> int:
+    """TCP connections that the process has established."""
+    files = []
+    for file in Path(f"/proc/{server.process_id}/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):
+            files.append(str(file.readlink()))
+    held = {file.removeprefix("socket:[").removesuffix("]") for file in files if file.startswith("socket:")}
+    rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    return sum(row[9] in held for row in rows)
+
+
+def test_idle_connections_leave_descriptors_for_others(server: Icecore) -> None:
+    """Of 400 connections to a server that may open 256 files the newest are kept, and those in use."""
+    before = resource.prlimit(server.process_id, resource.RLIMIT_NOFILE)
+    resource.prlimit(server.process_id, resource.RLIMIT_NOFILE, (256, before[1]))
+    try:
+        with ExitStack() as opened:
+            for _ in range(400):
+                connected(server, opened)
+            for _ in range(20):
+                serves(server)
+            assert 0 < open_connections(server) <= 256 * 3 // 4 + 1
+    finally:
+        resource.prlimit(server.process_id, resource.RLIMIT_NOFILE, before)

@@ -28,6 +28,7 @@ CLAIMS = (
     Claim("commit_disjoint", "32 writers whose commits on one table do not conflict, against distinct tables", over_http=True),
     Claim("commit_history", "commit at 10,000 snapshots against 10, one client", over_http=True),
     Claim("commit_beside_large", "small commits while tables of 10,000 snapshots are registered and expired"),
+    Claim("worst_bodies", "loads of a hot table while the worst permitted bodies and files are sent"),
     Claim("create_and_list", "createTable with 32 clients; listTables of 100,000 tables, page 1 against page 900"),
     Claim("rebuild", "rebuild of the read models from the append benchmark's log"),
     Claim("publishing", "events to NATS and Kafka beside the client libraries' own; commit to event; cost to commits"),

@@ -1,9 +1,13 @@
-"""Memory of a worker after loads of 10,000 tables, the cache bounded at 64 MB; in the long form also whether it stays flat."""
+"""Memory of a worker after loads of 10,000 tables, the cache bounded at 64 MB; in the long form also whether it stays flat, and after
+four minutes of appends to many tables with default caches.
+"""
 
+import contextlib
 import time
 
 from benchmarks import machine
 from benchmarks.bench import NAMESPACE, Bench
+from benchmarks.commit_distinct import append_block
 from benchmarks.findings import Finding, at_most
 from benchmarks.servers import our_server
 
@@ -11,6 +15,7 @@ MEBIBYTE = 1024 * 1024
 GOAL_MB = 200
 CACHE_BYTES = 64 * MEBIBYTE
 _FLAT_SECONDS = 600
+_APPENDS_SECONDS = 240
 # Of the last third over the middle one.
 _GROWTH_MAX = 1.05
 
@@ -44,4 +49,19 @@ def run(bench: Bench) -> list[Finding]:
             course = {"mb": [round(sample) for sample in samples[:: max(1, len(samples) // 60)]]}
             findings.append(Finding("resident, last third of 10 minutes by the middle", growth, "×", at_most(_GROWTH_MAX), details=course))
         catalog.close()
+    if bench.long:
+        findings.append(after_appends(bench, _APPENDS_SECONDS))
     return findings
+
+
+def after_appends(bench: Bench, seconds: float) -> Finding:
+    """A worker with default settings, while 32 clients append to their own tables, new ones with every block."""
+    samples, commits = list[float](), 0
+    with our_server(bench.cluster, bench.local_database("appended")) as service, contextlib.closing(service.catalog()) as catalog:
+        catalog.create_namespace(NAMESPACE)
+        until = time.monotonic() + seconds
+        while time.monotonic() < until:
+            commits += append_block(bench, catalog)["commits"]
+            samples.append(machine.memory_bytes(service.process_id)[0] / MEBIBYTE)
+    details = {"commits": commits, "mb": [round(sample) for sample in samples[:: max(1, len(samples) // 60)]]}
+    return Finding("resident while tables are appended to, at most", max(samples), "MB", at_most(GOAL_MB, "MB"), details=details)

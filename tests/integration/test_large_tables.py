@@ -16,6 +16,7 @@ import pytest
 from commands import register_table as registering
 from commands.commit_table import CommitTable, commit_table
 from commands.create_namespace import CreateNamespace, create_namespace
+from commands.create_table import CreateTable, create_table
 from commands.register_table import RegisterTable, register_table
 from commands.settle_parts import PartsJob
 from commands.staged_parts import PARTS_APPENDED_MAX, stage_parts
@@ -174,22 +175,23 @@ async def test_a_large_registration_does_not_write_its_parts_under_the_append_lo
 async def test_a_large_registration_that_is_refused_leaves_no_parts(
     catalog: Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The place is taken: only append sees that, when the parts are there already."""
+    """Its place is taken while the parts are written: only append sees that."""
     location = metadata_file(tmp_path)
-    await register(catalog, location)
-    before = ask(catalog.dsn, "select count(*) from icecore.table_parts")
-    submit_chain, parts_at_append = catalog.write.committer.submit_chain, list[int]()
+    schema = {"type": "struct", "fields": [{"id": 1, "name": "x", "required": False, "type": "long"}]}
+    first = CreateTable(TABLE.namespace, "first", f"file://{tmp_path}/warehouse/large", schema, None, None, {}, stage_create=False)
+    parts_staged = []
 
-    async def counted(submissions: Any) -> Any:
-        parts_at_append.append(ask(catalog.dsn, "select count(*) from icecore.table_parts"))
-        return await submit_chain(submissions)
+    async def stage_and_lose(connections: Any, submission: Submission, table_id: Any) -> None:
+        await stage_parts(connections, submission, table_id)
+        parts_staged.append(ask(catalog.dsn, "select count(*) from icecore.table_parts"))
+        await create_table(catalog.write, context("createTable"), await demo(catalog), first)
 
-    monkeypatch.setattr(catalog.write.committer, "submit_chain", counted)
+    monkeypatch.setattr(registering, "stage_parts", stage_and_lose)
     with pytest.raises(AlreadyExists, match="Location is already taken"):
-        await register(catalog, location, "twin")
-    assert [2 * before] == parts_at_append
+        await register(catalog, location)
+    assert [2 * SNAPSHOTS + 4] == parts_staged
     assert (0, 0, 0) == left_over(catalog.dsn)
-    assert before == ask(catalog.dsn, "select count(*) from icecore.table_parts")
+    assert 1 == ask(catalog.dsn, "select count(distinct table_id) from icecore.table_parts")
     assert [] == (await verify(catalog.dsn)).differences
 
 

@@ -19,7 +19,8 @@ def test_parts_take_no_more_memory_than_their_bytes() -> None:
 
 def test_a_table_head_takes_no_more_memory_than_its_bytes() -> None:
     """Each table that was written to keeps one."""
-    value = {"format-version": 2, "table-uuid": "01990000-0000-7000-8000-000000000001", "last-sequence-number": 0}
+    value = {"format-version": 2, "table-uuid": "01990000-0000-7000-8000-000000000001"}
+    value |= {"last-sequence-number": 0, "current-snapshot-id": -1}
     documents = [split(value | {"location": f"s3://bucket/{n}"}, TABLE_KINDS) for n in range(500)]
     tracemalloc.start()
     try:

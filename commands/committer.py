@@ -32,6 +32,8 @@ GATHER_SECONDS_MAX = 0.02
 # How long a lost answer is asked for again before the client is told that nobody knows.
 DOUBT_SECONDS_MAX = 10
 _PAUSE_SECONDS = 0.1
+# How long a refusal of writes is reported: who balances load sends none meanwhile, and one must be tried again.
+REFUSAL_SECONDS = 10.0
 # Outcomes that no earlier copy of the command can change.
 _FINAL = frozenset({"appended", "recorded", "replayed", "key_reused"})
 
@@ -71,6 +73,7 @@ class Committer:
         self._connections = connections
         self._waiting: deque[_Waiting] = deque()
         self._queued = 0
+        self._refused_writes: tuple[float, str] | None = None
         self.figures = CommitterFigures()
         self._asleep: list[asyncio.Future[None]] = []
         self._gathering = False
@@ -90,6 +93,13 @@ class Committer:
         self._watch.close()
         while self._waiting:
             _refuse([self._waiting.popleft()], ServiceUnavailable("The catalog is shutting down", retry_after_seconds=1))
+
+    @property
+    def writes_refused(self) -> str | None:
+        """Why Postgres refuses writes, if it did so within REFUSAL_SECONDS and took none since; it may take the next one."""
+        if self._refused_writes is None or time.monotonic() - self._refused_writes[0] > REFUSAL_SECONDS:
+            return None
+        return self._refused_writes[1]
 
     @property
     def queued(self) -> int:
@@ -171,7 +181,10 @@ class Committer:
                     sent = True
                     await self._append(connection, batch)
                     return connection
-                except (psycopg.OperationalError, TimeoutError) as error:
+                except (psycopg.OperationalError, psycopg.errors.ReadOnlySqlTransaction, TimeoutError) as error:
+                    refusal = _why_no_writes(error)
+                    if refusal is not None:
+                        self._refused_writes = (time.monotonic(), refusal)
                     if connection is None or connection.closed or connection.broken:
                         _log.warning("append_in_doubt", sent=sent, error=client_error_text(error), chains=len(batch))
                         self.figures.in_doubt += sent
@@ -180,8 +193,11 @@ class Committer:
                             waiting.in_doubt |= sent
                     if not any(waiting.in_doubt for waiting in batch):
                         # Not sent; or Postgres answered that it gave the batch up, and kept nothing of it.
-                        reason = "cannot be reached" if connection is None else "is busy"
+                        reason = refusal or ("cannot be reached" if connection is None else "is busy")
                         _refuse(batch, ServiceUnavailable(f"The log {reason}", retry_after_seconds=1))
+                        if isinstance(error, psycopg.errors.ReadOnlySqlTransaction) and connection is not None:
+                            # The next connection may come to the server that took over.
+                            await connection.close()
                         return connection
                     if time.monotonic() > deadline:
                         _refuse(batch, CommitStateUnknown("The log went away before it answered"))
@@ -265,6 +281,7 @@ class Committer:
             submissions = [submission for waiting in batch for submission in waiting.submissions]
             began = time.perf_counter()
             results = iter(await _send(connection, submissions, self.figures))
+            self._refused_writes = None
             self.figures.append_seconds += time.perf_counter() - began
             self.figures.batch_sizes[len(submissions)] += 1
             if fault_points.SWITCHED_ON:
@@ -299,6 +316,18 @@ async def _send(connection: Connection, submissions: list[Submission], figures: 
     assert len(rows) == len(submissions), "append answers every command"
     figures.locked_seconds += rows[-1][-1] / 1_000_000
     return [_result(row[:-1]) for row in rows]
+
+
+def _why_no_writes(error: Exception) -> str | None:
+    """What keeps Postgres from any write, whatever is written; None where the error says no such thing."""
+    if isinstance(error, psycopg.errors.ReadOnlySqlTransaction):
+        return "takes no writes: Postgres is read-only"
+    code = error.sqlstate if isinstance(error, psycopg.Error) else None
+    if code == "53100":
+        return "takes no writes: Postgres has no space left"
+    if code is not None and code.startswith(("53", "58030")):
+        return "takes no writes: Postgres has run out of a resource"
+    return None
 
 
 def _result(row: tuple[Any, ...]) -> AppendResult:

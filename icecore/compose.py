@@ -30,7 +30,7 @@ from icecore.hooks import opened_hooks
 from icecore.secret_keys import secret_store
 from icecore.settings import Settings
 from projections.connections import ConnectionHandOff
-from projections.warehouses import log_head
+from projections.warehouses import is_read_only, log_head
 from publishers.event_schemas import event_schemas
 from publishers.pull import EventSource
 from queries.read_side import ReadSide
@@ -68,10 +68,15 @@ class Catalog:
         return self._app
 
     async def health(self) -> dict[str, Any]:
-        """`ok` where the log can be read, with its position; else why not."""
+        """`ok` where the log can be read and takes writes, with its position; else why not."""
         try:
             async with self.reads.connection() as connection:
-                return {"status": "ok", "log": {"position": await log_head(connection)}}
+                log: dict[str, Any] = {"position": await log_head(connection)}
+                read_only = await is_read_only(connection)
+            refused = self.write.committer.writes_refused or ("takes no writes: Postgres is read-only" if read_only else None)
+            if refused is not None:
+                return {"status": "unavailable", "log": {**log, "error": f"The log {refused}"}}
+            return {"status": "ok", "log": log}
         except CatalogError as error:
             return {"status": "unavailable", "log": {"error": error.message}}
 

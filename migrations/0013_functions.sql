@@ -181,6 +181,10 @@ begin
         get stacked diagnostics outcome = constraint_name, detail = pg_exception_detail;
         v_position := s_position; v_hash := s_hash; v_at := s_at; position := v_position;
       when others then
+        if sqlstate like '53%' or sqlstate in ('25006', '58030') then
+          -- No room, no writes here, a failing disk: that is not about the command. The batch is given up.
+          raise;
+        end if;
         get stacked diagnostics outcome = returned_sqlstate, detail = message_text;
         detail := outcome || ': ' || detail; outcome := 'error';
         v_position := s_position; v_hash := s_hash; v_at := s_at; position := v_position;

@@ -164,6 +164,10 @@ class ConnectionHandOff:
             # A statement may still be running on it.
             await connection.close()
             raise
+        except psycopg.errors.ReadOnlySqlTransaction as error:
+            # The next connection may come to the server that took over.
+            await connection.close()
+            raise ServiceUnavailable("The log takes no writes: Postgres is read-only", retry_after_seconds=1) from error
         except psycopg.OperationalError as error:
             await connection.close()
             raise _away() from error

@@ -87,6 +87,11 @@ async def is_to_come(connection: Connection, at: datetime) -> bool:
     return row == (True,)
 
 
+async def is_read_only(connection: Connection) -> bool:
+    """Whether Postgres takes no writes from us: a standby, or told to be read-only."""
+    return await (await connection.execute(_SQL["is_read_only"])).fetchone() == (True,)
+
+
 async def log_head(connection: Connection) -> int:
     """The position of the last event, 0 in an empty log."""
     return await _number(connection, "log_head", {})

@@ -46,5 +46,8 @@ select max(c.last_position) from icecore.commands c
 where c.first_position is not null and c.last_position <= (
   select max(e.notification_id) from icecore.events e where e.recorded_at <= %(at)s)
 
+-- name: is_read_only --
+select current_setting('transaction_read_only') = 'on'
+
 -- name: log_head --
 select coalesce(max(notification_id), 0) from icecore.events

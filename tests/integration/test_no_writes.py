@@ -1,0 +1,83 @@
+"""Postgres that reads and does not write: 503 for mutations, health says so, reads go on, and it heals by itself."""
+
+import http.client
+import json
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg import sql
+from psycopg.conninfo import conninfo_to_dict
+
+from tests.fixtures.catalog import CatalogServer
+from tests.fixtures.rest_client import RestClient
+
+HEALED_SECONDS_MAX = 10.0
+
+
+@pytest.fixture
+def client(catalog_server: CatalogServer) -> Iterator[RestClient]:
+    opened = RestClient(catalog_server.url)
+    opened.create_namespace("a")
+    yield opened
+    opened.close()
+
+
+def health_of(server: CatalogServer) -> tuple[int, Any]:
+    """Status and body."""
+    connection = http.client.HTTPConnection(server.url.removeprefix("http://"), timeout=10)
+    connection.request("GET", "/health")
+    answer = connection.getresponse()
+    body = json.loads(answer.read())
+    connection.close()
+    return answer.status, body
+
+
+def until_created(client: RestClient, name: str) -> None:
+    deadline = time.monotonic() + HEALED_SECONDS_MAX
+    while (answer := client.create_namespace(name)).status != 200:
+        assert 503 == answer.status
+        assert time.monotonic() < deadline, answer.body
+        time.sleep(0.05)
+
+
+def test_a_read_only_postgres_refuses_writes_and_heals(catalog_server: CatalogServer, client: RestClient) -> None:
+    """As a standby answers after a failover (25006): it is never a fault of ours."""
+    name = sql.Identifier(str(conninfo_to_dict(catalog_server.dsn)["dbname"]))
+    others = "select pg_terminate_backend(pid, 5000) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()"
+    with psycopg.connect(catalog_server.dsn, autocommit=True) as connection:
+        connection.execute(sql.SQL("alter database {} set default_transaction_read_only = on").format(name))
+        connection.execute(others)
+        refused = client.create_namespace("b")
+        assert (503, "ServiceUnavailableException") == refused.error
+        assert "read-only" in refused.message
+        status, health = health_of(catalog_server)
+        assert (503, True) == (status, "read-only" in health["log"]["error"])
+        assert 200 == client.call("GET", "/namespaces").status
+        connection.execute("set default_transaction_read_only = off")
+        connection.execute(sql.SQL("alter database {} reset default_transaction_read_only").format(name))
+        connection.execute(others)
+    until_created(client, "b")
+    assert 200 == health_of(catalog_server)[0]
+
+
+@pytest.mark.parametrize(("code", "said"), [("53100", "no space left"), ("53200", "run out of a resource")])
+def test_a_full_disk_refuses_writes_and_heals(catalog_server: CatalogServer, client: RestClient, code: str, said: str) -> None:
+    """What Postgres answers when it cannot extend a file: nothing about the command, and not remembered under its key."""
+    with psycopg.connect(catalog_server.dsn, autocommit=True) as connection:
+        connection.execute(
+            "create function public.full_disk() returns trigger language plpgsql as "
+            f"$$ begin raise exception 'could not extend file' using errcode = '{code}'; end $$".encode()
+        )
+        connection.execute("create trigger full_disk before insert on icecore.events for each row execute function public.full_disk()")
+        refused = client.create_namespace("b")
+        assert (503, "ServiceUnavailableException") == refused.error
+        assert said in refused.message
+        status, health = health_of(catalog_server)
+        assert (503, True) == (status, said in health["log"]["error"])
+        assert 200 == client.call("GET", "/namespaces").status
+        connection.execute("drop trigger full_disk on icecore.events")
+    until_created(client, "b")
+    assert 200 == health_of(catalog_server)[0]

@@ -129,7 +129,8 @@ def json_argument(text: str, what: str) -> Any:
                 return orjson.loads(file.read(JSON_FILE_BYTES_MAX))
         return orjson.loads(text)
     except OSError as error:
-        raise CommandFailed(ExitCode.USAGE, f"{what} cannot be read: {error}") from None
+        # The path may be the credential itself.
+        raise CommandFailed(ExitCode.USAGE, f"{what} cannot be read: {type(error).__name__}") from None
     except orjson.JSONDecodeError as error:
         raise CommandFailed(ExitCode.USAGE, f"{what} is not JSON: {error.msg}") from None
 

@@ -377,6 +377,7 @@ def test_an_address_of_the_network_needs_insecure(open_directory: Path, serve: S
         (["serve"], {"ICECORE_PROT": "1"}, "did you mean ICECORE_PORT"),
         (["serve", "--data", "x"], {"ICECORE_DATABASE_URL": "postgresql://h/d"}, "use one of them"),
         (["warehouse", "create", "w", "--profile", "{"], {}, "--profile is not JSON"),
+        (["warehouse", "create", "w", "--profile", "{}", "--credential", '@{"key": "hunter2"}'], {}, "--credential cannot be read"),
         (["log", "--from", "0"], {}, "the first one is 1"),
         (["verify", "--data", "no-such-folder"], {}, "holds no catalog"),
     ],
@@ -387,6 +388,7 @@ def test_a_wrong_command_line_ends_with_2_and_a_reason(arguments: list[str], env
     assert ExitCode.USAGE == refused.returncode, refused.stderr
     assert said in refused.stderr + refused.stdout
     assert "Traceback" not in refused.stderr
+    assert "hunter2" not in refused.stderr + refused.stdout
     assert not (CHECKOUT / "no-such-folder").exists()
 
 

@@ -9,8 +9,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from api.server import build_runner
 from icecore.compose import Catalog
 from icecore.metrics import served_metrics
-from queries.resolve_warehouse import resolve_warehouse
-from tests.fixtures.catalog import PROJECT_ID
+from projections.warehouses import log_head
 from tests.integration.test_lanes import Process, one
 
 __all__ = ["one"]
@@ -52,8 +51,8 @@ async def test_what_happened_is_counted(one: Process, catalog: Catalog, tmp_path
     assert 1 == found["icecore_refusals_total", frozenset({("type", "NoSuchTableException")})]
     assert 3 == found["icecore_requests_total", frozenset({("operation", "loadTable"), ("status", "200")})]
     assert 4 == found["icecore_request_seconds_count", frozenset({("operation", "loadTable")})]
-    warehouse = await resolve_warehouse(catalog.reads, PROJECT_ID, "demo@1")
-    assert warehouse.as_of == found["icecore_log_position", frozenset()]
+    async with catalog.reads.connection() as connection:
+        assert await log_head(connection) == found["icecore_log_position", frozenset()]
 
 
 async def test_a_log_that_is_away_is_said(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:

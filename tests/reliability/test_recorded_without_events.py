@@ -1,0 +1,141 @@
+"""A keyed request that changes nothing is recorded only for the heads it was decided on: another process may change them meanwhile."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from uuid_utils.compat import uuid7
+
+from commands.commit_table import CommitTable, commit_table
+from commands.commit_transaction import CommitTransaction, commit_transaction
+from commands.commit_view import CommitView, commit_view
+from commands.context import CommandContext
+from commands.create_namespace import CreateNamespace, create_namespace
+from commands.create_table import CreateTable, create_table
+from commands.create_view import CreateView, create_view
+from commands.rename_table import RenameTable, rename_table
+from commands.rename_view import RenameView, rename_view
+from commands.submission import AppendResult, Submission
+from commands.write_side import WriteSide
+from domain.byte_pieces import joined
+from domain.errors import CommitFailed, NoSuchTable, NoSuchView
+from domain.identifiers import NamespaceIdentifier, TabularIdentifier
+from icecore.compose import Catalog
+from queries.load_table import load_table
+from queries.resolve_warehouse import resolve_warehouse
+from queries.warehouse import Warehouse
+from tests.fixtures.catalog import PROJECT_ID, context, opened_catalog
+from tests.fixtures.rest_client import SCHEMA, set_properties, view_version
+
+NAMESPACE = NamespaceIdentifier(("n",))
+FIRST, SECOND, ELSEWHERE, VIEW = (TabularIdentifier(NAMESPACE, name) for name in ("t", "u", "elsewhere", "v"))
+
+
+WIDER = {"type": "struct", "schema-id": 1, "fields": [*SCHEMA["fields"], {"id": 9, "name": "w", "required": False, "type": "long"}]}
+ADDING_COLUMN: list[dict[str, Any]] = [{"action": "add-schema", "schema": WIDER}, {"action": "set-current-schema", "schema-id": -1}]
+RESTING = CommitTable(FIRST, [{"type": "assert-current-schema-id", "current-schema-id": 0}], [])
+CHANGING = CommitTable(SECOND, [], [set_properties(mine="1")])
+
+
+@dataclass(frozen=True, slots=True)
+class Processes:
+    """Two catalogs with lanes of their own on one database: what the first is asked, and what the second does meanwhile."""
+
+    asked: Catalog
+    other: Catalog
+    warehouse: Warehouse
+
+
+@pytest.fixture
+async def processes(database: str, tmp_path: Path) -> AsyncIterator[Processes]:
+    """The tables `t` and `u` and the view `v`."""
+    async with AsyncExitStack() as opened:
+        asked, other = [await opened.enter_async_context(opened_catalog(database, tmp_path / "warehouse")) for _ in range(2)]
+        warehouse, write = await resolve_warehouse(asked.reads, PROJECT_ID, "demo"), asked.write
+        await create_namespace(write, context("createNamespace"), warehouse, CreateNamespace(NAMESPACE, {}))
+        for name in ("t", "u"):
+            table = CreateTable(NAMESPACE, name, None, SCHEMA, None, None, {}, stage_create=False)
+            await create_table(write, context("createTable"), warehouse, table)
+        view = CreateView(NAMESPACE, "v", None, SCHEMA, view_version("select 1"), {})
+        await create_view(write, context("createView"), warehouse, view)
+        yield Processes(asked, other, warehouse)
+
+
+Command = Callable[[WriteSide, CommandContext, Warehouse], Awaitable[object]]
+
+
+def transaction(*changes: CommitTable) -> Command:
+    return partial(commit_transaction, command=CommitTransaction(changes))
+
+
+async def run(processes: Processes, monkeypatch: pytest.MonkeyPatch, command: Command, meanwhile: Command) -> None:
+    """`command` under a key; `meanwhile` of the other process is in the log before the first append that `command` comes to."""
+    committer, waiting = processes.asked.write.committer, [meanwhile]
+    submit_chain = committer.submit_chain
+
+    async def after_the_other(submissions: Sequence[Submission]) -> list[AppendResult]:
+        if waiting:
+            await waiting.pop()(processes.other.write, context("meanwhile"), processes.warehouse)
+        return await submit_chain(submissions)
+
+    monkeypatch.setattr(committer, "submit_chain", after_the_other)
+    # What a key is answered with again goes by the operation: a view's or not.
+    asked = context("replaceView", key=uuid7(), request_hash=b"x" * 32)
+    try:
+        await command(processes.asked.write, asked, processes.warehouse)
+    finally:
+        assert [] == waiting, "the command came to no append: the other process did nothing"
+
+
+async def test_a_view_that_was_changed_meanwhile_is_answered_as_it_is(processes: Processes, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The answer, and what the key remembers, hold what the other process set."""
+    view = partial(commit_view, command=CommitView(VIEW, [], []))
+    newer = partial(commit_view, command=CommitView(VIEW, [], [set_properties(newer="1")]))
+    answers: list[Any] = []
+
+    async def kept(write: WriteSide, asked: CommandContext, warehouse: Warehouse) -> None:
+        answers.append(await view(write, asked, warehouse))
+        answers.append(await view(write, asked, warehouse))
+
+    await run(processes, monkeypatch, kept, newer)
+    assert [{"newer": "1"}] * 2 == [orjson.loads(answer.body)["metadata"]["properties"] for answer in answers]
+
+
+@pytest.mark.parametrize(
+    ("rename", "missing"),
+    [
+        (partial(rename_table, command=RenameTable(FIRST, FIRST)), NoSuchTable),
+        (partial(rename_view, command=RenameView(VIEW, VIEW)), NoSuchView),
+    ],
+    ids=["table", "view"],
+)
+async def test_a_rename_to_its_own_name_is_refused_where_it_has_another_by_then(
+    processes: Processes, monkeypatch: pytest.MonkeyPatch, rename: Command, missing: type[Exception]
+) -> None:
+    """Its key does not remember that the name was there: the other process renamed it before."""
+    moved: Command = partial(rename_table, command=RenameTable(FIRST, ELSEWHERE))
+    if missing is NoSuchView:
+        moved = partial(rename_view, command=RenameView(VIEW, ELSEWHERE))
+    with pytest.raises(missing):
+        await run(processes, monkeypatch, rename, moved)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [[RESTING], [RESTING, CommitTable(SECOND, [], [])], [RESTING, CHANGING], [CHANGING, RESTING]],
+    ids=["alone", "beside another", "before a change", "after a change"],
+)
+async def test_a_table_that_a_transaction_leaves_as_it_is_must_stay_so(
+    processes: Processes, monkeypatch: pytest.MonkeyPatch, changes: list[CommitTable]
+) -> None:
+    """Another process adds a column to the table whose schema the transaction requires: all of it is refused."""
+    with pytest.raises(CommitFailed):
+        await run(processes, monkeypatch, transaction(*changes), partial(commit_table, command=CommitTable(FIRST, [], ADDING_COLUMN)))
+    answer = await load_table(processes.other.reads, processes.warehouse, SECOND)
+    assert answer.body is not None
+    assert "mine" not in orjson.loads(joined(answer.body))["metadata"]["properties"]

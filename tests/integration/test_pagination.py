@@ -74,15 +74,19 @@ def test_what_stays_is_listed_once_while_others_come_and_go(client: RestClient, 
     changes = iter(range(1000))
 
     def between() -> None:
+        """Behind the page and before it, some come; of those that came last, one behind and one before go."""
         number = next(changes)
-        create(client, f"s{number % 12:02}-{number}")
-        create(client, f"a{number}")
-        client.call("DELETE", {"n": "/namespaces/a%1F", "t": "/namespaces/a/tables/", "v": "/namespaces/a/views/"}[kind] + f"a{number - 1}")
+        came = [create(client, name) for name in (f"s{number:02}-behind", f"s{number + 4:02}-before", f"a{number}", f"t{number}")]
+        went = [client.call("DELETE", f"{below}{first}{number - 1}") for first in "at" if number]
+        assert {200} == {answer.status for answer in came}
+        assert {204} >= {answer.status for answer in went}
 
     kind = "n" if path.startswith("/namespaces?") else path.split("/")[-1][0]
+    below = {"n": "/namespaces/a%1F", "t": "/namespaces/a/tables/", "v": "/namespaces/a/views/"}[kind]
     found = [name for page in pages(client, path, 2, between) for name in page]
     assert staying == [name for name in found if name in staying]
-    assert len(found) == len(set(found))
+    assert found == sorted(set(found))
+    assert len(found) > len(staying), "names that came before the page are listed too"
 
 
 def test_pages_are_stable_under_concurrent_inserts(client: RestClient) -> None:
@@ -92,20 +96,25 @@ def test_pages_are_stable_under_concurrent_inserts(client: RestClient) -> None:
         client.create_table(["a"], name)
     stop = threading.Event()
     results: list[list[str]] = []
+    written, overlapped = [0], []
 
     def read() -> None:
         while not stop.is_set():
+            begun = written[0]
             results.append([name for page in pages(client, "/namespaces/a/tables?", 3) for name in page])
+            overlapped.append(begun < written[0])
 
     readers = [threading.Thread(target=read) for _ in range(2)]
     for reader in readers:
         reader.start()
     for number in range(1, 40, 2):
-        client.create_table(["a"], f"t{number:03}")
+        assert 200 == client.create_table(["a"], f"t{number:03}").status
+        written[0] += 1
     stop.set()
     for reader in readers:
         reader.join()
     assert len(results) >= 2
+    assert any(overlapped), "nobody read while something was written"
     for found in results:
         assert before == [name for name in found if name in before]
         assert found == sorted(set(found))

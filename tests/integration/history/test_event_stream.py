@@ -5,12 +5,16 @@ import re
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
 
 from api.history import event_stream
+from commands.context import Answer
+from commands.create_warehouse import CreateWarehouse, create_warehouse
 from publishers import follow, pull
+from tests.fixtures.catalog import context
 from tests.fixtures.command_runs import CommandRun, Step
 from tests.integration.history.serving import Served
 from tests.integration.history.test_event_pages import as_sinks_have_it, create, head, until_followed
@@ -192,24 +196,32 @@ async def test_a_cursor_that_trusts_the_wake_up_loses_events(served: Served, run
     assert list(range(second + 1, second + 31)) != await streamed(second + 30, second - 1)
 
 
-async def test_followers_with_filters_of_their_own_are_told_what_is_theirs(served: Served, history: CommandRun, database: str) -> None:
-    """What comes is read once for all of them; each is told the bytes that a sink with its filter would be."""
+async def test_followers_with_filters_of_their_own_are_told_what_is_theirs(
+    served: Served, history: CommandRun, database: str, tmp_path: Path
+) -> None:
+    """What comes, of two warehouses, is read once for all of them; each is told the bytes that a sink with its filter would be."""
     opened = [
         served.stream(after="now"),
         served.stream(after="now", dialect="lakekeeper"),
         served.stream(after="now", types="namespace.*", namespaces="mine"),
         served.stream(after="now", warehouses="demo", types="table.*"),
     ]
+    profile = {"type": "local", "directory": str(tmp_path / "other")}
+    (tmp_path / "other").mkdir()
+    await create_warehouse(history.catalog.write, context("createWarehouse"), CreateWarehouse("elsewhere", profile))
+    elsewhere = await CommandRun.on(history.catalog, "elsewhere")
+    await elsewhere.step(Step("create_namespace", 0))
     end = await head(served)
     everything, in_dialect, mine, tables = [await each.__aenter__() for each in opened]
     await until_followed(served, 4)
     await create(history, "other")
+    assert isinstance(await elsewhere.step(Step("create_table", 0, 0)), Answer)
     await create(history, "mine")
-    await history.step(Step("commit", 0, 0))
+    assert isinstance(await history.step(Step("commit", 0, 0)), Answer)
     told, dialect = await as_sinks_have_it(database), await as_sinks_have_it(database, "lakekeeper")
-    assert told[end:] == [event.data for event in await everything.take(3)]
-    assert dialect[end:] == [event.data for event in await in_dialect.take(3)]
-    assert [told[end + 1]] == [event.data for event in await mine.take(1)]
-    assert [told[end + 2]] == [event.data for event in await tables.take(1)]
+    assert told[end:] == [event.data for event in await everything.take(4)]
+    assert dialect[end:] == [event.data for event in await in_dialect.take(4)]
+    assert [told[end + 2]] == [event.data for event in await mine.take(1)]
+    assert [told[end + 3]] == [event.data for event in await tables.take(1)]
     for each in opened:
         await each.__aexit__(None, None, None)

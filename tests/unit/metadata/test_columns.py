@@ -111,7 +111,8 @@ def test_partition_ids_count_from_999_whatever_the_client_sends() -> None:
         {"action": "set-location", "location": "s3://b/t"},
         {"action": "assign-uuid", "uuid": "9c12d441-03fe-4693-9a96-a0705ddf69c1"},
     ]
-    assert 999 == after(None, *updates)["last-partition-id"]
+    created = after(None, *updates)
+    assert (999, [7]) == (created["last-partition-id"], ids(created["partition-specs"][0]["fields"], "field-id"))
 
 
 def test_historical_specs_must_stay_readable() -> None:

@@ -141,6 +141,11 @@ def test_no_junk_breaks_the_parser_or_what_follows(place: tuple[Any, ...], junk:
     assert status_of(lambda: commit_on(document)) in (200, 400, 409)
 
 
+def test_without_junk_the_table_is_committed_to() -> None:
+    """The control: what the property asks of broken files is possible on the whole one."""
+    assert 200 == status_of(lambda: commit_on(copy.deepcopy(TABLE)))
+
+
 def commit_on(document: Json) -> None:
     table = parse_table_metadata(document)
     check_requirements(table, [{"type": "assert-ref-snapshot-id", "ref": "main", "snapshot-id": 2}])

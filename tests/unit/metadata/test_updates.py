@@ -34,7 +34,8 @@ def test_a_commit_appends_and_shares_the_rest() -> None:
     for key in ("schemas", "partition-specs", "sort-orders", "properties", "statistics"):
         assert grown[key] is table[key]
     for key in ("snapshots", "snapshot-log"):
-        assert all(kept is old for kept, old in zip(grown[key], table[key], strict=False))
+        assert len(table[key]) == 3
+        assert all(kept is old for kept, old in zip(grown[key][:-1], table[key], strict=True))
 
 
 @pytest.mark.parametrize(
@@ -335,5 +336,5 @@ def test_a_commit_does_not_touch_ten_thousand_snapshots() -> None:
     refs = {"main": {"snapshot-id": 10_000, "type": "branch"}}
     table = {**table, "snapshots": history, "snapshot-log": log, "refs": refs, "current-snapshot-id": 10_000}
     grown = after(table, snapshot(10_001, parent=10_000), ref(10_001), file=FILE)
-    assert all(kept is old for kept, old in zip(grown["snapshots"], history, strict=False))
+    assert all(kept is old for kept, old in zip(grown["snapshots"][:-1], history, strict=True))
     assert (10_001, 10_001) == (len(grown["snapshots"]), len(grown["snapshot-log"]))

@@ -17,7 +17,9 @@ from domain.client_errors import client_error_text
 from domain.errors import CommitStateUnknown, InternalError, ServiceUnavailable, TooManyRequests
 from migrations.connection import connect
 from migrations.named_sql import named_sql
-from projections.connections import CONNECT_SECONDS_MAX, NETWORK_OPTIONS, Connection, SilenceWatch, has_ended
+from projections.connections import CONNECT_SECONDS_MAX, NETWORK_OPTIONS, Connection, has_ended
+from projections.outage_log import OutageLog
+from projections.silence_watch import SilenceWatch, StatementUse
 
 _SQL = named_sql("commands", "committer.sql")
 _log = structlog.get_logger("icecore.committer")
@@ -31,6 +33,8 @@ STATEMENT_TIMEOUT_SECONDS = 30
 GATHER_SECONDS_MAX = 0.02
 # How long a lost answer is asked for again before the client is told that nobody knows.
 DOUBT_SECONDS_MAX = 10
+# The same behind one transaction that keeps the append lock.
+DOUBT_BEHIND_LOCK_SECONDS_MAX = 1.75
 _PAUSE_SECONDS = 0.1
 # How long a refusal of writes is reported: who balances load sends none meanwhile, and one must be tried again.
 REFUSAL_SECONDS = 10.0
@@ -79,6 +83,7 @@ class Committer:
         self._gathering = False
         self._tasks: list[asyncio.Task[None]] = []
         self._watch = SilenceWatch(dsn, self._refuse_waiting)
+        self._outage = OutageLog("icecore.committer", "append_in_doubt", "appends_go_on")
         self.on_away: Callable[[], None] = lambda: None
         """Called whenever Postgres could not be reached: others may have commands waiting that were never sent."""
 
@@ -171,22 +176,27 @@ class Committer:
 
     async def _settle(self, connection: Connection | None, batch: list[_Waiting]) -> Connection | None:
         """Sends a batch until its outcome is known or cannot be."""
-        sent = False
-        deadline = time.monotonic() + DOUBT_SECONDS_MAX
+        sent = is_patient = False
+        began = time.monotonic()
         try:
             while True:
+                use = StatementUse(STATEMENT_TIMEOUT_SECONDS + 1, is_append=True, is_patient=is_patient)
                 try:
                     if connection is None or has_ended(connection):
                         connection = await self._reconnect(connection)
                     sent = True
-                    await self._append(connection, batch)
+                    await self._append(connection, batch, use)
                     return connection
                 except (psycopg.OperationalError, psycopg.errors.ReadOnlySqlTransaction, TimeoutError) as error:
+                    if isinstance(error, psycopg.errors.QueryCanceled) and not use.behind_stuck_lock and not is_patient:
+                        # Its session answers: the batch merely takes long.
+                        is_patient = True
+                        continue
                     refusal = _why_no_writes(error)
                     if refusal is not None:
                         self._refused_writes = (time.monotonic(), refusal)
                     if connection is None or connection.closed or connection.broken:
-                        _log.warning("append_in_doubt", sent=sent, error=client_error_text(error), chains=len(batch))
+                        self._outage.failed(sent=sent, error=client_error_text(error), chains=len(batch))
                         self.figures.in_doubt += sent
                         connection = None
                         for waiting in batch:
@@ -198,8 +208,11 @@ class Committer:
                         if isinstance(error, psycopg.errors.ReadOnlySqlTransaction) and connection is not None:
                             # The next connection may come to the server that took over.
                             await connection.close()
+                        if use.behind_stuck_lock:
+                            self._outage.failed("lock", began="append_lock_stuck", chains=len(batch))
+                            self._refuse_waiting("is busy")
                         return connection
-                    if time.monotonic() > deadline:
+                    if time.monotonic() - began > (DOUBT_BEHIND_LOCK_SECONDS_MAX if use.behind_stuck_lock else DOUBT_SECONDS_MAX):
                         _refuse(batch, CommitStateUnknown("The log went away before it answered"))
                         return connection
                     await asyncio.sleep(_PAUSE_SECONDS)
@@ -255,12 +268,12 @@ class Committer:
             self._refuse_waiting()
             raise
 
-    def _refuse_waiting(self) -> None:
-        """Postgres is away: what was never sent need not wait for what was."""
+    def _refuse_waiting(self, reason: str = "cannot be reached") -> None:
+        """Postgres is away, or takes no appends: what was never sent need not wait for what was."""
         waiting = [*self._waiting]
         self._waiting.clear()
         self._queued = 0
-        _refuse(waiting, ServiceUnavailable("The log cannot be reached", retry_after_seconds=1))
+        _refuse(waiting, ServiceUnavailable(f"The log {reason}", retry_after_seconds=1))
         self.on_away()
 
     async def _connect(self) -> Connection:
@@ -273,8 +286,8 @@ class Committer:
                 **NETWORK_OPTIONS,
             )
 
-    async def _append(self, connection: Connection, batch: list[_Waiting]) -> None:
-        self._watch.begin(connection, STATEMENT_TIMEOUT_SECONDS + 1)
+    async def _append(self, connection: Connection, batch: list[_Waiting], use: StatementUse) -> None:
+        self._watch.begin(connection, use)
         try:
             if fault_points.SWITCHED_ON:
                 await fault_points.reach("commit.before_append")
@@ -282,6 +295,7 @@ class Committer:
             began = time.perf_counter()
             results = iter(await _send(connection, submissions, self.figures))
             self._refused_writes = None
+            self._outage.succeeded()
             self.figures.append_seconds += time.perf_counter() - began
             self.figures.batch_sizes[len(submissions)] += 1
             if fault_points.SWITCHED_ON:

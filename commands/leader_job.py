@@ -5,15 +5,13 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
 
-import structlog
-
 from commands.write_side import WriteSide
 from domain.errors import CatalogError
 from migrations.named_sql import named_sql
 from projections.connections import Connection
+from projections.outage_log import OutageLog
 
 _SQL = named_sql("commands", "leader_job.sql")
-_log = structlog.get_logger("icecore.jobs")
 
 POLL_SECONDS = 1.0
 
@@ -27,6 +25,7 @@ class LeaderJob(ABC):
     def __init__(self, write: WriteSide) -> None:
         self._write = write
         self._task: asyncio.Task[None] | None = None
+        self._outage = OutageLog("icecore.jobs", "job_waits", "job_goes_on", job=self.NAME)
 
     @abstractmethod
     async def run_once(self) -> int:
@@ -59,9 +58,10 @@ class LeaderJob(ABC):
         while True:
             try:
                 await self.run_once()
+                self._outage.succeeded()
             except CatalogError as error:
-                _log.warning("job_waits", job=self.NAME, error=error.message)
-            except Exception:
+                self._outage.failed(error=error.message)
+            except Exception as error:
                 # A fault of ours in one round must not end all that follow.
-                _log.exception("job_failed", job=self.NAME)
+                self._outage.failed(type(error), began="job_failed", exc_info=error)
             await asyncio.sleep(POLL_SECONDS)

@@ -5,15 +5,14 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from uuid import UUID
 
-import structlog
 from uuid_utils.compat import uuid7
 
 from domain.errors import CatalogError
 from migrations.named_sql import named_sql
+from projections.outage_log import OutageLog
 from queries.read_side import ReadSide
 
 _SQL = named_sql("commands", "metrics_reports.sql")
-_log = structlog.get_logger("icecore.metrics")
 
 QUEUE_REPORTS_MAX = 1_000
 _BATCH_REPORTS_MAX = 100
@@ -35,6 +34,7 @@ class MetricsReports:
         self._reports_max = reports_max
         self._queue: asyncio.Queue[_Report] = asyncio.Queue(QUEUE_REPORTS_MAX)
         self._task: asyncio.Task[None] | None = None
+        self._outage = OutageLog("icecore.metrics", "metrics_reports_lost", "metrics_reports_kept")
 
     def start(self) -> None:
         self._task = asyncio.create_task(self._write(), name="metrics-reports")
@@ -50,7 +50,7 @@ class MetricsReports:
         try:
             self._queue.put_nowait(_Report(table_id, datetime.now(UTC), report))
         except asyncio.QueueFull:
-            _log.warning("metrics_report_dropped", queue_reports_max=QUEUE_REPORTS_MAX)
+            self._outage.failed("queue", began="metrics_report_dropped", queue_reports_max=QUEUE_REPORTS_MAX)
 
     async def _write(self) -> None:
         batches = 0
@@ -78,5 +78,6 @@ class MetricsReports:
                 )
                 if forget:
                     await connection.execute(_SQL["forget"], {"reports_max": self._reports_max})
+            self._outage.succeeded()
         except CatalogError as error:
-            _log.warning("metrics_reports_lost", reports=len(batch), error=error.message)
+            self._outage.failed("lost", reports=len(batch), error=error.message)

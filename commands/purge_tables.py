@@ -105,22 +105,24 @@ class PurgeJob(LeaderJob):
         except LeadershipLost:
             raise
         except CatalogError as error:
-            self._failed(table_id)
-            _log.warning("purge_waits", table_id=str(table_id), error=error.message)
+            if self._failed(table_id):
+                _log.warning("purge_waits", table_id=str(table_id), error=error.message)
         except Exception:
-            self._failed(table_id)
-            _log.exception("purge_failed", table_id=str(table_id))
+            if self._failed(table_id):
+                _log.exception("purge_failed", table_id=str(table_id))
         else:
             self._failures.pop(table_id, None)
             return purged
         return False
 
-    def _failed(self, table_id: UUID) -> None:
+    def _failed(self, table_id: UUID) -> bool:
+        """Whether it is the first failure of this purge: further ones are not logged, its end is."""
         before = self._failures.pop(table_id, None)
         pause = PAUSE_SECONDS_MIN if before is None else min(before.pause_seconds * 2, PAUSE_SECONDS_MAX)
         if len(self._failures) >= FAILURES_REMEMBERED_MAX:
             del self._failures[next(iter(self._failures))]
         self._failures[table_id] = _Failure(pause, time.monotonic() + pause)
+        return before is None
 
     async def _purge(self, leading: Connection, table_id: UUID, warehouse_id: UUID) -> bool:
         async with self._write.connection() as connection:

@@ -30,6 +30,7 @@ from icecore.hooks import opened_hooks
 from icecore.secret_keys import secret_store
 from icecore.settings import Settings
 from projections.connections import ConnectionHandOff
+from projections.outage_log import OutageLog
 from projections.warehouses import is_read_only, log_head
 from publishers.event_schemas import event_schemas
 from publishers.pull import EventSource
@@ -126,12 +127,14 @@ async def open_catalog(settings: Settings, *, jobs: bool = False) -> AsyncIterat
 
 async def _forget_keys(reads: ReadSide, lifetime: timedelta) -> None:
     """Deletes Idempotency-Keys once nobody may count on them: a little after the lifetime that was advertised."""
+    outage = OutageLog("icecore.compose", "idempotency_keys_kept", "idempotency_keys_are_forgotten")
     while True:
         try:
             async with reads.connection() as connection:
                 forgotten = await idempotency.forget(connection, lifetime * 1.1)
+            outage.succeeded()
             if forgotten:
                 _log.info("idempotency_keys_forgotten", keys=forgotten)
         except CatalogError as error:
-            _log.warning("idempotency_keys_kept", error=error.message)
+            outage.failed(error=error.message)
         await asyncio.sleep(_FORGET_KEYS_EVERY_SECONDS)

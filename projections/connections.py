@@ -1,32 +1,24 @@
 """Connections to Postgres for reads and appends, handed from one waiting request to the next in the order they came."""
 
 import asyncio
-import os
 import select
-import socket
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import psycopg
-import structlog
-from psycopg.pq import TransactionStatus
 
 from domain.errors import ServiceUnavailable
 from migrations.connection import connect
 from projections.postgres import Connection
+from projections.silence_watch import SilenceWatch, StatementUse, sever
 
-__all__ = ["Connection", "ConnectionHandOff", "HandOffFigures", "SilenceWatch", "has_ended", "sever"]
-
-_log = structlog.get_logger("icecore.connections")
+__all__ = ["Connection", "ConnectionHandOff", "HandOffFigures", "has_ended"]
 
 CONNECT_SECONDS_MAX = 2
-# An answer that takes longer makes us ask whether Postgres answers anybody; if not within the second time, it is away.
-SILENCE_SECONDS_MAX = 0.75
-PROBE_SECONDS_MAX = 1.0
 # However alive Postgres is, nobody waits longer than this for one statement: a line may be dead on which no error ever comes.
 STATEMENT_SECONDS_MAX = 10.0
 # The kernel's own measures against a host that is gone: unanswered bytes, and lines on which nothing comes.
@@ -42,87 +34,6 @@ def has_ended(connection: Connection) -> bool:
     poll = select.poll()
     poll.register(connection.fileno(), select.POLLIN)
     return bool(poll.poll(0))
-
-
-def sever(connection: Connection) -> None:
-    """Cuts the line, so that whoever waits on it hears an OperationalError now."""
-    if connection.closed:
-        return
-    with suppress(OSError), socket.socket(fileno=os.dup(connection.fileno())) as line:
-        line.shutdown(socket.SHUT_RDWR)
-
-
-class SilenceWatch:
-    """Cuts the connections in use when Postgres has stopped answering: hung or unreachable, it sends no error by itself.
-
-    A statement that merely takes long is left alone, up to its limit, while Postgres lets somebody else connect.
-
-    silent -- called each time the connections were cut because nobody could connect.
-    """
-
-    def __init__(self, dsn: str, silent: Callable[[], None] = lambda: None) -> None:
-        self._dsn = dsn
-        self._silent = silent
-        self._uses: dict[Connection, tuple[float, float]] = {}
-        self._looking: asyncio.Task[None] | None = None
-
-    def begin(self, connection: Connection, seconds_max: float) -> None:
-        """The connection is in use from now on, and for no longer than `seconds_max` if a statement is running then."""
-        self._uses[connection] = (asyncio.get_running_loop().time(), seconds_max)
-        if self._looking is None:
-            self._looking = asyncio.create_task(self._look(), name="silence-watch")
-
-    def end(self, connection: Connection) -> None:
-        self._uses.pop(connection, None)
-
-    def close(self) -> None:
-        """Nothing is in use any more: whoever looked after it need not wait for the end of its pause."""
-        if self._looking is not None:
-            self._looking.cancel()
-
-    async def _look(self) -> None:
-        loop = asyncio.get_running_loop()
-        try:
-            while self._uses:
-                due = min(began for began, _ in self._uses.values()) + SILENCE_SECONDS_MAX
-                if due > loop.time():
-                    await asyncio.sleep(due - loop.time())
-                    continue
-                asked = loop.time()
-                if await self._answers():
-                    self._cut_overdue(loop.time())
-                else:
-                    _log.warning("log_silent", connections=len(self._uses))
-                    self._cut_older_than(asked)
-                    self._silent()
-                await asyncio.sleep(SILENCE_SECONDS_MAX)
-        finally:
-            self._looking = None
-
-    async def _answers(self) -> bool:
-        """Whether Postgres says anything to a newcomer; also when it only says that there is no room."""
-        try:
-            async with asyncio.timeout(PROBE_SECONDS_MAX):
-                connection = await connect(self._dsn, application_name="icecore-probe")
-        except TimeoutError:
-            return False
-        except psycopg.OperationalError:
-            # It refuses by itself: then it also ends the connections it has, or serves them.
-            return True
-        await connection.close()
-        return True
-
-    def _cut_older_than(self, asked: float) -> None:
-        for connection, (began, _) in [*self._uses.items()]:
-            if began <= asked:
-                sever(connection)
-
-    def _cut_overdue(self, now: float) -> None:
-        """What is in use but idle is left alone: it waits for its owner, not for Postgres."""
-        for connection, (began, seconds_max) in [*self._uses.items()]:
-            if began + seconds_max <= now and connection.pgconn.transaction_status == TransactionStatus.ACTIVE:
-                _log.warning("statement_cut", seconds=now - began)
-                sever(connection)
 
 
 @dataclass(slots=True)
@@ -149,7 +60,7 @@ class ConnectionHandOff:
         self._room = connections_max
         self._idle: deque[Connection] = deque()
         self._waiting: deque[asyncio.Future[Connection | None]] = deque()
-        self._watch = SilenceWatch(dsn, self._refuse_waiting)
+        self._watch = SilenceWatch(dsn, self._refuse_waiting, self._drop_idle)
         self.on_broken: Callable[[], None] = lambda: None
         """Called whenever a connection has ended or broken: what answers next may be another Postgres."""
 
@@ -157,7 +68,7 @@ class ConnectionHandOff:
     async def connection(self, seconds_max: float = STATEMENT_SECONDS_MAX) -> AsyncIterator[Connection]:
         """A connection in autocommit; a broken one is not handed on. A statement still running after `seconds_max` is cut."""
         connection = await self._take()
-        self._watch.begin(connection, seconds_max)
+        self._watch.begin(connection, StatementUse(seconds_max))
         try:
             yield connection
         except asyncio.CancelledError:
@@ -232,6 +143,11 @@ class ConnectionHandOff:
         except BaseException:
             self._hand_on(None)
             raise
+
+    def _drop_idle(self) -> None:
+        """Sessions of ours are frozen: those that nobody uses may be too, and the next request would have to find out."""
+        for connection in self._idle:
+            sever(connection)
 
     def _refuse_waiting(self) -> None:
         """Postgres is away: those in the queue hear it now."""

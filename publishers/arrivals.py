@@ -4,13 +4,11 @@ import asyncio
 from contextlib import suppress
 
 import psycopg
-import structlog
 
 from domain.client_errors import client_error_text
+from projections.outage_log import OutageLog
 from projections.warehouses import log_head
 from publishers.follow import listening, wait_for_events
-
-_log = structlog.get_logger("icecore.arrivals")
 
 _RECONNECT_SECONDS_MIN = 0.1
 _RECONNECT_SECONDS_MAX = 2.0
@@ -27,6 +25,7 @@ class Arrivals:
         self._changed = asyncio.Event()
         self._stopped = False
         self._listening: asyncio.Task[None] | None = None
+        self._outage = OutageLog("icecore.arrivals", "arrivals_reconnects", "arrivals_reconnected")
 
     async def after(self, position: int, seconds: float) -> bool:
         """Whether something stands after `position`; waits for it `seconds` at most, and no longer once this was stopped."""
@@ -63,11 +62,12 @@ class Arrivals:
                     while True:
                         async with asyncio.timeout(_SILENCE_SECONDS_MAX):
                             head = await log_head(connection)
+                        self._outage.succeeded()
                         if head != self._head:  # less: the database was restored to an earlier point
                             self._head = head
                             self._wake()
                         await wait_for_events(connection, None)
             except (psycopg.OperationalError, TimeoutError) as error:
-                _log.warning("arrivals_reconnects", error=client_error_text(error), pause_seconds=pause_seconds)
+                self._outage.failed(error=client_error_text(error))
                 await asyncio.sleep(pause_seconds)
                 pause_seconds = min(2 * pause_seconds, _RECONNECT_SECONDS_MAX)

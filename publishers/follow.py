@@ -8,7 +8,6 @@ import asyncio
 from collections.abc import AsyncGenerator
 
 import psycopg
-import structlog
 from psycopg import AsyncConnection
 from psycopg.rows import TupleRow
 
@@ -17,9 +16,9 @@ from domain.events import state_json
 from domain.recorded import RecordedEvent
 from migrations.connection import connect
 from migrations.named_sql import named_sql
+from projections.outage_log import OutageLog
 
 _SQL = named_sql("publishers", "follow.sql")
-_log = structlog.get_logger("icecore.follow")
 
 BATCH_EVENTS_MAX = 500
 BATCH_BYTES_MAX = 16 * 1024 * 1024
@@ -59,12 +58,14 @@ async def follow_events(
     A lost connection is opened again, and reading goes on after the last event that was given: none is missed or given twice.
     """
     pause_seconds = _RECONNECT_SECONDS_MIN
+    outage = OutageLog("icecore.follow", "follower_reconnects", "follower_reconnected")
     while not _set(stop):
         try:
             async with await listening(dsn) as connection:
                 pause_seconds = _RECONNECT_SECONDS_MIN
                 while not _set(stop):
                     events = await read_events(connection, after, batch_events_max)
+                    outage.succeeded()
                     for event in events:
                         yield event
                         after = event.position
@@ -73,7 +74,7 @@ async def follow_events(
                     if not events:
                         await wait_for_events(connection, stop)
         except psycopg.OperationalError as error:
-            _log.warning("follower_reconnects", after=after, error=client_error_text(error), pause_seconds=pause_seconds)
+            outage.failed(after=after, error=client_error_text(error))
             await asyncio.sleep(pause_seconds)
             pause_seconds = min(2 * pause_seconds, _RECONNECT_SECONDS_MAX)
 

@@ -12,6 +12,7 @@ import structlog
 
 from domain.client_errors import client_error_text
 from domain.recorded import RecordedEvent
+from projections.outage_log import OutageLog
 from publishers.checkpoints import Lead, LeadershipLostError, Orders, ReplayOrder, leading
 from publishers.cloud_events import Outgoing, Replay, outgoing
 from publishers.describe import Describer
@@ -53,6 +54,8 @@ class Publisher:
         self._dialect: Dialect = dialect
         self._start: Literal["beginning", "now"] = start
         self._pause = PAUSE_SECONDS_MIN
+        self._log_outage = OutageLog("icecore.publisher", "sink_waits_for_the_log", "sink_reaches_the_log", sink=name)
+        self._outage = OutageLog("icecore.publisher", "sink_failed", "sink_takes_events", sink=name)
         # After a failure events go one by one until what failed is passed: one that is refused holds up none before it.
         self._singly_until = 0
 
@@ -61,6 +64,7 @@ class Publisher:
         while not stop.is_set():
             try:
                 async with leading(self._dsn, self._name, self._start) as lead:
+                    self._log_outage.succeeded()
                     if lead is not None:
                         _log.info("sink_led", sink=self._name, position=lead.position)
                         await self._lead(lead, stop)
@@ -68,7 +72,7 @@ class Publisher:
             except LeadershipLostError:
                 _log.warning("sink_lead_lost", sink=self._name)
             except psycopg.Error as error:
-                _log.warning("sink_waits_for_the_log", sink=self._name, error=client_error_text(error))
+                self._log_outage.failed(error=client_error_text(error))
             await _sleep(TAKE_OVER_SECONDS, stop)
 
     async def _lead(self, lead: Lead, stop: asyncio.Event) -> None:
@@ -87,7 +91,7 @@ class Publisher:
                 await self._report(lead, error)
                 again_after_seconds = error.again_after_seconds
             except Exception as error:
-                _log.error("publisher_failed", sink=self._name, exc_info=error)
+                self._outage.failed(type(error), began="publisher_failed", exc_info=error)
                 await self._report(lead, error)
             finally:
                 if sink is not None:
@@ -102,7 +106,8 @@ class Publisher:
         blocked = error.position if isinstance(error, SinkError) else None
         # A SinkError's words are ours; of any other the text may hold what a client was given.
         said = str(error) if isinstance(error, SinkError) else client_error_text(error)
-        _log.warning("sink_failed", sink=self._name, error=said, blocked_position=blocked)
+        if isinstance(error, SinkError):
+            self._outage.failed(blocked, error=said, blocked_position=blocked)
         await lead.report(said, blocked)
 
     async def _tell(self, lead: Lead, sink: Sink, stop: asyncio.Event) -> None:
@@ -123,6 +128,7 @@ class Publisher:
                         following = asyncio.create_task(self._batch(lead, describer, orders, end, sink))
                     if batch.messages:
                         told.mark = await self._publish(sink, batch)
+                        self._outage.succeeded()
                     live = Checkpoint(end, batch.events[-1].event_id)
                     await told.up_to(end)
                     self._pause = PAUSE_SECONDS_MIN
@@ -130,6 +136,7 @@ class Publisher:
                     told.mark = await replaying.step(lead, sink, orders, live) or told.mark
                 elif not batch.events:
                     await told.now()
+                    self._outage.succeeded()
                     await wait_for_events(lead.connection, stop)
             await told.now()
         finally:
@@ -190,7 +197,8 @@ class Publisher:
         """What the sink holds must be of this log: else its position says nothing, and events would be missed in silence."""
         if await lead.checkpoint(held.position) != held:
             raise SinkError(
-                f"the sink holds position {held.position} with event {held.event_id}, which is not in this log: it was filled from another"
+                f"the sink holds position {held.position} with event {held.event_id}, which is not in this log: it was filled from another,"
+                " or the database was restored to an earlier point; nothing is told until its stream is emptied or another one is named"
             )
 
 

@@ -172,8 +172,8 @@ def _old_files_after_any_answer() -> None:
 
 
 def _no_time_limit() -> None:
-    connections: Any = importlib.import_module("projections.connections")
-    connections.SILENCE_SECONDS_MAX = 3600.0
+    silence_watch: Any = importlib.import_module("projections.silence_watch")
+    silence_watch.SILENCE_SECONDS_MAX = 3600.0
 
 
 CONTROLS = {

@@ -1,0 +1,36 @@
+"""Logs an outage once when it begins and once when it ends, however often something was tried meanwhile."""
+
+import time
+from typing import Any
+
+import structlog
+
+_CAUSES_MAX = 100
+
+
+class OutageLog:
+    """For whatever tries again and again; `fields` are added to every record.
+
+    began, ended -- names of the two records.
+    """
+
+    def __init__(self, logger: str, began: str, ended: str, **fields: Any) -> None:
+        self._log = structlog.get_logger(logger).bind(**fields)
+        self._began = began
+        self._ended = ended
+        self._causes: set[object] = set()
+        self._since = 0.0
+
+    def failed(self, cause: object = None, *, began: str | None = None, **fields: Any) -> None:
+        """Another failure; it is logged if it is the first one of this cause since the last success."""
+        if not self._causes:
+            self._since = time.monotonic()
+        elif cause in self._causes or len(self._causes) >= _CAUSES_MAX:
+            return
+        self._causes.add(cause)
+        self._log.warning(began or self._began, **fields)
+
+    def succeeded(self) -> None:
+        if self._causes:
+            self._log.info(self._ended, seconds=round(time.monotonic() - self._since, 1))
+            self._causes.clear()

@@ -1,0 +1,200 @@
+"""Some processes of Postgres are frozen while it lets others connect: requests are answered or refused in time, and the others go on."""
+
+import asyncio
+import contextlib
+import os
+import secrets
+import shutil
+import signal
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import TypeVar
+
+import psycopg
+import pytest
+from psycopg import sql
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+from icecore.embedded_postgres import embedded_postgres
+from migrations.apply import apply_migrations
+from projections.verify import verify
+from tests.fixtures.catalog import CatalogServer, served_catalog
+from tests.fixtures.postgres import chosen_binaries
+from tests.fixtures.rest_client import RestAnswer, RestClient, set_properties
+
+# The promise, and as much as the reliability benchmark gives a busy machine.
+ANSWERED_SECONDS_MAX = 2.0 + 1.0
+HEALED_SECONDS_MAX = 10.0
+T = TypeVar("T")
+LEVELS = ("a",)
+READERS = ("icecore-reads",)
+COMMITTERS = ("icecore-committer",)
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[str]:
+    """A cluster of these tests' own, whose database is migrated: whoever else used it would wait too."""
+    directory = Path(tempfile.mkdtemp(prefix="icecore-test-"))
+    directory.chmod(0o755)
+    with embedded_postgres(directory, binaries=chosen_binaries()) as address:
+        asyncio.run(apply_migrations(address))
+        yield address
+    shutil.rmtree(directory)
+
+
+@pytest.fixture
+def dsn(cluster: str) -> str:
+    name = f"test_{secrets.token_hex(6)}"
+    template = sql.Identifier(str(conninfo_to_dict(cluster)["dbname"]))
+    with psycopg.connect(make_conninfo(cluster, dbname="postgres"), autocommit=True) as connection:
+        connection.execute(sql.SQL("create database {} template {} strategy file_copy").format(sql.Identifier(name), template))
+    return make_conninfo(cluster, dbname=name)
+
+
+@pytest.fixture
+def server(dsn: str, tmp_path: Path) -> Iterator[CatalogServer]:
+    """With both connections of its commits open, and several of its reads."""
+    with served_catalog(dsn, tmp_path / "warehouse", jobs=False) as served, ThreadPoolExecutor(8) as threads:
+        client = RestClient(served.url)
+        client.create_namespace(*LEVELS)
+        client.create_table(LEVELS, "t")
+        with psycopg.connect(dsn) as holder:
+            holder.execute("select pg_advisory_xact_lock(4936203174)")
+            commits = [threads.submit(client.commit, LEVELS, "t", set_properties(x="x")), threads.submit(client.create_namespace, "b")]
+            until(lambda: len(sessions(dsn, COMMITTERS)) == 2)
+            holder.rollback()
+        for commit in commits:
+            commit.result()
+        client.together([("GET", "/namespaces/a/tables/t?snapshots=refs", None, None)] * 8)
+        client.close()
+        yield served
+
+
+@pytest.fixture
+def client(server: CatalogServer) -> Iterator[RestClient]:
+    opened = RestClient(server.url)
+    yield opened
+    opened.close()
+
+
+def sessions(dsn: str, names: tuple[str, ...], condition: str = "true") -> list[int]:
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        own = "datname = current_database() and application_name = any(%s)"
+        rows = connection.execute(f"select pid from pg_stat_activity where {own} and {condition}", ([*names],))  # type: ignore[arg-type]
+        return [process_id for (process_id,) in rows]
+
+
+@contextlib.contextmanager
+def frozen(process_ids: list[int]) -> Iterator[None]:
+    try:
+        for process_id in process_ids:
+            os.kill(process_id, signal.SIGSTOP)
+        yield
+    finally:
+        for process_id in process_ids:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process_id, signal.SIGCONT)
+
+
+def timed(call: Callable[[], RestAnswer]) -> tuple[float, RestAnswer]:
+    began = time.monotonic()
+    answer = call()
+    return time.monotonic() - began, answer
+
+
+def until(found: Callable[[], T]) -> T:
+    """What is found, once it is something."""
+    deadline = time.monotonic() + HEALED_SECONDS_MAX
+    while not (value := found()):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    return value
+
+
+@pytest.mark.parametrize(
+    ("names", "count"),
+    [(READERS, 1), (READERS, 100), (COMMITTERS, 1), (COMMITTERS, 100), (READERS + COMMITTERS, 100)],
+    ids=["a reader", "all readers", "a committer", "all committers", "all"],
+)
+async def test_frozen_sessions_are_found_and_replaced(
+    server: CatalogServer, client: RestClient, names: tuple[str, ...], count: int
+) -> None:
+    """While they are still frozen, nobody waits for long, and reads and commits go on by other sessions."""
+    process_ids = sessions(server.dsn, names)[-count:]
+    assert len(process_ids) >= min(count, 2)
+    with ThreadPoolExecutor(16) as threads, frozen(process_ids):
+        asked: list[Future[tuple[float, RestAnswer]]] = []
+        for n in range(8):
+            asked.append(threads.submit(timed, lambda: client.load_table(LEVELS, "t")))
+            asked.append(threads.submit(timed, lambda n=n: client.commit(LEVELS, "t", set_properties({f"first{n}": "x"}))))  # type: ignore[misc]
+        answers = [each.result() for each in asked]
+        assert max(seconds for seconds, _ in answers) < ANSWERED_SECONDS_MAX, sorted(seconds for seconds, _ in answers)
+        assert {answer.status for _, answer in answers} <= {200, 500, 503}
+        assert {answer.error[1] for _, answer in answers if answer.status == 500} <= {"CommitStateUnknownException"}
+        acknowledged = {f"first{n}" for n in range(8) if answers[2 * n + 1][1].status == 200}
+        until(lambda: client.load_table(LEVELS, "t").status == 200)
+        until(lambda: client.commit(LEVELS, "t", set_properties(second="x")).status == 200)
+    properties = client.load_table(LEVELS, "t").json["metadata"]["properties"]
+    assert acknowledged | {"second"} <= set(properties)
+    assert [] == (await verify(server.dsn)).differences
+
+
+def slow_append(dsn: str, seconds: float) -> None:
+    """Every event takes so long to append, under the lock."""
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        connection.execute(
+            f"create function public.slow() returns trigger language plpgsql as $$ begin perform pg_sleep({seconds}); return new; end $$"  # type: ignore[arg-type]
+        )
+        connection.execute("create trigger slow before insert on icecore.events for each row execute function public.slow()")
+
+
+async def test_a_frozen_holder_of_the_append_lock_keeps_commits_out_and_nothing_waiting(server: CatalogServer, client: RestClient) -> None:
+    """Its command is unknown, others are refused, reads go on; once it runs again it ends without its append."""
+    slow_append(server.dsn, 0.3)
+    with ThreadPoolExecutor(16) as threads:
+        slow = threads.submit(timed, lambda: client.create_namespace("slow"))
+        holder = until(lambda: sessions(server.dsn, COMMITTERS, "wait_event = 'PgSleep'"))
+        with frozen(holder):
+            commits = [threads.submit(timed, lambda n=n: client.create_namespace(f"n{n}")) for n in range(4)]  # type: ignore[misc]
+            reads = [threads.submit(timed, lambda: client.load_table(LEVELS, "t")) for _ in range(4)]
+            seconds, unknown = slow.result()
+            assert (500, "CommitStateUnknownException") == unknown.error
+            assert "retry-after" not in unknown.headers
+            assert seconds < ANSWERED_SECONDS_MAX
+            for each in commits:
+                seconds, refused = each.result()
+                assert (503, "ServiceUnavailableException") == refused.error
+                assert seconds < ANSWERED_SECONDS_MAX
+            for each in reads:
+                seconds, read = each.result()
+                assert 200 == read.status
+                assert seconds < ANSWERED_SECONDS_MAX
+            seconds, refused = timed(lambda: client.create_namespace("later"))
+            assert (503, "ServiceUnavailableException") == refused.error
+            assert seconds < ANSWERED_SECONDS_MAX
+        until(lambda: client.create_namespace("later").status == 200)
+    assert holder[0] not in sessions(server.dsn, COMMITTERS)
+    with psycopg.connect(server.dsn, autocommit=True) as connection:
+        connection.execute("drop trigger slow on icecore.events")
+    listed = [levels[0] for levels in client.call("GET", "/namespaces").json["namespaces"]]
+    assert ["a", "b", "later"] == sorted(listed)
+    assert [] == (await verify(server.dsn)).differences
+
+
+def test_what_merely_takes_long_is_answered(server: CatalogServer, client: RestClient) -> None:
+    """Neither an append that works under the lock for seconds nor a read that waits for a lock of the operator's is refused."""
+    slow_append(server.dsn, 2.0)
+    seconds, created = timed(lambda: client.create_namespace("slow"))
+    assert seconds > 2.0
+    assert 200 == created.status
+    with psycopg.connect(server.dsn) as operator, ThreadPoolExecutor(1) as threads:
+        operator.execute("lock table icecore.read_models in access exclusive mode")
+        read = threads.submit(timed, lambda: client.load_table(LEVELS, "t", "?snapshots=refs"))
+        until(lambda: sessions(server.dsn, READERS, "wait_event_type = 'Lock' and query_start < clock_timestamp() - interval '1.6 s'"))
+        operator.rollback()
+        seconds, answer = read.result()
+        assert seconds > 1.6
+        assert 200 == answer.status

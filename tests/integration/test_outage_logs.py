@@ -1,0 +1,106 @@
+"""What tries again and again through an outage of Postgres logs it once when it begins and once when it ends."""
+
+import asyncio
+import contextlib
+from collections import Counter
+from functools import partial
+from pathlib import Path
+
+import psycopg
+import pytest
+import structlog
+from psycopg import sql
+from psycopg.conninfo import conninfo_to_dict
+
+from icecore.compose import Catalog
+from publishers.arrivals import Arrivals
+from publishers.event_filter import EventFilter
+from publishers.follow import follow_events
+from publishers.publisher import Publisher
+from publishers.sink_settings import StandardOutputSink
+from publishers.standard_output import StandardOutput
+from tests.fixtures.catalog import opened_catalog
+
+ROUND_SECONDS = 0.1
+OUTAGE_SECONDS = 1.5
+LOGGED_SECONDS_MAX = 10.0
+BEGAN = {
+    ("job_waits", "purge"),
+    ("job_waits", "settle-parts"),
+    ("job_waits", "expire-proposals"),
+    ("arrivals_reconnects", None),
+    ("follower_reconnects", None),
+    ("sink_waits_for_the_log", "printed"),
+}
+ENDED = {
+    ("job_goes_on", "purge"),
+    ("job_goes_on", "settle-parts"),
+    ("job_goes_on", "expire-proposals"),
+    ("arrivals_reconnected", None),
+    ("follower_reconnected", None),
+    ("sink_reaches_the_log", "printed"),
+}
+
+
+def closed(admin_dsn: str, name: str) -> None:
+    with psycopg.connect(admin_dsn, autocommit=True) as connection:
+        connection.execute(sql.SQL("alter database {} with allow_connections false").format(sql.Identifier(name)))
+        connection.execute("select pg_terminate_backend(pid, 5000) from pg_stat_activity where datname = %s", (name,))
+
+
+def opened(admin_dsn: str, name: str) -> None:
+    with psycopg.connect(admin_dsn, autocommit=True) as connection:
+        connection.execute(sql.SQL("alter database {} with allow_connections true").format(sql.Identifier(name)))
+
+
+async def follow(catalog: Catalog) -> None:
+    async for _ in follow_events(catalog.dsn, 0):
+        pass
+
+
+async def test_each_logs_an_outage_once(database: str, admin_dsn: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A dozen rounds fail; a second outage is another one."""
+    for pause in ("commands.leader_job.POLL_SECONDS", "publishers.publisher.TAKE_OVER_SECONDS"):
+        monkeypatch.setattr(pause, ROUND_SECONDS)
+    for module in ("arrivals", "follow"):
+        monkeypatch.setattr(f"publishers.{module}._RECONNECT_SECONDS_MAX", ROUND_SECONDS)
+    name = str(conninfo_to_dict(database)["dbname"])
+    stop = asyncio.Event()
+    async with opened_catalog(database, tmp_path / "warehouse", jobs=True) as catalog:
+        settings = StandardOutputSink(type="stdout")
+        printed = partial(StandardOutput, "printed", settings, "")
+        publisher = Publisher(database, "printed", printed, chosen=EventFilter(), dialect="icecore", start="now")
+        arrivals = Arrivals(database)
+        tasks = [asyncio.create_task(follow(catalog)), asyncio.create_task(publisher.run(stop))]
+        assert await arrivals.after(0, LOGGED_SECONDS_MAX)
+        await until_all_are_connected(database)
+        for _ in range(2):
+            with structlog.testing.capture_logs() as records:
+                closed(admin_dsn, name)
+                await asyncio.sleep(OUTAGE_SECONDS)
+                opened(admin_dsn, name)
+                async with asyncio.timeout(LOGGED_SECONDS_MAX):
+                    while not set(logged(records)) >= ENDED:
+                        await asyncio.sleep(0.02)
+            assert dict.fromkeys(BEGAN | ENDED, 1) == {each: count for each, count in logged(records).items() if each in BEGAN | ENDED}
+            assert {"sink_led"} >= {event for (event, _), count in logged(records).items() if count > 1}
+        stop.set()
+        await arrivals.close()
+        tasks[0].cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.gather(*tasks)
+
+
+def logged(records: list[structlog.typing.EventDict]) -> Counter[tuple[str, str | None]]:
+    """How often each record was written, by its name and whose it is."""
+    return Counter((record["event"], record.get("job") or record.get("sink")) for record in records)  # type: ignore[misc]
+
+
+async def until_all_are_connected(dsn: str) -> None:
+    async with asyncio.timeout(LOGGED_SECONDS_MAX), await psycopg.AsyncConnection.connect(dsn, autocommit=True) as connection:
+        names = {"icecore-follower", "icecore-sink-printed", "icecore-reads"}
+        found: set[str] = set()
+        while not names <= found:
+            rows = await connection.execute("select distinct application_name from pg_stat_activity where datname = current_database()")
+            found = {name async for (name,) in rows}
+            await asyncio.sleep(0.02)

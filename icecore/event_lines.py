@@ -51,7 +51,7 @@ async def _print(settings: Settings, first: int, follow: bool, limit: int | None
         last = None if follow else await log_head(connection)
         if limit is not None:
             last = first + limit - 1 if last is None else min(last, first + limit - 1)
-        if not follow and first > (head := await log_head(connection)) + 1:
+        if first > (head := await log_head(connection)) + 1:
             raise CommandFailed(ExitCode.USAGE, f"--from {first} lies beyond the end of the log, which is at {head}")
         if last is not None and last < first:
             return

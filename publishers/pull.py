@@ -11,7 +11,7 @@ from domain.errors import BadRequest, TooManyRequests
 from domain.recorded import RecordedEvent
 from migrations.named_sql import named_sql
 from projections.connections import Connection, ConnectionHandOff
-from projections.warehouses import log_head
+from projections.warehouses import is_to_come, log_head
 from publishers.arrivals import Arrivals
 from publishers.cloud_events import Outgoing, encode_json, outgoing
 from publishers.describe import Describer, Description
@@ -209,6 +209,11 @@ class EventSource:
             row = await cursor.fetchone()
         assert row is not None
         return int(row[0])
+
+    async def is_to_come(self, at: datetime) -> bool:
+        """Whether a time lies in Postgres's future."""
+        async with self._connections.connection() as connection:
+            return await is_to_come(connection, at)
 
     @contextmanager
     def following(self) -> Iterator[None]:

@@ -46,6 +46,8 @@ async def list_events(call: Call) -> web.StreamResponse:
     limits = call.catalog.limits
     events_max = limits.page_size_default if not size else parse_size(size, limits, "page-size")
     wait_seconds = parse_wait(call.query, 0.0)
+    if asked.to is not None and wait_seconds == 0:
+        await refuse_beyond_end(source, asked.to)
     async with asyncio.timeout(limits.read_seconds_max):
         page = await asked.reader.page(asked.after, to=asked.to, events_max=events_max)
     if page.at_end and not page.events:

@@ -80,4 +80,9 @@ async def _after(source: EventSource, fields: Fields, listing: str) -> int:
         if not after.isascii() or not after.isdigit():
             raise BadRequest("Invalid field 'continuation-token': not a token of this catalog")
         return int(after)
-    return 0 if since_ms is None else await source.position_before(_EPOCH + timedelta(milliseconds=since_ms))
+    if since_ms is None:
+        return 0
+    since = _EPOCH + timedelta(milliseconds=since_ms)
+    if await source.is_to_come(since):
+        raise fields.invalid("since-timestamp-ms", "lies beyond the end of the log: it has not come yet")
+    return await source.position_before(since)

@@ -1,5 +1,6 @@
 """A server whose database is restored to an earlier point while it runs: nothing of the log that is gone is answered."""
 
+import asyncio
 import os
 import subprocess
 import sys
@@ -9,13 +10,19 @@ from pathlib import Path
 import psycopg
 import pytest
 from psycopg import sql
-from psycopg.conninfo import conninfo_to_dict
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
+from commands.create_namespace import CreateNamespace, create_namespace
+from domain.identifiers import NamespaceIdentifier
+from icecore.compose import Catalog
 from projections.verify import verify
-from tests.fixtures.catalog import served_catalog
+from publishers.arrivals import Arrivals
+from queries.resolve_warehouse import resolve_warehouse
+from tests.fixtures.catalog import PROJECT_ID, context, opened_catalog, served_catalog
 from tests.fixtures.rest_client import RestClient, set_properties
 
 LEVELS = ("a",)
+WAITED_SECONDS_MAX = 20.0
 
 
 @pytest.fixture
@@ -76,6 +83,35 @@ async def test_a_restored_database_is_answered_as_it_is(database: str, admin_dsn
         assert ("yes", None) == (properties.get("found"), properties.get("lost"))
         client.close()
     assert [] == (await verify(database)).differences
+
+
+async def test_who_waits_for_events_waits_for_those_of_the_restored_log(database: str, admin_dsn: str, backup: str, tmp_path: Path) -> None:
+    """The head that a process knew may lie beyond that of the restored log: nobody is woken for what is not there, or misses what comes."""
+    name = str(conninfo_to_dict(database)["dbname"])
+    with psycopg.connect(make_conninfo(database, dbname=backup)) as connection:
+        row = connection.execute("select max(notification_id) from icecore.events").fetchone()
+    assert row is not None
+    (end,) = row
+    async with opened_catalog(database, tmp_path / "warehouse") as catalog:
+        for levels in ("lost1", "lost2"):
+            await create_namespace_named(catalog, levels)
+    arrivals = Arrivals(database)
+    assert await arrivals.after(end + 1, WAITED_SECONDS_MAX)
+    restore(admin_dsn, name, backup)
+    async with asyncio.timeout(WAITED_SECONDS_MAX):
+        while await arrivals.after(end, 0):
+            await asyncio.sleep(0.05)
+    waiting = asyncio.create_task(arrivals.after(end, WAITED_SECONDS_MAX))
+    async with opened_catalog(database, tmp_path / "warehouse") as catalog:
+        await create_namespace_named(catalog, "found")
+    assert await waiting
+    assert not await arrivals.after(end + 1, 0)
+    await arrivals.close()
+
+
+async def create_namespace_named(catalog: Catalog, name: str) -> None:
+    warehouse = await resolve_warehouse(catalog.reads, PROJECT_ID, "demo")
+    await create_namespace(catalog.write, context("createNamespace"), warehouse, CreateNamespace(NamespaceIdentifier((name,)), {}))
 
 
 def test_the_command_line_refuses_a_position_beyond_the_end(database: str) -> None:

@@ -17,6 +17,8 @@ import pytest
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 from nats.js.api import StreamConfig
+from psycopg import sql
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from pydantic import SecretStr
 from rich.console import Console
 
@@ -24,6 +26,7 @@ from commands.create_namespace import CreateNamespace, create_namespace
 from commands.create_table import CreateTable, create_table
 from domain.identifiers import NamespaceIdentifier
 from icecore import sink_commands
+from icecore.compose import Catalog
 from icecore.exit_codes import CommandFailed, ExitCode
 from icecore.settings import Settings
 from icecore.sinks import run_publishers
@@ -338,6 +341,53 @@ async def test_a_stream_of_another_log_is_not_gone_on_with(
 
         await until(refused, what="the other log's stream is refused")
     assert log == [each.id for each in await broker.read()]
+
+
+@pytest.mark.parametrize("events_since", [0, 40], ids=["behind the stream", "ahead of it with other events"])
+async def test_a_stream_ahead_of_a_restored_log_is_not_gone_on_with(
+    admin_dsn: str, database: str, log: list[str], nats: NatsServer, tmp_path: Path, events_since: int
+) -> None:
+    """Nothing is passed over in silence: the sink stops with words, and tells everything since the backup once its stream was emptied."""
+    broker = NatsUnderTest(nats)
+    async with publishing(settings_of(database, broker=broker.sink)):
+        await until_told(database)
+    restored = make_conninfo(database, dbname=f"{conninfo_to_dict(database)['dbname']}_restored")
+    with psycopg.connect(admin_dsn, autocommit=True) as connection:
+        names = [sql.Identifier(str(conninfo_to_dict(dsn)["dbname"])) for dsn in (restored, database)]
+        connection.execute(sql.SQL("create database {} template {} strategy file_copy").format(*names))
+        try:
+            async with opened_catalog(database, tmp_path / "warehouse") as catalog:
+                await append_properties(catalog, 10)
+            async with publishing(settings_of(database, broker=broker.sink)):
+                await until_told(database)
+            lost = log_ids(database)
+            async with opened_catalog(restored, tmp_path / "warehouse") as catalog:
+                await append_properties(catalog, events_since)
+            async with publishing(settings_of(restored, broker=broker.sink)):
+
+                async def refused() -> bool:
+                    return "restored to an earlier point" in str(await row(restored, "last_error"))
+
+                await until(refused, what="the stream that is ahead is refused")
+            assert lost == [each.id for each in await broker.read()]
+            shown = icecore(restored, "sinks", BROKER__TYPE="nats", BROKER__URL=nats.url)
+            assert (1, True) == (shown.returncode, "restored to an" in shown.stdout + shown.stderr), shown.stdout + shown.stderr
+            client = await nats_client.connect(nats.url)
+            await client.jetstream().purge_stream(broker.stream)
+            await client.close()
+            async with opened_catalog(restored, tmp_path / "warehouse") as catalog:
+                await append_properties(catalog, 1)
+            async with publishing(settings_of(restored, broker=broker.sink)):
+                await until_told(restored)
+            assert log_ids(restored)[len(log) :] == [each.id for each in await broker.read()]
+        finally:
+            connection.execute(sql.SQL("drop database {} with (force)").format(names[0]))
+
+
+async def append_properties(catalog: Catalog, count: int) -> None:
+    run = await CommandRun.on(catalog)
+    for number in range(count):
+        await commit_property(run, "t", "k", str(number))
 
 
 async def test_a_stream_with_foreign_messages_is_refused(database: str, log: list[str], nats: NatsServer) -> None:

@@ -11,6 +11,7 @@ import re
 import time
 import uuid
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote, unquote, urlsplit
@@ -747,14 +748,15 @@ def test_config_names_a_warehouse_and_what_is_served(client: Client) -> None:
 
 
 def test_config_of_a_past_is_pinned(client: Client) -> None:
-    """By position, and by a time whose plus became a space."""
+    """By position, and by a time whose plus became a space; a time that has not come is refused."""
     position = client.position()
-    time.sleep(0.01)
     pinned = client.send("GET", f"/catalog/v1/config?warehouse=demo@{position}").json["overrides"]["prefix"]
     assert str(position) == pinned.partition("@")[2]
-    now = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(time.time() + 60))
+    now = datetime.now(UTC).replace(tzinfo=None)
     for zone in ("Z", "+00:00", "%2B00:00"):
-        assert 200 == client.send("GET", f"/catalog/v1/config?warehouse=demo@{now}{zone}").status
+        assert 200 == client.send("GET", f"/catalog/v1/config?warehouse=demo@{now.isoformat()}{zone}").status
+        later = (now + timedelta(minutes=1)).isoformat()
+        assert 400 == client.send("GET", f"/catalog/v1/config?warehouse=demo@{later}{zone}").status
     refused = client.send("POST", f"/catalog/v1/{pinned}/namespaces", {"namespace": ["x"]})
     assert (406, "UnsupportedOperationException") == (refused.status, refused.error_type)
 

@@ -22,6 +22,7 @@ from commands.context import Answer, CommandContext, SentRequest
 from commands.write_side import WriteSide
 from domain.byte_pieces import Content, joined
 from domain.errors import BadRequest
+from domain.json_rules import widened_bytes
 from queries.resolve_warehouse import resolve_warehouse
 from queries.warehouse import Warehouse
 
@@ -47,6 +48,10 @@ Command = TypeVar("Command")
 Execute = Callable[[WriteSide, CommandContext, Warehouse, Command], Awaitable[Answer]]
 # Longer ones are parsed in a thread: the rules for JSON go through all that they hold.
 _BODY_INLINE_BYTES_MAX = 256 * 1024
+
+
+async def _widened_bytes(body: bytes) -> int:
+    return await asyncio.to_thread(widened_bytes, body) if len(body) > _BODY_INLINE_BYTES_MAX else widened_bytes(body)
 
 
 class Call:
@@ -85,7 +90,7 @@ class Call:
         held = self.request[BODY_HELD] = HeldBytes(self.app[BODY_BUDGET])
         body = await read_body(self.request, limits, held)
         if len(body) > UNCOUNTED_BYTES_MAX:
-            held.take(count_values(body) * VALUE_BYTES)
+            held.take(count_values(body) * VALUE_BYTES + await _widened_bytes(body))
         parse = partial(parse_json_object, body, limits)
         return body, Fields(await asyncio.to_thread(parse) if len(body) > _BODY_INLINE_BYTES_MAX else parse(), limits)
 
@@ -147,22 +152,28 @@ class Call:
         limits = self.catalog.limits
         headers = headers if headers is not None else {}
         headers["Content-Type"] = "application/json"
+        counted = self.operation.method == "GET"
+        held = self._room(body) if counted and len(body) > UNCOUNTED_BYTES_MAX else None
         if len(body) >= limits.gzip_bytes_min:
             headers["Vary"] = "Accept-Encoding"
             if accepts_gzip(self.request.headers.get("Accept-Encoding")):
                 headers["Content-Encoding"] = "gzip"
-                body = await (self.app[GZIP_CACHE].compressed(body) if keep_compressed else compress(body, limits))
+                try:
+                    body = await (self.app[GZIP_CACHE].compressed(body) if keep_compressed else compress(body, limits))
+                finally:
+                    if held is not None:
+                        held.release()
+                held = self.app[ANSWER_BUDGET].hold(body) if held is not None and len(body) > UNCOUNTED_BYTES_MAX else None
         if len(body) <= _WHOLE_BYTES_MAX:
             return web.Response(body=joined(body), status=status, headers=headers)
-        held = self._room(body) if self.operation.method == "GET" else None
         return web.Response(body=PiecePayload(body, held), status=status, headers=headers)
 
-    def _room(self, body: Content) -> HeldContent | None:
+    def _room(self, body: Content) -> HeldContent:
         """Its share of the budget for answers. Answers to changes are not counted: what was done must not be answered 429."""
         if self.expected is not None:
             self.expected.release()
         self.app[LARGE_ANSWERS].note(self.request.rel_url.raw_path, len(body))
-        return self.app[ANSWER_BUDGET].hold(body) if len(body) > UNCOUNTED_BYTES_MAX else None
+        return self.app[ANSWER_BUDGET].hold(body)
 
     async def json(self, document: Any) -> web.Response:
         return await self.json_bytes(orjson.dumps(document))

@@ -32,6 +32,10 @@ class Connection(Protocol):
         """What the client should do next; None while the server works."""
         ...
 
+    def answer_bytes_taken(self) -> int | None:
+        """Of the answer that is being sent; None where there is none, or all of it that was made is sent."""
+        ...
+
     def cut(self, awaited: str) -> None:
         """Ends it because `awaited` made no progress: an unfinished body is answered first."""
         ...
@@ -44,11 +48,13 @@ class Connections:
 
     connections_max -- how many, at most; fewer where the process may open fewer descriptors.
     stall_seconds_max -- how long what a client sends or takes may make no progress.
-    closed_for_room, stalled -- how many were closed because there were too many, and because they made no progress.
+    answer_rate_min -- bytes a second that a client takes of an answer, on the average of stall_seconds_max; bodies have a deadline.
+    closed_for_room, stalled -- how many were closed because there were too many, and because they made no progress, or too little.
     """
 
-    def __init__(self, connections_max: int, stall_seconds_max: float) -> None:
-        self._connections_max, self._stall_seconds_max = connections_max, stall_seconds_max
+    def __init__(self, connections_max: int, stall_seconds_max: float, answer_rate_min: int) -> None:
+        self._connections_max, self._stall_seconds_max, self._answer_rate_min = connections_max, stall_seconds_max, answer_rate_min
+        self._answers: dict[Connection, tuple[int, float]] = {}
         self._progress: dict[Connection, tuple[Awaited | None, float]] = {}
         self._watching: asyncio.Task[None] | None = None
         self.closed_for_room = self.stalled = 0
@@ -69,6 +75,7 @@ class Connections:
 
     def closed(self, connection: Connection) -> None:
         self._progress.pop(connection, None)
+        self._answers.pop(connection, None)
 
     def _room(self) -> int:
         descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -91,6 +98,21 @@ class Connections:
             if awaited is not None and awaited[0] != "request" and now - since >= seconds and connection.awaited() == awaited:
                 yield connection
 
+    def _slow(self, seconds: float) -> Iterator[Connection]:
+        """Those whose clients took less of their answers for so long than they should, some bytes though it may have been."""
+        now = asyncio.get_running_loop().time()
+        for connection in self._progress:
+            taken = connection.answer_bytes_taken()
+            before, since = self._answers.get(connection, (0, now))
+            if taken is None:
+                self._answers.pop(connection, None)
+            elif connection not in self._answers or taken < before:
+                self._answers[connection] = taken, now
+            elif now - since >= seconds:
+                self._answers[connection] = taken, now
+                if taken - before < self._answer_rate_min * (now - since):
+                    yield connection
+
     def look(self, stall_seconds_max: float) -> None:
         """Notes what made progress, and cuts what made none. Idle connections are the keep-alive timeout's."""
         now = asyncio.get_running_loop().time()
@@ -98,6 +120,10 @@ class Connections:
             awaited = connection.awaited()
             if awaited != before:
                 self._progress[connection] = (awaited, now)
+        for connection in list(self._slow(stall_seconds_max)):
+            self.stalled += 1
+            _log.info("connection_slow", answer_rate_min=self._answer_rate_min)
+            connection.abort()
         for connection in list(self._stalled(stall_seconds_max)):
             awaited, _ = self._progress[connection]
             assert awaited is not None

@@ -15,6 +15,7 @@ class ApiLimits:
 
     body_bytes_max, body_seconds_max -- the size of a request body, and how long a client may take to send it.
     stall_seconds_max -- how long a client may send nothing of its body, take nothing of its answer, or take over the head of a request.
+    answer_rate_min -- bytes a second that a client takes of an answer at least, on the average of stall_seconds_max.
     connections_max -- open connections of one worker; fewer where the process may open fewer descriptors.
     body_bytes_held_max, answer_bytes_held_max -- bodies that arrive or are worked on, and answers that are made and sent, of one worker at
     one time; beyond it 429. Small ones (api/byte_budget.py) are not counted, nor is one that is alone.
@@ -37,6 +38,7 @@ class ApiLimits:
     body_bytes_max: int = 32 * MEBIBYTE
     body_seconds_max: float = 60.0
     stall_seconds_max: float = 30.0
+    answer_rate_min: int = 16 * KIBIBYTE
     connections_max: int = 1_000
     body_bytes_held_max: int = 48 * MEBIBYTE
     answer_bytes_held_max: int = 48 * MEBIBYTE

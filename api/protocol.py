@@ -6,6 +6,7 @@ from typing import Any, cast
 
 import structlog
 from aiohttp import web
+from aiohttp.abc import AbstractStreamWriter
 from aiohttp.http_exceptions import LineTooLong
 from aiohttp.streams import EMPTY_PAYLOAD, StreamReader
 from aiohttp.web_protocol import _ErrInfo
@@ -32,13 +33,14 @@ class EdgeProtocol(web.RequestHandler):
     Its own error page and log line would repeat header lines, credentials among them.
     """
 
-    __slots__ = ("_drained", "_head_bytes", "_last_body", "_opened", "_refused")
+    __slots__ = ("_answer", "_drained", "_head_bytes", "_last_body", "_opened", "_refused")
 
     def __init__(self, manager: web.Server, **settings: Any) -> None:
         super().__init__(manager, **settings)
         self._drained = self._head_bytes = 0
         self._last_body: StreamReader = EMPTY_PAYLOAD
         self._opened: asyncio.Transport | None = None
+        self._answer: AbstractStreamWriter | None = None
         self._refused = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -101,6 +103,17 @@ class EdgeProtocol(web.RequestHandler):
             return None
         # Its bytes are no progress: a head must be complete in time.
         return ("head",) if self._head_bytes else ("request",)
+
+    def answer_bytes_taken(self) -> int | None:
+        unsent = 0 if self._opened is None else self._opened.get_write_buffer_size()
+        return self._answer.output_size - unsent if unsent and self._answer is not None else None
+
+    async def finish_response(
+        self, request: web.BaseRequest, resp: web.StreamResponse, start_time: float | None
+    ) -> tuple[web.StreamResponse, bool]:
+        # Streams of events write before this, as their events come: they are not measured.
+        self._answer = request.writer
+        return await super().finish_response(request, resp, start_time)
 
     def cut(self, awaited: str) -> None:
         if awaited == "body":

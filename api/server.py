@@ -141,7 +141,7 @@ def build_edge_runner(
     return EdgeRunner(
         app,
         handler_over,
-        Connections(limits.connections_max, limits.stall_seconds_max),
+        Connections(limits.connections_max, limits.stall_seconds_max, limits.answer_rate_min),
         access_log=None,
         auto_decompress=False,
         max_line_size=_LINE_BYTES_MAX,

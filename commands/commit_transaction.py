@@ -15,8 +15,10 @@ from commands.table_files import written_table
 from commands.write_side import WriteSide
 from domain.errors import BadRequest
 from domain.table import TableCommit, TableState
+from projections import tables
 from projections.streams import State
 from queries.warehouse import Warehouse
+from storage.large_documents import BYTES_AT_ONCE_MAX, LARGE_BYTES_MIN, DocumentShare
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +43,9 @@ async def commit_transaction(write: WriteSide, context: CommandContext, warehous
         located[:] = await asyncio.gather(*(locate_table(write, warehouse, commit.table) for commit in commits))
         return located
 
-    async def decide() -> Decision:
-        found = [await stream.read_now() for stream in located]
+    async def decide(share: DocumentShare) -> Decision:
+        await _take_room(write, share, located)
+        found = [await stream.read_now(share) for stream in located]
         submission = Submission(context)
         files: list[MetadataFile] = []
         old_files: list[OldMetadataFiles] = []
@@ -60,4 +63,18 @@ async def commit_transaction(write: WriteSide, context: CommandContext, warehous
             files.append((await add_created(write, warehouse, submission, creation)).file)
         return Decision(submission, IdempotencyRecord(204), lambda position: Answer(204, None, position), files, old_files=old_files)
 
-    return await write.execute_together(context, warehouse, locate, decide)
+    async def decide_with_room() -> Decision:
+        return await decide(share)
+
+    async with write.large_documents.share() as share:
+        return await write.execute_together(context, warehouse, locate, decide_with_room)
+
+
+async def _take_room(write: WriteSide, share: DocumentShare, located: Sequence[Located[TableState]]) -> None:
+    """For all tables at once: with room for some in hand, two transactions could wait for each other."""
+    async with write.connection() as connection:
+        size = await tables.open_bytes(connection, [stream.id for stream in located])
+    if len(located) > 1 and size > BYTES_AT_ONCE_MAX:
+        raise BadRequest(f"Invalid table-changes: the tables' metadata is larger than {BYTES_AT_ONCE_MAX} bytes together")
+    if size >= LARGE_BYTES_MIN:
+        await share.take(size)

@@ -27,6 +27,11 @@ def is_large_state(state: object) -> bool:
     return isinstance(state, TableState) and sum(map(len, state.document.parts.values())) > PARTS_INLINE_MAX
 
 
+def document_bytes(state: object) -> int:
+    """Of a table's parts as JSON, as far as they were read or written; 0 for anything else."""
+    return sum(part.known_bytes for parts in state.document.parts.values() for part in parts) if isinstance(state, TableState) else 0
+
+
 async def decided(large: bool, decide: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
     """What `decide` returns; in a thread where it is `large`, so that other requests are answered meanwhile."""
     return await asyncio.to_thread(decide, *args, **kwargs) if large else decide(*args, **kwargs)

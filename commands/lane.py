@@ -7,14 +7,14 @@ refusal is given only where the guess was proved after the request came, by an a
 import asyncio
 import time
 from collections import Counter, deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 from uuid import UUID
 
 import structlog
 
-from commands.deciding import decided, is_large_state
+from commands.deciding import decided, document_bytes, is_large_state
 from commands.decision import Decision, Relocate
 from commands.lane_queue import Barrier, Job, S, Settled, fail
 from commands.side_by_side import side_by_side
@@ -22,6 +22,7 @@ from commands.submission import AppendResult
 from commands.turns import Turns
 from domain.errors import ApprovalUnavailable, CatalogError, CommitFailed
 from projections.streams import State
+from storage.large_documents import DocumentShare, LargeDocuments
 
 _log = structlog.get_logger("icecore.lanes")
 
@@ -42,7 +43,7 @@ class Stream(Protocol[S_co]):
     @property
     def id(self) -> UUID: ...
 
-    async def read(self) -> tuple[S_co, int] | None: ...
+    async def read(self, share: DocumentShare) -> tuple[S_co, int] | None: ...
 
 
 @dataclass(slots=True)
@@ -59,9 +60,12 @@ class LaneFigures:
 class Lane(Generic[S]):
     """One stream's queue and what is known of its state."""
 
-    def __init__(self, stream: Stream[S], figures: LaneFigures) -> None:
+    def __init__(
+        self, stream: Stream[S], figures: LaneFigures, large_documents: LargeDocuments, became_idle: Callable[[UUID], None]
+    ) -> None:
         self._stream = stream
         self._figures = figures
+        self._large_documents, self._became_idle = large_documents, became_idle
         self.queue: deque[Job[S] | Barrier] = deque()
         self.state_bytes = 0
         self.counted_bytes = 0
@@ -106,32 +110,34 @@ class Lane(Generic[S]):
                     entry.arrive()
                     await entry.done.wait()
                 else:
-                    await self._run_chain()
+                    async with self._large_documents.share() as share:
+                        await self._run_chain(share)
         finally:
             self._task = None
+            self._became_idle(self._stream.id)
 
-    async def _run_chain(self) -> None:
+    async def _run_chain(self, share: DocumentShare) -> None:
         try:
             if self._state is None:
-                await self._read()
+                await self._read(share)
         except Exception as error:
             self._fail_queue(error)
             return
         chain, refused = await self._decide_chain()
         try:
-            await self._settle(chain, refused)
+            await self._settle(chain, refused, share)
         except Exception as error:
             _log.exception("lane_broke", stream=str(self._stream.id))
             self.forget()
             for job in (*(job for job, _ in chain), *(entry.job for entry in refused)):
                 fail(job, error)
 
-    async def _settle(self, chain: "list[tuple[Job[S], Decision]]", refused: "list[_Refused[S]]") -> None:
+    async def _settle(self, chain: "list[tuple[Job[S], Decision]]", refused: "list[_Refused[S]]", share: DocumentShare) -> None:
         unreviewed: list[Job[S]] = []
         if any(job.appending.reviews for job, _ in chain):
             chain, refused, unreviewed = await self._review(chain, refused)
         if not chain:
-            self._requeue([*await self._settle_refused(refused), *unreviewed])
+            self._requeue([*await self._settle_refused(refused, share), *unreviewed])
             return
         broken_at, again = await self._append_chain(chain)
         again += unreviewed
@@ -145,12 +151,13 @@ class Lane(Generic[S]):
                 again.append(entry.job)
         self._requeue(again)
 
-    async def _read(self) -> None:
+    async def _read(self, share: DocumentShare) -> None:
         began = time.monotonic()
-        found = await self._stream.read()
+        found = await self._stream.read(share)
         if found is None:
             raise Relocate
         self._state, self._generation = found
+        self.state_bytes = _STATE_BYTES_PER_DOCUMENT_BYTE * document_bytes(self._state)
         self._proved_at = began
 
     async def _decide_chain(self) -> "tuple[list[tuple[Job[S], Decision]], list[_Refused[S]]]":
@@ -209,12 +216,12 @@ class Lane(Generic[S]):
             return chain[:index], [*kept, _Refused(job, outcome, index)], again
         return chain, refused, []
 
-    async def _settle_refused(self, refused: "list[_Refused[S]]") -> "list[Job[S]]":
+    async def _settle_refused(self, refused: "list[_Refused[S]]", share: DocumentShare) -> "list[Job[S]]":
         """Gives refusals that stand behind nothing, on a state that was proved after their requests came; else who is decided again."""
         if any(entry.job.arrived > self._proved_at and not entry.is_fault for entry in refused):
             known = self._state
             try:
-                await self._read()
+                await self._read(share)
             except Exception as error:
                 self.forget()
                 for entry in refused:

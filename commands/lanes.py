@@ -10,18 +10,22 @@ from commands.lane import Lane, LaneFigures, Stream
 from commands.lane_queue import Appending, Barrier, Decide, Job, S, Settled, away, fail
 from domain.errors import TooManyRequests
 from projections.streams import State
+from storage.large_documents import LargeDocuments
 
 LANE_COMMANDS_MAX = 1_024
 LANE_WAIT_SECONDS_MAX = 10.0
 # Idle lanes keep their state, so that the next command on the stream need not read it.
 LANES_KEPT_MAX = 1_000
 LANES_KEPT_BYTES_MAX = 64 * 1024 * 1024
+# Of the newest alone.
+LANE_KEPT_BYTES_MAX = 2 * LANES_KEPT_BYTES_MAX
 
 
 class Lanes:
     """The lanes of one process, by stream."""
 
-    def __init__(self) -> None:
+    def __init__(self, large_documents: LargeDocuments) -> None:
+        self._large_documents = large_documents
         self.figures = LaneFigures()
         self._held_bytes = 0
         self._generation = 0
@@ -45,7 +49,6 @@ class Lanes:
             return await job.answer
         finally:
             too_long.cancel()
-            self._trim(stream.id)
 
     async def run_together(self, streams: Sequence[Stream[S]], work: Callable[[], Awaitable[Settled]]) -> Settled:
         """Runs `work` while every stream's lane stands still, with nothing of theirs in flight.
@@ -99,7 +102,7 @@ class Lanes:
     def _lane(self, stream: Stream[S]) -> "Lane[S]":
         lane = self._lanes.get(stream.id)
         if lane is None:
-            lane = self._lanes[stream.id] = Lane[State](stream, self.figures)
+            lane = self._lanes[stream.id] = Lane[State](stream, self.figures, self._large_documents, self._trim)
         self._lanes.move_to_end(stream.id)
         # One stream is one kind of thing: whoever names it names its kind.
         return cast("Lane[S]", lane)
@@ -114,9 +117,11 @@ class Lanes:
         lane.counted_bytes = lane.state_bytes
         if len(self._lanes) <= LANES_KEPT_MAX and self._held_bytes <= LANES_KEPT_BYTES_MAX:
             return
+        newest = next(reversed(self._lanes))
         for old_id in [*self._lanes]:
             old = self._lanes[old_id]
-            if old.idle:
+            # The newest may be larger than all together may: most commits to a large table follow one another.
+            if old.idle and (old_id != newest or old.counted_bytes > LANE_KEPT_BYTES_MAX):
                 self._held_bytes -= old.counted_bytes
                 del self._lanes[old_id]
             if len(self._lanes) <= LANES_KEPT_MAX and self._held_bytes <= LANES_KEPT_BYTES_MAX:

@@ -17,7 +17,9 @@ from domain.view import ViewState
 from projections import names, namespaces, tables, views
 from projections.connections import Connection
 from projections.streams import State, claims_of
+from projections.tables import BYTES_UNBOUNDED, LargeTable
 from queries.warehouse import Warehouse
+from storage.large_documents import LARGE_BYTES_MIN, DocumentShare
 
 S_co = TypeVar("S_co", bound=State, covariant=True)
 
@@ -29,16 +31,28 @@ class Located(Generic[S_co]):
     id: UUID
     claim: NameClaim | None
     _write: WriteSide
-    _read: Callable[[Connection, UUID], Awaitable[tuple[S_co, int] | None]]
+    _read: Callable[[Connection, UUID, int], Awaitable[tuple[S_co, int] | LargeTable | None]]
 
-    async def read(self) -> tuple[S_co, int] | None:
-        """The newest state, and the generation of the read models it was read from."""
+    async def read(self, share: DocumentShare | None = None) -> tuple[S_co, int] | None:
+        """The newest state, and the generation of the read models it was read from.
+
+        share -- held until the state is done with; without one, there is room for a large state only while it is read.
+        """
         async with self._write.connection() as connection:
-            return await self._read(connection, self.id)
+            found = await self._read(connection, self.id, LARGE_BYTES_MIN)
+        if not isinstance(found, LargeTable):
+            return found
+        # Without a connection in hand: who has the room may wait for one.
+        async with self._write.large_documents.share() as own:
+            await (share or own).take(found.size)
+            async with self._write.reads.connection_once() as connection:
+                found = await self._read(connection, self.id, BYTES_UNBOUNDED)
+        assert not isinstance(found, LargeTable)
+        return found
 
-    async def read_now(self) -> tuple[S_co, int]:
+    async def read_now(self, share: DocumentShare | None = None) -> tuple[S_co, int]:
         """The same, while it still is what the name stands for; else Relocate."""
-        found = await self.read()
+        found = await self.read(share)
         if found is None:
             raise Relocate
         self.check(found[0])
@@ -58,7 +72,7 @@ async def locate_table(write: WriteSide, warehouse: Warehouse, table: TabularIde
     claim = await _locate(write, warehouse, table, "table")
     if claim is None:
         raise NoSuchTable(f"Table does not exist: {table}")
-    return Located(claim.owner, claim, write, tables.read_state)
+    return Located(claim.owner, claim, write, tables.read_state_within)
 
 
 async def locate_view(write: WriteSide, warehouse: Warehouse, view: TabularIdentifier) -> Located[ViewState]:
@@ -66,14 +80,14 @@ async def locate_view(write: WriteSide, warehouse: Warehouse, view: TabularIdent
     claim = await _locate(write, warehouse, view, "view")
     if claim is None:
         raise NoSuchView(f"View does not exist: {view}")
-    return Located(claim.owner, claim, write, views.read_state)
+    return Located(claim.owner, claim, write, _read_view)
 
 
 async def locate_namespace(write: WriteSide, warehouse: Warehouse, namespace: NamespaceIdentifier) -> Located[NamespaceState]:
     """NoSuchNamespace where there is none."""
     async with write.connection() as connection:
         namespace_id = await names.find_namespace(connection, warehouse.scope, namespace)
-    return Located(namespace_id, None, write, namespaces.read_state)
+    return Located(namespace_id, None, write, _read_namespace)
 
 
 def remember_begun(
@@ -82,7 +96,15 @@ def remember_begun(
     """A table this process created: its first commit, which is often the next request, need neither look it up nor read it."""
     claim = NameClaim("tabular", state.namespace_id, state.name_key, state.id)
     write.names_known.put(("table", *warehouse.scope.path(table)), claim)
-    write.lanes.begin(Located(state.id, claim, write, tables.read_state), state, document_bytes, proved_at)
+    write.lanes.begin(Located(state.id, claim, write, tables.read_state_within), state, document_bytes, proved_at)
+
+
+async def _read_view(connection: Connection, view_id: UUID, _: int) -> tuple[ViewState, int] | None:
+    return await views.read_state(connection, view_id)
+
+
+async def _read_namespace(connection: Connection, namespace_id: UUID, _: int) -> tuple[NamespaceState, int] | None:
+    return await namespaces.read_state(connection, namespace_id)
 
 
 async def _locate(write: WriteSide, warehouse: Warehouse, identifier: TabularIdentifier, kind: str) -> NameClaim | None:

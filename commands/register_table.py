@@ -25,7 +25,7 @@ from projections import results
 from projections.streams import State
 from queries.warehouse import Warehouse
 from security.property_rules import refuse_credential_properties
-from storage.large_documents import DocumentReader
+from storage.large_documents import DocumentShare
 from storage.location_door import check_document_locations
 from storage.metadata_files import read_metadata
 
@@ -52,7 +52,7 @@ async def register_table(write: WriteSide, context: CommandContext, warehouse: W
                 located.append(await locate_table(write, warehouse, identifier))
         return located
 
-    async def decide(reader: DocumentReader) -> Decision:
+    async def decide(share: DocumentShare) -> Decision:
         place = warehouse.profile.permit(command.metadata_location, imported=True, field="metadata-location")
         found = await located[0].read_now() if located else None
         owner = None if found is None else found[0].id
@@ -61,7 +61,7 @@ async def register_table(write: WriteSide, context: CommandContext, warehouse: W
             # Both before the file is read: in a place of another's, a purge's too, it may be gone before this is in the log.
             file_key = place.claim_key(warehouse.profile.storage_identity)
             position = await refuse_taken_places(connection, [file_key], owner)
-        document = await read_metadata(await write.store(warehouse), place, reader)
+        document = await read_metadata(await write.store(warehouse), place, share)
         # A large file takes a second of work: in a thread, so that others get their turns meanwhile.
         metadata = await asyncio.to_thread(_checked, warehouse, document)
         key, paths = location_key(warehouse, metadata), path_keys(warehouse, metadata)
@@ -86,8 +86,8 @@ async def register_table(write: WriteSide, context: CommandContext, warehouse: W
         etag = results.table_etag(state.id, state.version)
         return Decision(submission, IdempotencyRecord(200, state.id, state.version), lambda position: Answer(200, body, position, etag))
 
-    async with write.large_documents.reader() as reader:
-        return await write.execute_together(context, warehouse, locate, lambda: decide(reader))
+    async with write.large_documents.share() as share:
+        return await write.execute_together(context, warehouse, locate, lambda: decide(share))
 
 
 def _checked(warehouse: Warehouse, document: Json) -> Json:

@@ -17,7 +17,7 @@ from domain.view import ViewState
 from domain.view_metadata.parse import parse_view_metadata
 from queries.warehouse import Warehouse
 from security.property_rules import refuse_credential_properties
-from storage.large_documents import DocumentReader
+from storage.large_documents import DocumentShare
 from storage.location_door import check_document_locations
 from storage.metadata_files import read_metadata
 
@@ -33,11 +33,11 @@ async def register_view(write: WriteSide, context: CommandContext, warehouse: Wa
     """200 with a LoadViewResult; every location the file names must be the warehouse's own."""
     identifier = TabularIdentifier(command.namespace, command.name)
 
-    async def decide(reader: DocumentReader) -> Decision:
+    async def decide(share: DocumentShare) -> Decision:
         place = warehouse.profile.permit(command.metadata_location, imported=True, field="metadata-location")
         async with write.connection() as connection:
             namespace_id = await free_name(connection, warehouse, identifier, "view")
-        metadata = parse_view_metadata(await read_metadata(await write.store(warehouse), place, reader))
+        metadata = parse_view_metadata(await read_metadata(await write.store(warehouse), place, share))
         refuse_credential_properties(metadata.get("properties", {}), "properties")
         check_document_locations(warehouse.profile, None, metadata, imported=True)
         key, name_key = location_key(warehouse, metadata), warehouse.scope.key(command.name)
@@ -48,5 +48,5 @@ async def register_view(write: WriteSide, context: CommandContext, warehouse: Wa
         body = view_body(warehouse, state, orjson.dumps(metadata))
         return Decision(submission, IdempotencyRecord(200, state.id, state.version), lambda position: Answer(200, body, position))
 
-    async with write.large_documents.reader() as reader:
-        return await write.execute(context, warehouse, lambda: decide(reader))
+    async with write.large_documents.share() as share:
+        return await write.execute(context, warehouse, lambda: decide(share))

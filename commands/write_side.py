@@ -32,7 +32,6 @@ from projections.warehouses import log_head
 from queries.read_side import ReadSide
 from queries.warehouse import Warehouse
 from security.secrets import SecretStore
-from storage.large_documents import LargeDocuments
 from storage.locations import StorageLocation
 from storage.metadata_files import write_metadata
 from storage.object_store import ObjectStore
@@ -67,8 +66,8 @@ class WriteSide:
         self.reads = reads
         self.secrets = secrets
         self.metrics_reports = metrics_reports
-        self.lanes = Lanes()
-        self.large_documents = LargeDocuments()
+        self.large_documents = reads.large_documents
+        self.lanes = Lanes(self.large_documents)
         self.names_known = NamesKnown()
         self.approval: Approval | None = None
         """The hooks every change is shown to; None where there are none."""

@@ -87,6 +87,11 @@ class Part:
         return self._body
 
     @property
+    def known_bytes(self) -> int:
+        """Of the body, where it was read or made already; else 0."""
+        return 0 if self._body is None else len(self._body)
+
+    @property
     def snapshot_id(self) -> int | None:
         """The snapshot it is or points at, for the questions that ask for referenced snapshots only."""
         return self.value.get("snapshot-id") if isinstance(self.value, dict) else None

@@ -3,6 +3,7 @@
 The parser itself refuses NaN, infinities, lone surrogates and bytes that are not UTF-8.
 """
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,6 +12,44 @@ DEPTH_MAX = 128
 
 _INTEGERS = 2**63
 _ESCAPED_NUL = b"\\u0000"
+
+
+# What makes a character of a text take two bytes, and four: UTF-8's leading bytes and escapes.
+_TWO_BYTES_WIDE = re.compile(rb"[\xc4-\xf4]|\\u(?!00)")
+_FOUR_BYTES_WIDE = re.compile(rb"[\xf0-\xf4]|\\u[dD][89abAB]")
+_SHORT_TEXT_BYTES = 64
+# A search holds the interpreter's lock: no longer than some milliseconds.
+_SEARCHED_BYTES = 256 * 1024
+
+
+def widened_bytes(data: bytes) -> int:
+    """About how many bytes more than in `data` the texts take at most once they are parsed; short ones are not counted.
+
+    Python keeps each character of a text as wide as the widest of them: one beyond U+FFFF makes all of a text take four bytes each.
+    """
+    if data.isascii() and b"\\u" not in data:
+        return 0
+    if b"\\" in data:
+        # As long as before; each quote that is left opens or closes a text.
+        data = data.replace(b"\\\\", b"__").replace(b'\\"', b"__")
+    widened, end = 0, -1
+    while (start := data.find(b'"', end + 1)) >= 0 and (end := data.find(b'"', start + 1)) >= 0:
+        if end - start > _SHORT_TEXT_BYTES:
+            widened += (end - start) * (_width(data, start, end) - 1)
+    return widened
+
+
+def _width(data: bytes, start: int, end: int) -> int:
+    """Bytes for each character of the text that stands there."""
+    width = 1
+    for at in range(start, end, _SEARCHED_BYTES):
+        # What an escape needs behind its backslash may stand beyond.
+        until = min(end, at + _SEARCHED_BYTES + len(b"ud8"))
+        if _FOUR_BYTES_WIDE.search(data, at, until):
+            return 4
+        if width == 1 and _TWO_BYTES_WIDE.search(data, at, until):
+            width = 2
+    return width
 
 
 def broken_rule(data: bytes, document: Any, depth_max: int = DEPTH_MAX) -> str | None:

@@ -1,6 +1,8 @@
 """The listening sockets of a server: the first opened before anything else, so that a taken port costs nothing; one for each worker."""
 
+import contextlib
 import errno
+import resource
 import select
 import socket
 import sys
@@ -9,6 +11,20 @@ from collections.abc import Sequence
 from icecore.exit_codes import CommandFailed, ExitCode
 
 BACKLOG_CONNECTIONS_MAX = 1_024
+
+
+DESCRIPTORS_MAX = 65_536
+"""How many files a serving process asks to be allowed to open; some systems permit a billion, and tables of that size."""
+
+
+def permit_descriptors() -> None:
+    """Raises the soft limit on open files to the hard one, up to DESCRIPTORS_MAX: most systems start processes with 1,024, or fewer."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = DESCRIPTORS_MAX if hard == resource.RLIM_INFINITY else min(hard, DESCRIPTORS_MAX)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        # Some systems have a lower bound of their own, which they do not tell.
+        with contextlib.suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def listen(host: str, port: int) -> socket.socket:

@@ -15,7 +15,7 @@ from api.protocol import EdgeRunner
 from api.server import build_runner
 from icecore.allocator import return_large_blocks
 from icecore.compose import Catalog, open_catalog
-from icecore.listening import BACKLOG_CONNECTIONS_MAX, Unattended
+from icecore.listening import BACKLOG_CONNECTIONS_MAX, Unattended, permit_descriptors
 from icecore.metrics import served_metrics
 from icecore.settings import Settings
 
@@ -49,6 +49,7 @@ async def run_server(
     """
     sys.setswitchinterval(THREAD_SWITCH_SECONDS)
     return_large_blocks()
+    permit_descriptors()
     async with open_catalog(settings, jobs=True) as catalog, _metrics(catalog, settings, worker):
         runner = build_runner(catalog.app)
         await runner.setup()

@@ -58,6 +58,7 @@ class HttpSettings(BaseModel):
 
     body_seconds_max: float = Field(default=DEFAULT_LIMITS.body_seconds_max, gt=0)
     stall_seconds_max: float = Field(default=DEFAULT_LIMITS.stall_seconds_max, gt=0)
+    answer_rate_min: int = Field(default=DEFAULT_LIMITS.answer_rate_min, ge=0)
     connections_max: int = Field(default=DEFAULT_LIMITS.connections_max, ge=1)
     body_bytes_held_max: int = Field(default=DEFAULT_LIMITS.body_bytes_held_max, ge=0)
     answer_bytes_held_max: int = Field(default=DEFAULT_LIMITS.answer_bytes_held_max, ge=0)

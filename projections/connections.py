@@ -60,6 +60,7 @@ class ConnectionHandOff:
         self._room = connections_max
         self._idle: deque[Connection] = deque()
         self._waiting: deque[asyncio.Future[Connection | None]] = deque()
+        self._retired: set[Connection] = set()
         self._watch = SilenceWatch(dsn, self._refuse_waiting, self._drop_idle)
         self.on_broken: Callable[[], None] = lambda: None
         """Called whenever a connection has ended or broken: what answers next may be another Postgres."""
@@ -85,6 +86,16 @@ class ConnectionHandOff:
         finally:
             self._watch.end(connection)
             self._give_back(connection)
+
+    @asynccontextmanager
+    async def connection_once(self, seconds_max: float = STATEMENT_SECONDS_MAX) -> AsyncIterator[Connection]:
+        """The same for a large answer: the connection is closed behind it, because libpq keeps its buffer at the largest row's size."""
+        async with self.connection(seconds_max) as connection:
+            try:
+                yield connection
+            finally:
+                self._retired.add(connection)
+                await connection.close()
 
     @property
     def in_use(self) -> int:
@@ -157,7 +168,10 @@ class ConnectionHandOff:
                 turn.set_exception(_away())
 
     def _give_back(self, connection: Connection) -> None:
-        if connection.closed or connection.broken:
+        if connection in self._retired:
+            self._retired.remove(connection)
+            self._hand_on(None)
+        elif connection.closed or connection.broken:
             self.on_broken()
             self._hand_on(None)
         else:

@@ -23,6 +23,7 @@ _KIND_NUMBERS = {kind: number for number, kind in enumerate(TABLE_KINDS, start=1
 _WITH_SNAPSHOT_ID = frozenset({"snapshots", "refs"})
 # Some milliseconds of work.
 _PARTS_ASSEMBLED_AT_ONCE_MAX = 1_000
+BYTES_UNBOUNDED = 2**62
 # By one statement, which holds the number too.
 TABLES_LOADED_AT_ONCE_MAX = 16
 
@@ -33,6 +34,13 @@ class SoughtTable(NamedTuple):
     warehouse_id: UUID
     keys: tuple[str, ...]
     referenced_only: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class LargeTable:
+    """A table that has more bytes than were asked for; none of them was read."""
+
+    size: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,14 +127,19 @@ def _since(parts: tuple[Part, ...], first_new: int) -> tuple[Part, ...]:
     return parts[start:]
 
 
-async def load_now(connection: Connection, sought: Sequence[SoughtTable]) -> list[LoadedTable | None]:
-    """The table each name stands for, in their order, as of one moment after the call; TABLES_LOADED_AT_ONCE_MAX of them at most."""
+async def load_now(
+    connection: Connection, sought: Sequence[SoughtTable], bytes_max: int = BYTES_UNBOUNDED
+) -> list[LoadedTable | LargeTable | None]:
+    """The table each name stands for, in their order, as of one moment after the call; TABLES_LOADED_AT_ONCE_MAX of them at most.
+
+    bytes_max -- of one table; a larger table is answered by its size.
+    """
     assert len(sought) <= TABLES_LOADED_AT_ONCE_MAX, "the statement reads no further"
     given = [{"warehouse_id": one.warehouse_id, "keys": one.keys, "referenced_only": one.referenced_only} for one in sought]
-    cursor = await connection.execute(_SQL["load_now"], {"sought": orjson.dumps(given).decode()}, binary=True)
-    loaded: list[LoadedTable | None] = [None] * len(sought)
-    for number, *row in await cursor.fetchall():
-        loaded[number - 1] = _loaded(*row)
+    cursor = await connection.execute(_SQL["load_now"], {"sought": orjson.dumps(given).decode(), "bytes_max": bytes_max}, binary=True)
+    loaded: list[LoadedTable | LargeTable | None] = [None] * len(sought)
+    for number, size, *row in await cursor.fetchall():
+        loaded[number - 1] = LargeTable(size) if size > bytes_max else _loaded(*row)
     return loaded
 
 
@@ -155,12 +168,30 @@ def _loaded(
 
 async def read_state(connection: Connection, table_id: UUID) -> tuple[TableState, int] | None:
     """The newest state and the read models' generation it was read from."""
-    cursor = await connection.execute(_SQL["state"], {"table_id": table_id}, binary=True)
+    found = await read_state_within(connection, table_id, BYTES_UNBOUNDED)
+    assert not isinstance(found, LargeTable)
+    return found
+
+
+async def open_bytes(connection: Connection, table_ids: Sequence[UUID]) -> int:
+    """Of what these tables hold now, together."""
+    row = await (await connection.execute(_SQL["open_bytes"], {"table_ids": list(table_ids)})).fetchone()
+    assert row is not None
+    size: int = row[0]
+    return size
+
+
+async def read_state_within(connection: Connection, table_id: UUID, bytes_max: int) -> tuple[TableState, int] | LargeTable | None:
+    """The same, if the table has no more than `bytes_max` bytes."""
+    cursor = await connection.execute(_SQL["state"], {"table_id": table_id, "bytes_max": bytes_max}, binary=True)
     row = await cursor.fetchone()
     if row is None:
         return None
+    size = row[-1]
+    if size > bytes_max:
+        return LargeTable(size)
     stream_id, version, event_id, warehouse_id, namespace_id, name, key, status, location, keys = row[:10]
-    next_ordinal, head, kinds, ordinals, bodies, generation = row[10:]
+    next_ordinal, head, kinds, ordinals, bodies, generation = row[10:-1]
     given = (table_head_value(head), kinds or (), ordinals or (), bodies or (), next_ordinal)
     # What takes long is done in a thread, so that others get their turns meanwhile.
     many = len(given[1]) > _PARTS_ASSEMBLED_AT_ONCE_MAX

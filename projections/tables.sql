@@ -21,7 +21,7 @@ with recursive path(number, keys, referenced_only, depth, id) as (
   ) n
   where n.to_position is null
 )
-select s.number, t.table_id, t.version, t.metadata_location, t.head, p.kinds, p.bodies
+select s.number, p.size, t.table_id, t.version, t.metadata_location, case when p.size <= %(bytes_max)s::bigint then t.head end, p.kinds, p.bodies
 from (select number, id, referenced_only from path where depth = cardinality(keys)) s
 cross join lateral (
   select * from icecore.tables
@@ -34,7 +34,10 @@ cross join lateral (
   from icecore.part_tombstones c, unnest(c.ordinals) o(range) where c.generation = t.generation and c.table_id = t.table_id
 ) closing
 left join lateral (
-  select array_agg(k.kind) as kinds, array_agg(k.body) as bodies from (
+  -- Of a table that is larger than was asked for, the size alone.
+  select case when sum(octet_length(k.body)) + octet_length(t.head) <= %(bytes_max)s::bigint then array_agg(k.kind) end as kinds,
+         case when sum(octet_length(k.body)) + octet_length(t.head) <= %(bytes_max)s::bigint then array_agg(k.body) end as bodies,
+         (coalesce(sum(octet_length(k.body)), 0) + octet_length(t.head))::bigint as size from (
     select a.kind, string_agg(a.body, ','::bytea order by a.ordinal) as body
     from icecore.table_parts a
     where a.generation = t.generation and a.table_id = t.table_id and a.valid_to is null
@@ -78,7 +81,7 @@ left join lateral (
 -- name: state --
 -- What the next commit is decided on: the newest head, and every open part by itself.
 select t.table_id, t.version, t.event_id, t.warehouse_id, t.namespace_id, t.name, t.name_key, t.status, t.metadata_location,
-       t.locations, t.next_ordinal, t.head, p.kinds, p.ordinals, p.bodies, (select generation from icecore.read_models)
+       t.locations, t.next_ordinal, case when p.size <= %(bytes_max)s::bigint then t.head end, p.kinds, p.ordinals, p.bodies, (select generation from icecore.read_models), p.size
 from (
   select * from icecore.tables
   where generation = (select generation from icecore.read_models) and table_id = %(table_id)s
@@ -90,12 +93,29 @@ cross join lateral (
   from icecore.part_tombstones c, unnest(c.ordinals) o(range) where c.generation = t.generation and c.table_id = t.table_id
 ) closing
 left join lateral (
-  select array_agg(a.kind order by a.kind, a.ordinal) as kinds, array_agg(a.ordinal order by a.kind, a.ordinal) as ordinals,
-         array_agg(a.body order by a.kind, a.ordinal) as bodies
+  -- Of a table that is larger than was asked for, the size alone.
+  select case when sum(octet_length(a.body)) + octet_length(t.head) <= %(bytes_max)s::bigint then array_agg(a.kind order by a.kind, a.ordinal) end as kinds,
+         case when sum(octet_length(a.body)) + octet_length(t.head) <= %(bytes_max)s::bigint then array_agg(a.ordinal order by a.kind, a.ordinal) end as ordinals,
+         case when sum(octet_length(a.body)) + octet_length(t.head) <= %(bytes_max)s::bigint then array_agg(a.body order by a.kind, a.ordinal) end as bodies,
+         (coalesce(sum(octet_length(a.body)), 0) + octet_length(t.head))::bigint as size
   from icecore.table_parts a
   where a.generation = t.generation and a.table_id = t.table_id and a.valid_to is null
     and (closing.ordinals is null or not closing.ordinals @> a.ordinal)
 ) p on true
+
+-- name: open_bytes --
+-- Of what tables hold now, together. Parts that a tombstone closes count as open until they are closed.
+select coalesce(sum(octet_length(t.head) + coalesce(p.size, 0)), 0)::bigint
+from unnest(%(table_ids)s::uuid[]) sought(table_id)
+cross join lateral (
+  select h.generation, h.head from icecore.tables h
+  where h.generation = (select generation from icecore.read_models) and h.table_id = sought.table_id
+  order by h.version desc limit 1
+) t
+cross join lateral (
+  select sum(octet_length(a.body)) as size from icecore.table_parts a
+  where a.generation = t.generation and a.table_id = sought.table_id and a.valid_to is null
+) p
 
 -- name: named_metadata_files --
 -- A live table's places, and what names metadata files in it. Entries that a tombstone closes count as open until they are closed.

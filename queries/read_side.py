@@ -15,6 +15,7 @@ from queries.table_loads import TableLoads
 from queries.warehouse import Warehouse
 from security.secrets import SecretStore
 from storage.credentials import StorageCredential
+from storage.large_documents import LargeDocuments
 from storage.object_store import ObjectStore, ObjectStores
 
 Value = TypeVar("Value")
@@ -65,10 +66,15 @@ class ReadSide:
         self._keeps = cache_bytes_max > 0
         self._freshness = Freshness(self.cache, partial(connections.connection, CATCH_UP_SECONDS_MAX), self._forget)
         connections.on_broken = self._forget
-        self.table_loads = TableLoads(connections.connection)
+        self.large_documents = LargeDocuments()
+        self.table_loads = TableLoads(connections.connection, connections.connection_once, self.large_documents)
 
     def connection(self) -> AbstractAsyncContextManager[Connection]:
         return self._connections.connection()
+
+    def connection_once(self) -> AbstractAsyncContextManager[Connection]:
+        """For one large answer."""
+        return self._connections.connection_once()
 
     def _forget(self) -> None:
         """What is known for good is so in one log: behind a connection that broke there may be another, restored to an earlier point."""

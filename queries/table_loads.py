@@ -7,16 +7,20 @@ from contextlib import AbstractAsyncContextManager
 
 from projections import tables
 from projections.connections import Connection
-from projections.tables import TABLES_LOADED_AT_ONCE_MAX, LoadedTable, SoughtTable
+from projections.tables import BYTES_UNBOUNDED, TABLES_LOADED_AT_ONCE_MAX, LargeTable, LoadedTable, SoughtTable
+from storage.large_documents import LARGE_BYTES_MIN as COUNTED_BYTES_MIN
+from storage.large_documents import LargeDocuments
 
 # Of a process, for tables of any size and once more for large ones.
 STATEMENTS_AT_ONCE_MAX = 4
 # Tables found this large are loaded by statements of their own from then on: others would wait for their bytes.
 LARGE_BYTES_MIN = 256 * 1024
 LARGE_KNOWN_MAX = 1_000
+# Of one table in a statement for several; a larger one is answered by its size, and loaded when there is room for it.
+TOGETHER_BYTES_MAX = 512 * 1024
 
 _Connect = Callable[[], AbstractAsyncContextManager[Connection]]
-_Answer = asyncio.Future[LoadedTable | None]
+_Answer = asyncio.Future[LoadedTable | LargeTable | None]
 
 
 class FailedTogetherError(Exception):
@@ -26,44 +30,59 @@ class FailedTogetherError(Exception):
 class TableLoads:
     """Loads tables as they are now. No answer is older than the call it is given to."""
 
-    def __init__(self, connection: _Connect) -> None:
-        self._together = _Statements(connection, TABLES_LOADED_AT_ONCE_MAX)
-        self._alone = _Statements(connection, 1)
-        self._large: OrderedDict[SoughtTable, None] = OrderedDict()
+    def __init__(self, connection: _Connect, connection_once: _Connect, large_documents: LargeDocuments) -> None:
+        self._together = _Statements(connection, TABLES_LOADED_AT_ONCE_MAX, TOGETHER_BYTES_MAX)
+        self._alone = _Statements(connection, 1, COUNTED_BYTES_MIN)
+        self._counted = _Statements(connection_once, 1, BYTES_UNBOUNDED)
+        self._large_documents = large_documents
+        self._large: OrderedDict[SoughtTable, int] = OrderedDict()
 
     async def load(self, sought: SoughtTable) -> LoadedTable | None:
         """The table, None where there is none; ServiceUnavailable where Postgres is away."""
         loaded = await self._load(sought)
         self._large.pop(sought, None)
         if loaded is not None and len(loaded.metadata) >= LARGE_BYTES_MIN:
-            self._large[sought] = None
+            self._large[sought] = len(loaded.metadata)
             if len(self._large) > LARGE_KNOWN_MAX:
                 self._large.popitem(last=False)
         return loaded
 
     async def _load(self, sought: SoughtTable) -> LoadedTable | None:
-        if sought not in self._large:
+        size = self._large.get(sought, 0)
+        if not size:
             try:
-                return await self._together.load(sought)
+                found = await self._together.load(sought)
+                if not isinstance(found, LargeTable):
+                    return found
+                size = found.size
             except FailedTogetherError:
                 # By itself it fails by its own fault, if at all.
                 pass
-        return await self._alone.load(sought)
+        if size < COUNTED_BYTES_MIN:
+            found = await self._alone.load(sought)
+            if not isinstance(found, LargeTable):
+                return found
+            size = found.size
+        async with self._large_documents.share() as share:
+            await share.take(size)
+            found = await self._counted.load(sought)
+        assert not isinstance(found, LargeTable)
+        return found
 
 
 class _Statements:
     """Statements for at most so many tables each, one behind the other on each of STATEMENTS_AT_ONCE_MAX ways."""
 
-    def __init__(self, connection: _Connect, tables_max: int) -> None:
+    def __init__(self, connection: _Connect, tables_max: int, bytes_max: int) -> None:
         self._connection = connection
-        self._tables_max = tables_max
+        self._tables_max, self._bytes_max = tables_max, bytes_max
         self._waiting: dict[SoughtTable, list[_Answer]] = {}
         self._ways: set[asyncio.Task[None]] = set()
         # Ways that will soon take what waits: they have been begun, or wait for a connection.
         self._about_to_take = 0
         self._one_by_itself = False
 
-    async def load(self, sought: SoughtTable) -> LoadedTable | None:
+    async def load(self, sought: SoughtTable) -> LoadedTable | LargeTable | None:
         if not self._ways and not self._one_by_itself:
             return await self._load_by_itself(sought)
         answer: _Answer = asyncio.get_running_loop().create_future()
@@ -73,12 +92,12 @@ class _Statements:
             self._ways.add(asyncio.create_task(self._load_on(), name="table-loads"))
         return await answer
 
-    async def _load_by_itself(self, sought: SoughtTable) -> LoadedTable | None:
+    async def _load_by_itself(self, sought: SoughtTable) -> LoadedTable | LargeTable | None:
         """For whoever comes while nobody else loads: without the turns of the loop that a way takes."""
         self._one_by_itself = True
         try:
             async with self._connection() as connection:
-                (loaded,) = await tables.load_now(connection, [sought])
+                (loaded,) = await tables.load_now(connection, [sought], self._bytes_max)
         finally:
             self._one_by_itself = False
         return loaded
@@ -100,7 +119,7 @@ class _Statements:
             async with self._connection() as connection:
                 # Not before the connection is there: whoever comes while it is waited for still joins.
                 taken = self._take(self._tables_max)
-                loaded = await tables.load_now(connection, [*taken]) if taken else []
+                loaded = await tables.load_now(connection, [*taken], self._bytes_max) if taken else []
         except Exception as error:
             if taken is None:
                 # Where there is no connection, the next attempt would only take as long to say so.

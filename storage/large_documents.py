@@ -1,11 +1,12 @@
-"""Large metadata files are worked on one at a time, and the memory that takes is given back to the system.
+"""How much of large documents a process works on at one time; the memory that takes is given back to the system.
 
-A parsed document takes up to fifty times its bytes, twice while it becomes an event and a state.
+A parsed document takes up to fifty times its bytes, twice while it becomes an event and a state; one that is only read, four times.
 """
 
 import asyncio
 import ctypes
 import functools
+from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
@@ -14,28 +15,69 @@ from domain.errors import TooManyRequests
 DOCUMENT_WAIT_SECONDS_MAX = 30.0
 """How long a request waits for others' large documents before it is refused."""
 
+LARGE_BYTES_MIN = 1024 * 1024
+"""Documents below this are not counted: a connection each is bound enough."""
+
+BYTES_AT_ONCE_MAX = 32 * 1024 * 1024
+"""Of documents that are worked on at one time, as JSON; one that is alone may have more."""
+
 # By then whoever worked on the document, and the error it may have ended with, has let go of it.
 _TRIM_AFTER_SECONDS = 0.5
 
 
 class LargeDocuments:
-    """At most one large document in this process."""
+    """At most BYTES_AT_ONCE_MAX of large documents in this process; who waits is let in in the order they came."""
 
     def __init__(self, wait_seconds_max: float = DOCUMENT_WAIT_SECONDS_MAX) -> None:
-        self._free = asyncio.Semaphore(1)
         self._wait_seconds_max = wait_seconds_max
+        self._held = 0
+        self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
         self._trimming: asyncio.Task[None] | None = None
 
     @asynccontextmanager
-    async def reader(self) -> AsyncIterator["DocumentReader"]:
+    async def share(self) -> AsyncIterator["DocumentShare"]:
         """For one request, until it is done with what it has read."""
-        reader = DocumentReader(self._free, self._wait_seconds_max)
+        share = DocumentShare(self)
         try:
-            yield reader
+            yield share
         finally:
-            if reader.large:
-                self._free.release()
+            if share.size:
+                self._give_back(share.size)
                 self._trim()
+
+    async def take(self, size: int) -> None:
+        """Returns when there is room for so many bytes. TooManyRequests after too long a wait."""
+        if not self._waiting and self._fits(size):
+            self._held += size
+            return
+        turn = asyncio.get_running_loop().create_future()
+        self._waiting.append((size, turn))
+        try:
+            async with asyncio.timeout(self._wait_seconds_max):
+                await turn
+        except BaseException as error:
+            if turn.done() and not turn.cancelled():
+                self._give_back(size)
+            else:
+                self._waiting.remove((size, turn))
+                self._let_in()
+            if isinstance(error, TimeoutError):
+                reason = f"Large tables and metadata files are read in turns, and others took longer than {self._wait_seconds_max:g} s"
+                raise TooManyRequests(reason) from None
+            raise
+
+    def _fits(self, size: int) -> bool:
+        return self._held == 0 or self._held + size <= BYTES_AT_ONCE_MAX
+
+    def _give_back(self, size: int) -> None:
+        self._held -= size
+        self._let_in()
+
+    def _let_in(self) -> None:
+        while self._waiting and self._fits(self._waiting[0][0]):
+            size, turn = self._waiting.popleft()
+            self._held += size
+            turn.set_result(None)
 
     def _trim(self) -> None:
         if self._trimming is not None:
@@ -44,28 +86,25 @@ class LargeDocuments:
         self._trimming = asyncio.create_task(_trim_soon(), name="trim-memory")
 
 
-class DocumentReader:
-    """One request's admission: it is waited for when its document is found large.
+class DocumentShare:
+    """One request's share; it is waited for when its document is found large.
 
-    large -- it was, and others wait until this request is done.
+    size -- bytes it has; 0 before.
     """
 
-    def __init__(self, free: asyncio.Semaphore, wait_seconds_max: float) -> None:
-        self._free = free
-        self._wait_seconds_max = wait_seconds_max
-        self.large = False
+    def __init__(self, documents: LargeDocuments) -> None:
+        self._documents = documents
+        self.size = 0
 
-    async def admit_large(self) -> None:
-        """Returns when no other request works on a large document. TooManyRequests after too long a wait."""
-        if self.large:
-            return
-        try:
-            async with asyncio.timeout(self._wait_seconds_max):
-                await self._free.acquire()
-        except TimeoutError:
-            reason = f"Large metadata files are read one at a time, and others took longer than {self._wait_seconds_max:g} s"
-            raise TooManyRequests(reason) from None
-        self.large = True
+    async def take(self, size: int) -> None:
+        """Once, for all that the request works on: to wait with a share in hand could be for ever. TooManyRequests."""
+        if not self.size:
+            await self._documents.take(size)
+            self.size = size
+
+    async def take_all(self) -> None:
+        """For a document whose structure nobody knows yet."""
+        await self.take(BYTES_AT_ONCE_MAX)
 
 
 async def _trim_soon() -> None:

@@ -12,8 +12,8 @@ import orjson
 from domain.byte_pieces import BytePieces, Content
 from domain.errors import AlreadyExists, BadRequest, CatalogError, IllegalArgument, PayloadTooLarge
 from domain.json_in_pieces import loads_in_pieces
-from domain.json_rules import broken_rule
-from storage.large_documents import DocumentReader
+from domain.json_rules import broken_rule, widened_bytes
+from storage.large_documents import DocumentShare
 from storage.locations import StorageLocation
 from storage.object_store import ObjectStore
 from storage.profiles import StorageProfile
@@ -26,6 +26,10 @@ GZIP_LEVEL = 1
 
 METADATA_VALUES_MAX = 1_000_000
 """Values of a metadata file, objects counted twice; a table of 35,000 snapshots has as many. A value takes a hundred bytes, or more."""
+
+METADATA_WIDENED_BYTES_MAX = 16 * 1024 * 1024
+"""What the texts of a metadata file take more than its bytes: of a text with a character beyond U+FFFF three times its bytes, of one with a
+character beyond U+00FF (Latin-1) as many again. So 5 MiB of texts with emoji are permitted, and 16 MiB of Chinese."""
 
 _SUFFIXES = {"none": ".metadata.json", "gzip": ".gz.metadata.json"}
 _GZIP_MAGIC = b"\x1f\x8b"
@@ -103,10 +107,10 @@ def _packed(document: Content | memoryview) -> bytes:
     return gzip.compress(plain, GZIP_LEVEL, mtime=0)
 
 
-async def read_metadata(store: ObjectStore, location: StorageLocation, reader: DocumentReader) -> dict[str, Any]:
+async def read_metadata(store: ObjectStore, location: StorageLocation, share: DocumentShare) -> dict[str, Any]:
     """The document in the file at `location`, packed or not whatever its name says.
 
-    reader -- the request's; a large document is read when no other request works on one.
+    share -- the request's; a large document is read when no other request works on one.
     NotFound if missing; PayloadTooLarge over METADATA_BYTES_MAX, stored or unpacked; BadRequest if it is not one JSON object or holds
     more than METADATA_VALUES_MAX values; TooManyRequests where others' large documents take too long.
     """
@@ -114,7 +118,7 @@ async def read_metadata(store: ObjectStore, location: StorageLocation, reader: D
         data = await store.get(location, bytes_max=_SMALL_BYTES_MAX)
         return await _read(location, data, _SMALL_BYTES_MAX, _SMALL_VALUES_MAX)
     except (PayloadTooLarge, _TooManyValues):
-        await reader.admit_large()
+        await share.take_all()
     data = await store.get(location, bytes_max=METADATA_BYTES_MAX)
     try:
         return await _read(location, data, METADATA_BYTES_MAX, METADATA_VALUES_MAX)
@@ -133,6 +137,10 @@ def _document(location: StorageLocation, data: bytes, bytes_max: int, values_max
         data = _unpack(location, data, bytes_max, values_max)
     elif _values(data) > values_max:
         raise _TooManyValues
+    if widened_bytes(data) > METADATA_WIDENED_BYTES_MAX:
+        raise _unreadable(
+            location, f"its texts take more than {METADATA_WIDENED_BYTES_MAX} bytes beyond its own, for characters beyond Latin-1"
+        )
     try:
         document = loads_in_pieces(data, ("snapshots",))
     except orjson.JSONDecodeError:

@@ -18,7 +18,7 @@ from domain.byte_pieces import BytePieces
 from domain.errors import AlreadyExists, BadRequest, NotFound, PayloadTooLarge, ServiceUnavailable
 from storage.ambient_credentials import forget_ambient_credentials
 from storage.credentials import parse_storage_credential
-from storage.large_documents import DocumentReader
+from storage.large_documents import DocumentShare, LargeDocuments
 from storage.locations import StorageLocation
 from storage.metadata_files import metadata_file_location, read_metadata, write_metadata
 from storage.object_store import METADATA_BYTES_MAX, ObjectStores, open_store
@@ -200,7 +200,7 @@ async def test_metadata_files_round_trip(opened_store: OpenedStore, codec: str, 
     location = metadata_file_location(opened_store.profile, table, {"write.metadata.compression-codec": codec}, 3, uuid4())
     await write_metadata(opened_store.store, location, orjson.dumps(document))
     assert (await opened_store.store.get(location)).startswith(magic)
-    assert document == await read_metadata(opened_store.store, location, DocumentReader(asyncio.Semaphore(1), 1))
+    assert document == await read_metadata(opened_store.store, location, DocumentShare(LargeDocuments()))
 
 
 def _descriptors_open() -> int:

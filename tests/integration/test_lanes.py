@@ -130,7 +130,7 @@ async def test_a_refusal_rests_on_a_head_that_was_read_after_the_request(two: tu
 async def test_control_a_refusal_from_memory_alone_would_be_wrong(two: tuple[Process, Process], monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the read behind the refusal, a commit that holds is refused."""
 
-    async def settle_from_memory(_: Lane[Any], refused: list[Any]) -> None:
+    async def settle_from_memory(_: Lane[Any], refused: list[Any], __: object) -> None:
         for entry in refused:
             entry.settle()
 

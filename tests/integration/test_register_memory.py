@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import orjson
@@ -85,6 +86,40 @@ def worker(database: str, directory: Path) -> Iterator[Worker]:
         client = RestClient(url)
         yield Worker(process.pid, client, directory)
         client.close()
+
+
+def _large_table(worker: Worker, name: str) -> str:
+    """A metadata file of 16 snapshots with a text of a megabyte each."""
+    document = metadata_file(worker.directory, name, snapshots=16)
+    file = Path(document.removeprefix("file://"))
+    content = orjson.loads(file.read_bytes()) | {"table-uuid": f"01990000-0000-7000-8000-{len(name):012d}"}
+    for snapshot in content["snapshots"]:
+        snapshot["summary"]["text"] = "x" * MEBIBYTE
+    file.write_bytes(orjson.dumps(content))
+    return document
+
+
+def test_many_large_tables_are_loaded_and_changed_at_once(worker: Worker) -> None:
+    """Ten tables of 16 MB that nobody has loaded before: requests wait for each other, and one that needs too much is refused."""
+    names = ["x" * n for n in range(1, 11)]
+    for name in names:
+        assert 200 == worker.register(name, _large_table(worker, name)).status
+    update = {"updates": [{"action": "set-properties", "updates": {"a": "b"}}], "requirements": []}
+
+    def answered(method: str, body: object = None) -> set[int]:
+        calls = [partial(worker.client.call, method, f"/namespaces/a/tables/{name}", body) for name in names]
+        with ThreadPoolExecutor(len(names)) as together:
+            return {called.result().status for called in [together.submit(call) for call in calls]}
+
+    worker.forget_most()
+    # Beyond the budget for answers, or on a busy machine after too long a wait.
+    assert answered("GET") <= {200, 429}
+    assert answered("POST", update) <= {200, 429}
+    changes = [{"identifier": {"namespace": ["a"], "name": name}} | update for name in names]
+    refused = worker.client.call("POST", "/transactions/commit", {"table-changes": changes})
+    assert (400, "BadRequestException") == refused.error
+    assert "together" in refused.message
+    assert worker.bytes_most() < PEAK_BYTES_MAX
 
 
 def test_a_small_file_of_many_values_takes_little_memory_and_gives_it_back(worker: Worker) -> None:

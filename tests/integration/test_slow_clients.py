@@ -20,6 +20,8 @@ MEBIBYTE = 1024 * 1024
 MEMORY_MEBIBYTES_MAX = 400
 ATTACKERS = 300
 STALL_SECONDS = 3
+LISTENING = 1
+"""Of the sockets that `open_connections` counts, the server's own."""
 
 
 @pytest.fixture(scope="module")
@@ -159,6 +161,22 @@ def test_answers_that_nobody_reads(server: Icecore) -> None:
         answered = statuses(sockets)
         assert {200, 429} == set(answered)
         assert ATTACKERS * 3 // 4 < answered.count(429)
+
+
+def test_an_answer_that_is_read_by_the_spoonful(server: Icecore) -> None:
+    """A client that takes some kilobytes a second makes progress, and is cut off all the same: it would hold the answer for an hour."""
+    properties = {f"p{number}": "x" * 60_000 for number in range(200)}
+    assert 200 == call(server, "POST", "/namespaces", {"namespace": ["trickled"], "properties": properties})[0]
+    with ExitStack() as opened:
+        reader = connected(server, opened, receive_bytes=4_096)
+        reader.sendall(b"GET /catalog/v1/demo/namespaces/trickled HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert reader.recv(12) == b"HTTP/1.1 200"
+        end = time.monotonic() + 8 * STALL_SECONDS
+        # What the kernel had taken of the answer is still delivered behind the end of the server's connection.
+        while open_connections(server) > LISTENING:
+            assert reader.recv(2_048)
+            assert time.monotonic() < end, "it is still served"
+            time.sleep(0.3)
 
 
 def test_requests_that_are_sent_without_waiting_for_answers(server: Icecore) -> None:

@@ -18,7 +18,7 @@ from domain.identifiers import NamespaceIdentifier, TabularIdentifier
 from icecore.compose import Catalog
 from projections import tables
 from projections.connections import Connection
-from projections.tables import TABLES_LOADED_AT_ONCE_MAX, LoadedTable, SoughtTable
+from projections.tables import TABLES_LOADED_AT_ONCE_MAX, LargeTable, LoadedTable, SoughtTable
 from queries import table_loads
 from queries.load_table import load_table
 from queries.resolve_warehouse import resolve_warehouse
@@ -39,10 +39,12 @@ class Statements:
     let_go: asyncio.Event = field(default_factory=asyncio.Event)
     before: Callable[[Connection, Sequence[SoughtTable]], Awaitable[None]] | None = None
 
-    async def load_now(self, connection: Connection, sought: Sequence[SoughtTable]) -> list[LoadedTable | None]:
+    async def load_now(
+        self, connection: Connection, sought: Sequence[SoughtTable], bytes_max: int
+    ) -> list[LoadedTable | LargeTable | None]:
         if self.before is not None:
             await self.before(connection, sought)
-        found = await _LOAD_NOW(connection, sought)
+        found = await _LOAD_NOW(connection, sought, bytes_max)
         self.begun.append([one.keys[-1] for one in sought])
         await self.let_go.wait()
         return found

@@ -1,6 +1,5 @@
 """Metadata files: their names, and documents that are missing, broken or bombs."""
 
-import asyncio
 import gzip
 import tracemalloc
 from uuid import UUID
@@ -9,7 +8,7 @@ import orjson
 import pytest
 
 from domain.errors import BadRequest, CatalogError, IllegalArgument, NotFound, PayloadTooLarge
-from storage.large_documents import DocumentReader
+from storage.large_documents import DocumentShare, LargeDocuments
 from storage.locations import StorageLocation
 from storage.metadata_files import metadata_file_location, read_metadata, write_metadata
 from storage.object_store import METADATA_BYTES_MAX
@@ -70,9 +69,9 @@ class _Bytes:
         return self._data
 
 
-def _reader() -> DocumentReader:
+def _reader() -> DocumentShare:
     """One that waits for nobody."""
-    return DocumentReader(asyncio.Semaphore(1), 1)
+    return DocumentShare(LargeDocuments())
 
 
 async def _read(data: bytes) -> object:
@@ -92,6 +91,9 @@ async def _read(data: bytes) -> object:
         (b"[" * 200_000, "not JSON"),
         (b"[" * 2_000_000, "more than 1000000 values"),
         (gzip.compress(b'{"a":[' + b"{}," * 400_000), "more than 1000000 values"),
+        (('{"a":"' + "x" * 6_000_000 + '\U0001f600"}').encode(), "for characters beyond Latin-1"),
+        (b'{"a":"' + b"x" * 6_000_000 + b'\\ud83d\\ude00"}', "for characters beyond Latin-1"),
+        (('{"a":"\\"' + "x" * 17_000_000 + '\u4e2d"}').encode(), "for characters beyond Latin-1"),
         (b"[]", "not a JSON object"),
         (b"null", "not a JSON object"),
         (b"\x1f\x8b", "cut"),

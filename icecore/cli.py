@@ -131,8 +131,8 @@ def verify(*, data: Data = None, config: Config = None) -> ExitCode:
 def create_warehouse(
     name: str,
     *,
-    profile: str,
-    credential: str | None = None,
+    profile: Annotated[str, Parameter(allow_leading_hyphen=True)],
+    credential: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None,
     exact_names: Annotated[bool, Parameter(negative=())] = False,
     data: Data = None,
     config: Config = None,

@@ -3,17 +3,28 @@
 from psycopg import sql
 
 from migrations.connection import connect
+from migrations.apply import MigrationError
 from migrations.named_sql import named_sql
+
+
+class ServingRoleOwnsError(MigrationError):
+    """The serving role owns the schema's objects: without its rights `icecore.append`, which runs with its owner's, could write nothing."""
 
 
 async def grant_serving(owner_dsn: str, serving_dsn: str) -> None:
     """Grants the role of `serving_dsn` what serving needs, as the schema's owner.
 
     It adds to the log, to the rows derived from it and to the claims through `icecore.append` alone, and cannot change or remove one.
+    Raises ServingRoleOwnsError if the role owns any table or function of the schema.
     """
     async with await connect(serving_dsn, application_name="icecore-migrate") as connection:
         role = connection.info.user
     async with await connect(owner_dsn, autocommit=False, application_name="icecore-migrate") as connection:
         await connection.execute(named_sql("migrations", "apply.sql")["lock"])
         grants = named_sql("migrations", "serving_role.sql")
+        if await (await connection.execute(grants["owns"], {"role": role})).fetchone() == (True,):
+            raise ServingRoleOwnsError(
+                "The role of ICECORE_DATABASE_URL owns tables of the schema icecore: name a role that owns nothing there, "
+                "or leave ICECORE_DATABASE_OWNER_URL out"
+            )
         await connection.execute(sql.SQL(grants["rights"]).format(role=sql.Identifier(role)))

@@ -1,3 +1,7 @@
+-- name: owns --
+SELECT EXISTS (SELECT FROM pg_class c WHERE c.relnamespace = 'icecore'::regnamespace AND c.relowner::regrole = quote_ident(%(role)s)::regrole)
+    OR EXISTS (SELECT FROM pg_proc p WHERE p.pronamespace = 'icecore'::regnamespace AND p.proowner::regrole = quote_ident(%(role)s)::regrole)
+
 -- name: rights --
 -- Whatever the role had before: each run leaves it these. A table that is not named here it can only read.
 REVOKE ALL ON ALL TABLES IN SCHEMA icecore FROM {role};

@@ -10,9 +10,11 @@ where c.first_position is null
 order by c.command_id
 
 -- name: idempotency --
--- Keys that disagree with the command they were written with, or name a version that is not in the log by then.
+-- Keys that disagree with the command they were written with, or name a version that is not in the log by then. A refusal has no events
+-- but those of the proposal that it opens.
 select i.project_id, i.actor, i.key, i.command_id, i.position, i.recorded_at, i.object_id, i.version, i.status,
-       c.last_position, c.recorded_at, e.actor, e.project_id, o.originator_version, c.first_position is not null, i.keys
+       c.last_position, c.recorded_at, e.actor, e.project_id, o.originator_version,
+       c.first_position is not null and not starts_with(e.topic, 'proposal.'), i.keys
 from (select *, count(*) over (partition by command_id) as keys from icecore.idempotency) i
 left join icecore.commands c on c.command_id = i.command_id
 left join icecore.events e on e.notification_id = c.first_position
@@ -21,7 +23,8 @@ left join icecore.events o on o.originator_id = i.object_id and o.originator_ver
 where c.command_id is null or c.last_position <> i.position or c.recorded_at <> i.recorded_at
    or e.actor <> i.actor or e.project_id <> i.project_id
    or (i.object_id is null) <> (i.version is null) or (i.object_id is not null and o.originator_id is null)
-   or i.status not between 200 and 499 or (i.status >= 400 and c.first_position is not null) or i.keys > 1
+   or i.status not between 200 and 499
+   or (i.status >= 400 and c.first_position is not null and not starts_with(e.topic, 'proposal.')) or i.keys > 1
 order by i.project_id, i.actor, i.key
 
 -- name: secrets --

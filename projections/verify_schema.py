@@ -76,12 +76,21 @@ CONSTRAINTS = (
 
 
 async def check_schema(connection: Connection, report: "VerifyReport") -> None:
-    """Reports every function, trigger, constraint and unique index of the schema that is missing, changed or not from a migration."""
+    """Reports every function, trigger, constraint and unique index of the schema that is missing, changed or not from a migration.
+
+    Also tables that are not written to the WAL, and rights and owners by which others than `append` could write the log.
+    """
     functions = await (await connection.execute(_SQL["functions"])).fetchall()
     found: dict[str, tuple[object, ...]] = {f"function {name}": tuple(rest) for name, *rest in functions}
     _compare("pg_proc", carried_functions(), found, report)
     constraints = await (await connection.execute(_SQL["constraints"])).fetchall()
     _compare("pg_constraint", _by_name(CONSTRAINTS), _by_name(constraints), report)
+    for (table,) in await (await connection.execute(_SQL["unlogged"])).fetchall():
+        report.add("pg_class", table, "relpersistence", "permanent", "unlogged")
+    for table, role, rights in await (await connection.execute(_SQL["rights"])).fetchall():
+        report.add("pg_class", table, "relacl", None, f"{role}: {rights}")
+    for name, owner, expected in await (await connection.execute(_SQL["owners"])).fetchall():
+        report.add("pg_class", name, "owner", expected, owner)
 
 
 def _by_name(constraints: Sequence[tuple[str, ...]]) -> dict[str, tuple[object, ...]]:

@@ -1,5 +1,8 @@
 -- name: functions --
-select p.proname, p.prosrc, p.prosecdef, coalesce(array_to_string(p.proconfig, ', '), '')
+-- The one that was there first is compared; any other signature of the name is not from a migration.
+select p.proname || case when lag(p.oid) over (partition by p.proname order by p.oid) is null then ''
+                         else '(' || pg_get_function_identity_arguments(p.oid) || ')' end,
+       p.prosrc, p.prosecdef, coalesce(array_to_string(p.proconfig, ', '), '')
 from pg_proc p where p.pronamespace = 'icecore'::regnamespace order by p.proname, p.oid
 
 -- name: constraints --
@@ -25,3 +28,29 @@ select * from (
   from pg_rewrite r join pg_class c on c.oid = r.ev_class
   where c.relnamespace = 'icecore'::regnamespace
 ) found order by 1, 2
+
+-- name: unlogged --
+-- Tables that a crash of Postgres empties.
+select relname from pg_class
+where relnamespace = 'icecore'::regnamespace and relkind in ('r', 'p') and relpersistence <> 'p' order by 1
+
+-- name: rights --
+-- Who besides the owner may write what only append, a rebuild and a migration write (migrations/serving_role.sql).
+select c.relname, case when a.grantee = 0 then 'public' else pg_get_userbyid(a.grantee) end, string_agg(lower(a.privilege_type), ', ' order by 1)
+from pg_class c cross join lateral aclexplode(c.relacl) a
+where c.relnamespace = 'icecore'::regnamespace and a.grantee <> c.relowner
+  and a.privilege_type in ('INSERT', 'UPDATE', 'DELETE', 'TRUNCATE', 'TRIGGER')
+  and c.relname in ('events', 'commands', 'claims', 'location_claims', 'names', 'warehouses', 'namespaces', 'tables', 'views', 'proposals',
+                    'read_models', 'migrations')
+group by 1, 2 order by 1, 2
+
+-- name: owners --
+-- What does not belong to the owner of the log.
+select c.relname, pg_get_userbyid(c.relowner), pg_get_userbyid(e.relowner)
+from pg_class c, pg_class e
+where e.oid = 'icecore.events'::regclass and c.relnamespace = 'icecore'::regnamespace and c.relkind = 'r' and c.relowner <> e.relowner
+union all
+select 'function ' || p.proname, pg_get_userbyid(p.proowner), pg_get_userbyid(e.relowner)
+from pg_proc p, pg_class e
+where e.oid = 'icecore.events'::regclass and p.pronamespace = 'icecore'::regnamespace and p.proowner <> e.relowner
+order by 1

@@ -90,7 +90,7 @@ async def write_metadata(store: ObjectStore, location: StorageLocation, document
         await store.put_new(location, document)
     except AlreadyExists:
         if not await _is_written(store, location, document):
-            raise store_away(location, "it holds another file under a name made for this one") from None
+            raise store_away(location, "it holds a file under this write's new name, and its content could not be confirmed") from None
 
 
 async def _is_written(store: ObjectStore, location: StorageLocation, document: Content | memoryview) -> bool:

@@ -29,9 +29,11 @@ CHECKOUT = Path(__file__).parents[2]
 START_SECONDS_MAX = 60
 
 
-def icecore(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+def icecore(*arguments: str, stdin: str | None = None, **environment: str) -> subprocess.CompletedProcess[str]:
     """Runs one command to its end."""
-    return subprocess.run(command(*arguments), cwd=CHECKOUT, env=os.environ | environment, capture_output=True, text=True, timeout=120)
+    return subprocess.run(
+        command(*arguments), cwd=CHECKOUT, env=os.environ | environment, input=stdin, capture_output=True, text=True, timeout=120
+    )
 
 
 def command(*arguments: str) -> list[str]:
@@ -451,15 +453,17 @@ def test_warehouses_are_made_and_listed_without_their_credentials(own: dict[str,
     secret = {"type": "s3", "credential-type": "access-key", "aws-access-key-id": "AKIA0", "aws-secret-access-key": "hunter2"}
     (tmp_path / "credential.json").write_text(json.dumps(secret))
     arguments = ["warehouse", "create", "lake", "--profile", json.dumps(profile), "--credential", f"@{tmp_path}/credential.json"]
+    piped = icecore("warehouse", "create", "other", *arguments[3:-1], "-", stdin=json.dumps(secret), **own)
+    assert 0 == piped.returncode, piped.stderr
     made = icecore(*arguments, **own)
     assert 0 == made.returncode, made.stderr
     listed = icecore("warehouse", "list", "--json", **own)
-    assert [(json.loads(made.stdout)["warehouse-id"], "lake")] == [(each["id"], each["name"]) for each in json.loads(listed.stdout)]
+    assert [(json.loads(each.stdout)["warehouse-id"], name) for each, name in ((piped, "other"), (made, "lake"))] == [(each["id"], each["name"]) for each in json.loads(listed.stdout)]
     again = icecore(*arguments, **own)
     assert ExitCode.NO == again.returncode
     assert "AlreadyExistsException" in again.stderr
     log = icecore("log", "--json", **own)
-    for said in (made, listed, again, log):
+    for said in (piped, made, listed, again, log):
         assert "hunter2" not in said.stdout + said.stderr
 
 

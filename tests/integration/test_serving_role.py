@@ -1,5 +1,6 @@
 """The role that serves may add to the log, and neither change nor remove what is in it: not even with the trigger out of the way."""
 
+import json
 import secrets
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 from psycopg import errors, sql
 from psycopg.conninfo import make_conninfo
 from pydantic import SecretStr
+from uuid_utils.compat import uuid7
 
 from domain.errors import CatalogError
 from icecore.exit_codes import CommandFailed
@@ -71,6 +73,26 @@ async def test_every_command_comes_through_and_a_rebuild_is_the_owners(serving: 
     assert (await verify(serving)).ok
     await rebuild(database)
     assert (await verify(serving)).ok
+
+
+async def test_a_role_that_owns_the_tables_keeps_its_rights(database: str, admin_dsn: str) -> None:
+    """Under both addresses: nothing is revoked, the operator hears of it, and appends go on."""
+    owner = f"owner_{secrets.token_hex(6)}"
+    with psycopg.connect(admin_dsn, autocommit=True) as connection:
+        connection.execute(sql.SQL("create role {} login").format(sql.Identifier(owner)))
+        connection.execute(sql.SQL("create database {0} owner {0}").format(sql.Identifier(owner)))
+    dsn = make_conninfo(admin_dsn, dbname=owner, user=owner)
+    await prepare_database(Settings(database_url=SecretStr(dsn)))
+    for owner_dsn in (dsn, make_conninfo(admin_dsn, dbname=owner)):
+        with pytest.raises(CommandFailed, match="owns tables"):
+            await prepare_database(Settings(database_url=SecretStr(dsn), database_owner_url=SecretStr(owner_dsn)))
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        claims = dict.fromkeys(("alive", "empty", "release", "take", "release_locations", "take_locations"), [])
+        batch = json.dumps([{"id": str(uuid7()), "heads": [], "events": [], "claims": claims}])
+        assert ("recorded", None) == connection.execute("select outcome, detail from icecore.append(%s, '{}')", [batch]).fetchone()
+    with psycopg.connect(admin_dsn, autocommit=True) as connection:
+        connection.execute(sql.SQL("drop database {} with (force)").format(sql.Identifier(owner)))
+        connection.execute(sql.SQL("drop role {}").format(sql.Identifier(owner)))
 
 
 # Of every table, what the role may do with it: read, add, write (update; of single columns only: in brackets), delete.

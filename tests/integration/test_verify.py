@@ -301,6 +301,13 @@ async def test_a_command_has_one_idempotency_key(catalog: Catalog) -> None:
         ("drop index icecore.events_event_id_idx", "events events_event_id_idx"),
         ("alter function icecore.append(jsonb, bytea[]) security invoker", "function append"),
         ("alter function icecore.append(jsonb, bytea[]) set search_path = public", "function append"),
+        (
+            "create function icecore.settle_claims(c jsonb, other jsonb) returns void language sql as ''",
+            "function settle_claims(c jsonb, other jsonb)",
+        ),
+        ("alter table icecore.commands set unlogged", "commands"),
+        ("grant insert on icecore.events to public", "events"),
+        ("create role meddler; alter function icecore.append(jsonb, bytea[]) owner to meddler", "function append"),
         ("create function icecore.other() returns integer language sql as 'select 1'", "function other"),
         ("drop function icecore.write_rows(jsonb, bytea[], integer, bigint)", "function write_rows"),
         (

@@ -152,7 +152,7 @@ def test_the_same_change_waits_once(client: Approver, judge: Judge) -> None:
     assert proposal_id != hold_commit(client, judge, k="v")
 
 
-def test_a_held_change_is_remembered_by_its_key(client: Approver, judge: Judge) -> None:
+def test_a_held_change_is_remembered_by_its_key(client: Approver, judge: Judge, server: CatalogServer) -> None:
     """The same refusal byte for byte, the proposal in its header, also after the decision."""
     judge.always(HOLD)
     key, body = uuid7(), {"requirements": [], "updates": [set_properties(k="v")]}
@@ -170,6 +170,7 @@ def test_a_held_change_is_remembered_by_its_key(client: Approver, judge: Judge) 
     waiting = held(client.commit(["a"], "t", set_properties(k="w")))
     other = client.call("POST", table_path(["a"], "t"), {"requirements": [], "updates": [set_properties(k="w")]}, key=uuid7())
     assert waiting == held(other)
+    asyncio.run(checked(server.dsn))
 
 
 def test_a_rejected_change_never_happens(client: Approver, judge: Judge, server: CatalogServer) -> None:

@@ -2,8 +2,8 @@
 
 from psycopg import sql
 
-from migrations.connection import connect
 from migrations.apply import MigrationError
+from migrations.connection import connect
 from migrations.named_sql import named_sql
 
 

@@ -458,7 +458,8 @@ def test_warehouses_are_made_and_listed_without_their_credentials(own: dict[str,
     made = icecore(*arguments, **own)
     assert 0 == made.returncode, made.stderr
     listed = icecore("warehouse", "list", "--json", **own)
-    assert [(json.loads(each.stdout)["warehouse-id"], name) for each, name in ((piped, "other"), (made, "lake"))] == [(each["id"], each["name"]) for each in json.loads(listed.stdout)]
+    ids = [(json.loads(each.stdout)["warehouse-id"], name) for each, name in ((piped, "other"), (made, "lake"))]
+    assert ids == [(each["id"], each["name"]) for each in json.loads(listed.stdout)]
     again = icecore(*arguments, **own)
     assert ExitCode.NO == again.returncode
     assert "AlreadyExistsException" in again.stderr

@@ -87,7 +87,7 @@ async def test_a_role_that_owns_the_tables_keeps_its_rights(database: str, admin
         with pytest.raises(CommandFailed, match="owns tables"):
             await prepare_database(Settings(database_url=SecretStr(dsn), database_owner_url=SecretStr(owner_dsn)))
     with psycopg.connect(dsn, autocommit=True) as connection:
-        claims = dict.fromkeys(("alive", "empty", "release", "take", "release_locations", "take_locations"), [])
+        claims = {key: [] for key in ("alive", "empty", "release", "take", "release_locations", "take_locations")}
         batch = json.dumps([{"id": str(uuid7()), "heads": [], "events": [], "claims": claims}])
         assert ("recorded", None) == connection.execute("select outcome, detail from icecore.append(%s, '{}')", [batch]).fetchone()
     with psycopg.connect(admin_dsn, autocommit=True) as connection:

@@ -98,8 +98,15 @@ def test_every_case_the_library_ships_is_run_or_named_with_a_reason() -> None:
         for name, case in vars(conformance).items()
         if inspect.isclass(case) and case.__module__ == conformance.__name__ and name.endswith(("TestCase", "BaseCase"))
     }
-    run = {"ApplicationRecorderTestCase", "NonInterleavingNotificationIDsBaseCase"}
+    ours = [case for case in globals().values() if inspect.isclass(case) and issubclass(case, OnOurLog) and case is not OnOurLog]
+    run = {base.__name__ for case in ours for base in case.__mro__} & (shipped - set(DO_NOT_APPLY))
     assert shipped == run | set(DO_NOT_APPLY)
+    for name in run:
+        base = getattr(conformance, name)
+        tests = {test for test in dir(base) if test.startswith("test")}
+        assert tests
+        # A case that is set to None in one class is run in another.
+        assert tests == {test for case in ours if issubclass(case, base) for test in tests if getattr(case, test) is not None}
 
 
 @pytest.fixture
@@ -134,7 +141,11 @@ async def test_states_of_every_stream_at_every_version(catalog: Catalog) -> None
             state = application.state(table_id, version)
             assert isinstance(state, TableState)
             assert (version, status, metadata_location) == (state.version, state.status, state.metadata_location)
-        assert [(stream, version) for stream, version in streams] == [(s, application.state(s).version) for s, _ in streams]
+        assert len(streams) > len({table_id for table_id, *_ in heads})
+        for stream, newest in streams:
+            assert [*range(1, newest + 1)] == [application.state(stream, version).version for version in range(1, newest + 1)]
+            assert application.state(stream) == application.state(stream, newest)
+            assert newest == application.state(stream).version
         async with catalog.reads.connection() as connection:
             for table_id in {table_id for table_id, *_ in heads}:
                 found = await tables.read_state(connection, table_id)
@@ -183,9 +194,15 @@ def test_a_version_that_is_taken_or_skipped_is_refused(application: IcecoreAppli
     with pytest.raises(IntegrityError):
         application.save(created)  # type: ignore[arg-type]
     with pytest.raises(IntegrityError):
-        application.recorder.insert_events([StoredEvent(uuid7(), 2, "other.v1", b"{}")])
+        application.save(LogEvent(uuid7(), 2, NamespacePropertiesChanged({}, [])), warehouse_id=warehouse_id)  # type: ignore[arg-type]
+    other = StoredEvent(uuid7(), 1, "other.v1", b"{}")
+    application.recorder.insert_events([other])
+    for wrong in (other, replace(other, originator_version=3), StoredEvent(uuid7(), 2, "other.v1", b"{}")):
+        with pytest.raises(IntegrityError):
+            application.recorder.insert_events([wrong])
     with pytest.raises(ProgrammingError):
         application.recorder.insert_events([StoredEvent(uuid7(), 1, "other.v1", b"{}"), StoredEvent(uuid7(), 1, "table.purged.v1", b"{}")])
+    assert 2 == application.recorder.max_notification_id()
 
 
 async def test_the_notification_log_is_the_log(catalog: Catalog) -> None:
@@ -196,9 +213,14 @@ async def test_the_notification_log_is_the_log(catalog: Catalog) -> None:
     with IcecoreApplication(env=environment(catalog.dsn)) as application:
         section = application.notification_log["1,10"]
         assert [1, 2, 3, 4, 5, 6, 7] == [notification.id for notification in section.items]
-        first = application.mapper.to_domain_event(section.items[0])
-        assert isinstance(first, LogEvent)
-        assert isinstance(first.event, WarehouseCreated)
+        decoded = [application.mapper.to_domain_event(notification) for notification in section.items]
+    with psycopg.connect(catalog.dsn) as connection:
+        logged = connection.execute(
+            "select originator_id, originator_version, topic from icecore.events order by notification_id"
+        ).fetchall()
+    assert all(isinstance(each, LogEvent) for each in decoded)
+    assert logged == [(each.originator_id, each.originator_version, each.event.TOPIC) for each in decoded]  # type: ignore[union-attr]
+    assert isinstance(decoded[0].event, WarehouseCreated)  # type: ignore[union-attr]
 
 
 class CountsRecorder(PostgresTrackingRecorder):

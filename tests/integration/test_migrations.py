@@ -6,6 +6,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from psycopg.sql import SQL, Identifier
 
 from icecore.server_check import UnfitServerError, check_server
 from migrations.apply import Migration, MigrationError, apply_migrations, load_migrations, pending_migrations
@@ -35,23 +36,43 @@ async def test_an_empty_database_gets_every_migration_in_order(empty_database: s
     """What is answered is what was applied, and it is what pending said."""
     expected = [str(migration) for migration in load_migrations()]
     assert expected == await pending_migrations(empty_database)
+    assert sorted(CHECKSUMS) == expected
     assert expected == await apply_migrations(empty_database)
+    with psycopg.connect(empty_database) as connection:
+        applied = connection.execute("select number from icecore.migrations order by applied_at, number").fetchall()
+    assert [int(name[:4]) for name in expected] == [number for (number,) in applied]
     assert [] == await pending_migrations(empty_database)
 
 
 async def test_a_second_run_changes_nothing(database: str) -> None:
-    """The runner is idempotent."""
-    assert [] == await apply_migrations(database)
+    """The runner is idempotent: neither its own rows nor any object are touched."""
+    rows = "select m::text, m.xmin::text from icecore.migrations m order by 1"
+    objects = "select c.oid, c.relname, c.xmin::text from pg_class c where c.relnamespace = 'icecore'::regnamespace order by 1"
+    functions = "select p.oid, p.proname, p.xmin::text from pg_proc p where p.pronamespace = 'icecore'::regnamespace order by 1"
+    with psycopg.connect(database, autocommit=True) as connection:
+        before = [connection.execute(what).fetchall() for what in (rows, objects, functions)]
+        assert [] == await apply_migrations(database)
+        assert before == [connection.execute(what).fetchall() for what in (rows, objects, functions)]
+    assert all(before)
 
 
 async def test_everything_lands_in_the_schema_icecore(database: str) -> None:
-    """Nothing of ours in `public`: the database may be shared."""
+    """Nothing of ours in `public` or in a schema of another name: the database may be shared."""
+    # What is made after initdb has a higher id (FirstNormalObjectId).
+    made = " UNION ALL ".join(
+        f"SELECT '{name}', {column}, {schema}::regnamespace::text FROM {name} WHERE oid >= 16384"
+        for name, column, schema in (
+            ("pg_class", "relname", "relnamespace"),
+            ("pg_proc", "proname", "pronamespace"),
+            ("pg_type", "typname", "typnamespace"),
+            ("pg_namespace", "nspname", "oid"),
+        )
+    )
     with psycopg.connect(database) as connection:
-        strays = connection.execute(
-            "SELECT c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = 'public'"
-            " UNION ALL SELECT p.proname FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace WHERE n.nspname = 'public'"
-        ).fetchall()
-    assert [] == strays
+        found = connection.execute(made).fetchall()
+    assert {"pg_class", "pg_proc", "pg_type", "pg_namespace"} == {kind for kind, *_ in found}
+    # What Postgres itself keeps beside a table.
+    assert [] == [each for each in found if each[2] not in ("icecore", "pg_toast")]
 
 
 async def test_names_without_a_schema_land_in_icecore(empty_database: str) -> None:
@@ -130,6 +151,15 @@ async def test_synchronous_commit_off_is_refused_even_if_only_for_this_role(data
     with pytest.raises(UnfitServerError, match="can lose commits it has acknowledged: synchronous_commit is off"):
         await check_server(weak)
     await check_server(weak, unsafe_durability=True)
+    name = Identifier(str(psycopg.conninfo.conninfo_to_dict(database)["dbname"]))
+    alter, of_role = SQL("alter {} set synchronous_commit = off"), SQL("role current_user in database {}").format(name)
+    for whose in (of_role, SQL("database {}").format(name)):
+        with psycopg.connect(database, autocommit=True) as connection:
+            connection.execute(alter.format(whose))
+            with pytest.raises(UnfitServerError, match="synchronous_commit is off"):
+                await check_server(database)
+            connection.execute(SQL("alter {} reset synchronous_commit").format(whose))
+    await check_server(database)
 
 
 @pytest.mark.parametrize("setting", ["fsync", "full_page_writes"])

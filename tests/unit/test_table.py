@@ -140,10 +140,12 @@ def test_an_overwrite_replaces_the_document_and_never_reuses_an_ordinal() -> Non
     after = folded(CREATED, TableOverwritten("local|file:///w/other/", "file:///w/other/metadata/v1.metadata.json", other))
     assert other == after.document.value
     assert ("Orders", "live", ("local|file:///w/t/", "local|file:///w/other/")) == (after.name, after.status, after.location_keys)
+    first = before.document.next_ordinal
     old = {part.ordinal for parts in before.document.parts.values() for part in parts}
     new = {part.ordinal for parts in after.document.parts.values() for part in parts}
-    assert set() == old & new
-    assert max(new) < after.document.next_ordinal
+    assert max(old) < first
+    assert set(range(first, first + len(new))) == new
+    assert first + len(new) == after.document.next_ordinal
 
 
 def test_a_rename_changes_the_name_alone() -> None:

@@ -32,7 +32,7 @@ def test_a_log_may_end_a_minute_after_the_last_update_and_no_more(check: Check, 
     check(log(CLOCK_SKEW_MS_MAX), NOW_MS)
     check(log(-10 * CLOCK_SKEW_MS_MAX), NOW_MS)
     with pytest.raises(IllegalArgument) as refusal:
-        check(log(0, CLOCK_SKEW_MS_MAX + 1), NOW_MS)
+        check(log(0, 1, CLOCK_SKEW_MS_MAX + 1), NOW_MS)
     assert f"Invalid update timestamp {NOW_MS}: {late} {NOW_MS + CLOCK_SKEW_MS_MAX + 1}" == refusal.value.message
 
 
@@ -108,8 +108,8 @@ def test_the_snapshot_log_has_no_gap(expected: list[int], there: set[int], inter
 def test_the_snapshot_log_ends_with_the_current_snapshot() -> None:
     """Where there is one and the table has it."""
     entries = [{"snapshot-id": 1}]
-    for log_, current in ((entries, 2), ([], 1)):
+    for log_, current in ((entries, 2), (entries, 0), ([], 1)):
         with pytest.raises(ValidationFailed, match="latest entry is not the current snapshot"):
-            correct_snapshot_log(log_, {1, 2}, current, set(), has_removed=False)
+            correct_snapshot_log(log_, {0, 1, 2}, current, set(), has_removed=False)
     for current_id in (None, 9):
         assert entries == correct_snapshot_log(entries, {1, 2}, current_id, set(), has_removed=False)

@@ -150,6 +150,7 @@ def test_equal_schemas_are_the_same_whatever_their_ids() -> None:
     ("canonical", "type_", "sent"),
     [
         ("1.50", "decimal(9,2)", "1.50"),
+        ("1.50", "decimal(9,2)", "1.50".rjust(1_100, "0")),
         ("0.01", "decimal(9,2)", "1E-2"),
         ("00FF", "binary", "00ff"),
         ("f79c3e09-677c-4bbd-a479-3f349cb785e7", "uuid", "F79C3E09-677C-4BBD-A479-3F349CB785E7"),
@@ -188,6 +189,7 @@ def test_defaults_become_canonical(canonical: Any, type_: str, sent: Any) -> Non
             ("uuid", "f79c"),
             ("binary", "0"),
         ],
+        ("decimal(9,2)", "1.50".rjust(1_101, "0")),
         *[("fixed[2]", "00"), ("decimal(9,2)", "1.5"), ("decimal(9,2)", "9" * 100_000 + "x"), ("decimal(9, 999999999)", "1E-999999999")],
         *[("variant", "x"), ("geometry", "POINT(0 0)"), (list_of(2, "int"), []), (struct(column(2, "b")), {})],
     ],

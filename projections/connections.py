@@ -94,8 +94,9 @@ class ConnectionHandOff:
             try:
                 yield connection
             finally:
-                self._retired.add(connection)
-                await connection.close()
+                if not (connection.closed or connection.broken):
+                    self._retired.add(connection)
+                    await connection.close()
 
     @property
     def in_use(self) -> int:

@@ -164,7 +164,7 @@ def test_answers_that_nobody_reads(server: Icecore) -> None:
 
 
 def test_an_answer_that_is_read_by_the_spoonful(server: Icecore) -> None:
-    """A client that takes some kilobytes a second makes progress, and is cut off all the same: it would hold the answer for an hour."""
+    """A client that takes some kilobytes a second is cut off: it would hold the answer for an hour."""
     properties = {f"p{number}": "x" * 60_000 for number in range(200)}
     assert 200 == call(server, "POST", "/namespaces", {"namespace": ["trickled"], "properties": properties})[0]
     with ExitStack() as opened:

@@ -103,11 +103,12 @@ class LargeAnswers:
 
     def __init__(self, budget: ByteBudget) -> None:
         self._budget = budget
-        self._sizes: OrderedDict[str, int] = OrderedDict()
+        # By the hash of an address, which may have 64 KB; two of one hash only reserve too much or too little.
+        self._sizes: OrderedDict[int, int] = OrderedDict()
 
     def expect(self, address: str) -> HeldBytes | None:
         """Room for the answer of an address that had a large one the last time. Raises BudgetUsedUp."""
-        size = self._sizes.get(address)
+        size = self._sizes.get(hash(address))
         if size is None:
             return None
         held = HeldBytes(self._budget)
@@ -117,9 +118,9 @@ class LargeAnswers:
     def note(self, address: str, size: int) -> None:
         """The size of an answer; a small one needs no room the next time."""
         if size <= UNCOUNTED_BYTES_MAX:
-            self._sizes.pop(address, None)
+            self._sizes.pop(hash(address), None)
             return
-        self._sizes[address] = size
+        self._sizes[hash(address)] = size
         if len(self._sizes) > _ADDRESSES_MAX:
             self._sizes.popitem(last=False)
 

@@ -22,6 +22,7 @@ from commands.context import Answer, CommandContext, SentRequest
 from commands.write_side import WriteSide
 from domain.byte_pieces import Content, joined
 from domain.errors import BadRequest
+from domain.identifiers import uuid_or_none
 from domain.json_rules import widened_bytes
 from queries.resolve_warehouse import resolve_warehouse
 from queries.warehouse import Warehouse
@@ -40,7 +41,6 @@ ACTOR_ANONYMOUS = "anonymous"
 
 POSITION_HEADER = "Icecore-Position"
 
-_UUID_TEXT_LENGTH = 36
 _WHOLE_BYTES_MAX = 16 * 1024
 """Answers up to this size are written at once."""
 
@@ -104,12 +104,10 @@ class Call:
         texts = self.request.headers.getall("Idempotency-Key", ())
         if not texts:
             return None
-        if len(texts) == 1 and len(texts[0]) == _UUID_TEXT_LENGTH:
-            try:
-                return UUID(texts[0])
-            except ValueError:
-                pass
-        raise BadRequest("Invalid header 'Idempotency-Key': must be one UUID of 36 characters")
+        key = uuid_or_none(texts[0]) if len(texts) == 1 else None
+        if key is None:
+            raise BadRequest("Invalid header 'Idempotency-Key': must be one UUID of 36 characters")
+        return key
 
     def _request_hash(self, warehouse: Warehouse, body: bytes, options: tuple[bool, ...]) -> bytes:
         """sha256 over what the request asks for: spellings of one address (`+` or `%20`, name or id of the warehouse) hash alike."""

@@ -15,7 +15,13 @@ from queries.read_side import ReadSide
 _SQL = named_sql("commands", "metrics_reports.sql")
 
 QUEUE_REPORTS_MAX = 1_000
+QUEUE_BYTES_MAX = 16 * 1024 * 1024
+"""Of the reports that wait and those that are being written; the first is taken whatever its size."""
 _BATCH_REPORTS_MAX = 100
+_BATCH_BYTES_MAX = 1024 * 1024
+"""Of one statement, and one more report: Postgres's form of it takes several times its bytes."""
+KEPT_BYTES_MAX = 1024 * 1024 * 1024
+"""Of the reports in the table."""
 _FORGET_EVERY_BATCHES = 100
 
 
@@ -27,12 +33,16 @@ class _Report:
 
 
 class MetricsReports:
-    """Writes reports behind the requests that brought them; keeps the newest `reports_max`, and drops new ones while its queue is full."""
+    """Writes reports behind the requests that brought them, and drops new ones while its queue is full.
 
-    def __init__(self, reads: ReadSide, reports_max: int) -> None:
+    reports_max, bytes_max -- of those that are kept, the newest.
+    """
+
+    def __init__(self, reads: ReadSide, reports_max: int, bytes_max: int = KEPT_BYTES_MAX) -> None:
         self._reads = reads
-        self._reports_max = reports_max
+        self._reports_max, self._bytes_max = reports_max, bytes_max
         self._queue: asyncio.Queue[_Report] = asyncio.Queue(QUEUE_REPORTS_MAX)
+        self._bytes = 0
         self._task: asyncio.Task[None] | None = None
         self._outage = OutageLog("icecore.metrics", "metrics_reports_lost", "metrics_reports_kept")
 
@@ -47,10 +57,12 @@ class MetricsReports:
             await self._keep(self._batch([]))
 
     def offer(self, table_id: UUID, report: bytes) -> None:
-        try:
-            self._queue.put_nowait(_Report(table_id, datetime.now(UTC), report))
-        except asyncio.QueueFull:
-            self._outage.failed("queue", began="metrics_report_dropped", queue_reports_max=QUEUE_REPORTS_MAX)
+        if self._queue.full() or (self._bytes and self._bytes + len(report) > QUEUE_BYTES_MAX):
+            limits = {"queue_reports_max": QUEUE_REPORTS_MAX, "queue_bytes_max": QUEUE_BYTES_MAX}
+            self._outage.failed("queue", began="metrics_report_dropped", **limits)
+            return
+        self._queue.put_nowait(_Report(table_id, datetime.now(UTC), report))
+        self._bytes += len(report)
 
     async def _write(self) -> None:
         batches = 0
@@ -60,8 +72,10 @@ class MetricsReports:
             batches += 1
 
     def _batch(self, batch: list[_Report]) -> list[_Report]:
-        while len(batch) < _BATCH_REPORTS_MAX and not self._queue.empty():
+        size = sum(len(each.report) for each in batch)
+        while len(batch) < _BATCH_REPORTS_MAX and size < _BATCH_BYTES_MAX and not self._queue.empty():
             batch.append(self._queue.get_nowait())
+            size += len(batch[-1].report)
         return batch
 
     async def _keep(self, batch: list[_Report], *, forget: bool = False) -> None:
@@ -77,7 +91,9 @@ class MetricsReports:
                     },
                 )
                 if forget:
-                    await connection.execute(_SQL["forget"], {"reports_max": self._reports_max})
+                    await connection.execute(_SQL["forget"], {"reports_max": self._reports_max, "bytes_max": self._bytes_max})
             self._outage.succeeded()
         except CatalogError as error:
             self._outage.failed("lost", reports=len(batch), error=error.message)
+        finally:
+            self._bytes -= sum(len(each.report) for each in batch)

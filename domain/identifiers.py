@@ -2,11 +2,13 @@
 
 import unicodedata
 from dataclasses import dataclass
+from uuid import UUID
 
 from domain.errors import BadRequest
 
 NAME_CODE_POINTS_MAX = 255
 NAMESPACE_LEVELS_MAX = 16
+_UUID_TEXT_LENGTH = 36
 
 _CATEGORIES_REFUSED = {"Cc": "control", "Cf": "format", "Cs": "surrogate", "Co": "private-use"}
 
@@ -32,6 +34,17 @@ def parse_name(text: str, what: str) -> str:
     if not unicodedata.is_normalized("NFC", text):
         raise BadRequest(f"Invalid {what}: not in Unicode normal form NFC")
     return text
+
+
+def uuid_or_none(text: str) -> UUID | None:
+    """The UUID of its canonical 36 characters; other forms that Python reads (braces, `urn:`, dashes anywhere) are none."""
+    if len(text) != _UUID_TEXT_LENGTH:
+        return None
+    try:
+        found = UUID(text)
+    except ValueError:
+        return None
+    return found if str(found) == text.lower() else None
 
 
 def name_key(name: str, *, exact: bool = False) -> str:

@@ -4,6 +4,7 @@ from datetime import datetime
 from uuid import UUID
 
 from domain.errors import BadRequest, NoSuchWarehouse
+from domain.identifiers import uuid_or_none
 from domain.warehouse import WarehouseState
 from projections import warehouses
 from projections.connections import Connection
@@ -59,9 +60,8 @@ async def _only(connection: Connection, project_id: UUID) -> WarehouseState:
 
 
 async def _find(connection: Connection, project_id: UUID, name: str) -> WarehouseState | None:
-    try:
-        warehouse_id = UUID(name)
-    except ValueError:
+    warehouse_id = uuid_or_none(name)
+    if warehouse_id is None:
         return await warehouses.read_by_name(connection, project_id, name)
     found = await warehouses.read_by_id(connection, project_id, warehouse_id)
     # A warehouse may be called like an id.

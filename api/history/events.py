@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
-from uuid import UUID
 
 import orjson
 from aiohttp import web
@@ -14,6 +13,7 @@ from api.history.event_stream import EVENT_STREAM, stream_events
 from api.history.parameters import parse_dialect, parse_names, parse_position, parse_wait, parse_warehouses
 from api.pages import listing_digest, page_token, parse_size, token_after
 from domain.errors import BadRequest, NotFound
+from domain.identifiers import uuid_or_none
 
 CLOUDEVENT = "application/cloudevents+json"
 CLOUDEVENTS_BATCH = "application/cloudevents-batch+json"
@@ -61,11 +61,9 @@ async def list_events(call: Call) -> web.StreamResponse:
 
 async def load_event(call: Call) -> web.StreamResponse:
     """One event with all its data."""
-    text = call.segments["event_id"]
-    try:
-        event_id = UUID(text)
-    except ValueError:
-        raise BadRequest("Invalid event id: must be a UUID") from None
+    event_id = uuid_or_none(call.segments["event_id"])
+    if event_id is None:
+        raise BadRequest("Invalid event id: must be a UUID of 36 characters")
     body = await call.app[EVENTS].whole(event_id, parse_dialect(call.query))
     if body is None:
         raise NotFound(f"No event has the id {event_id}")

@@ -13,9 +13,11 @@ from api.edge import OPERATION
 from api.iceberg.operations import OPERATIONS
 from api.pages import listing_digest, page_token, parse_page
 from api.routing import Handler, Operation
+from api.targets import warehouse_reference
 from commands.context import Answer, Approved, CommandContext
 from commands.proposals import load_proposal, proposal_json, reject_proposal
 from domain.errors import BadRequest, NoSuchProposal
+from domain.identifiers import uuid_or_none
 from domain.proposal import PROPOSAL_STATUSES, ProposalState
 from projections import proposals
 from queries.resolve_warehouse import resolve_warehouse
@@ -32,7 +34,10 @@ async def list_proposals(call: Call) -> web.Response:
     status = next((known for known in PROPOSAL_STATUSES if known == query.get("status")), None)
     if query.get("status") and status is None:
         raise BadRequest(f"Invalid parameter 'status': must be one of {', '.join(PROPOSAL_STATUSES)}")
-    warehouse = await resolve_warehouse(call.catalog.reads, PROJECT_ID_DEFAULT, query["warehouse"]) if query.get("warehouse") else None
+    reference = query.get("warehouse")
+    warehouse = None
+    if reference:
+        warehouse = await resolve_warehouse(call.catalog.reads, PROJECT_ID_DEFAULT, warehouse_reference(reference))
     listing = listing_digest("proposals", status or "", "" if warehouse is None else warehouse.prefix)
     asked = parse_page(query, listing, call.catalog.limits)
     size = asked.size or call.catalog.limits.page_size_default
@@ -112,10 +117,10 @@ async def _proposal(call: Call) -> ProposalState:
 
 
 def _proposal_id(text: str) -> UUID:
-    try:
-        return UUID(text)
-    except ValueError:
-        raise NoSuchProposal(f"Proposal does not exist: {text[:64]}") from None
+    proposal_id = uuid_or_none(text)
+    if proposal_id is None:
+        raise NoSuchProposal(f"Proposal does not exist: {text[:64]}")
+    return proposal_id
 
 
 async def _warehouse(call: Call, state: ProposalState) -> Warehouse:

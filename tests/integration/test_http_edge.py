@@ -683,7 +683,18 @@ def test_a17_queries_the_database_would_choke_on(client: Client, query: str) -> 
 
 
 @pytest.mark.usefixtures("untouched")
-@pytest.mark.parametrize("key", ["", "x", "1", "{" + str(uuid.UUID(int=7)) + "}", uuid.UUID(int=7).hex, str(uuid.UUID(int=7)) + "0"])
+@pytest.mark.parametrize(
+    "key",
+    [
+        "",
+        "x",
+        "1",
+        "{" + str(uuid.UUID(int=7)) + "}",
+        uuid.UUID(int=7).hex,
+        "{{" + uuid.UUID(int=7).hex + "}}",
+        str(uuid.UUID(int=7)) + "0",
+    ],
+)
 def test_a_malformed_idempotency_key_is_refused_on_every_mutation(ground: Ground, key: str) -> None:
     """It is never taken for no key: the client relies on it."""
     orders = f"namespaces/{ground.namespace}/tables/orders"
@@ -743,6 +754,11 @@ def test_config_names_a_warehouse_and_what_is_served(client: Client) -> None:
     assert str(uuid.UUID(config["overrides"]["prefix"])) == config["overrides"]["prefix"]
     assert "POST /v1/{prefix}/transactions/commit" in config["endpoints"]
     assert config == client.send("GET", "/v1/config?warehouse=demo").json
+    prefix = config["overrides"]["prefix"]
+    assert config == client.send("GET", f"/catalog/v1/config?warehouse={prefix.upper()}").json
+    bare = prefix.replace("-", "")
+    for spelled in (bare, "{" + prefix + "}", f"urn:uuid:{prefix}", "-" * 1000 + prefix, "{{" + bare + "}}"):
+        assert 404 == client.send("GET", f"/catalog/v1/config?warehouse={spelled}").status
     unknown = client.send("GET", "/catalog/v1/config?warehouse=nowhere")
     assert (404, "NoSuchWarehouseException") == (unknown.status, unknown.error_type)
 

@@ -8,7 +8,7 @@ from uuid import UUID
 import pytest
 from uuid_utils.compat import uuid7
 
-from commands.metrics_reports import QUEUE_REPORTS_MAX, MetricsReports
+from commands.metrics_reports import QUEUE_BYTES_MAX, QUEUE_REPORTS_MAX, MetricsReports
 from icecore.compose import Catalog
 from tests.fixtures.rest_client import RestClient, table_path
 from tests.fixtures.shared_server import SharedCatalog
@@ -79,14 +79,15 @@ async def count(catalog: Catalog) -> list[int]:
     """The numbers of the reports that are kept."""
     async with catalog.reads.connection() as connection:
         cursor = await connection.execute("select report from icecore.metrics_reports")
-        return sorted(int(report) for (report,) in await cursor.fetchall())
+        return sorted(int(report.lstrip(b"0") or b"0") for (report,) in await cursor.fetchall())
 
 
-async def test_only_the_newest_reports_stay(catalog: Catalog) -> None:
-    """`reports_max` bounds the table: the oldest go."""
-    reports = MetricsReports(catalog.reads, 10)
+@pytest.mark.parametrize(("limits", "kept_of_25"), [((10,), 10), ((1_000, 40), 20)], ids=["by number", "by bytes"])
+async def test_only_the_newest_reports_stay(catalog: Catalog, limits: tuple[int, ...], kept_of_25: int) -> None:
+    """`reports_max` and `bytes_max` bound the table: the oldest go."""
+    reports = MetricsReports(catalog.reads, *limits)
     for number in range(25):
-        reports.offer(uuid7(), str(number).encode())
+        reports.offer(uuid7(), f"{number:02}".encode())
     reports.start()
     kept: list[int] = []
     for _ in range(100):
@@ -95,7 +96,7 @@ async def test_only_the_newest_reports_stay(catalog: Catalog) -> None:
             break
         await asyncio.sleep(0.02)
     await reports.close()
-    assert list(range(15, 25)) == kept
+    assert list(range(25 - kept_of_25, 25)) == kept
 
 
 async def test_what_waits_is_written_when_the_server_stops(catalog: Catalog) -> None:
@@ -114,3 +115,17 @@ async def test_a_full_queue_drops_reports_and_refuses_nothing(catalog: Catalog) 
         reports.offer(uuid7(), str(number).encode())
     await reports.close()
     assert list(range(QUEUE_REPORTS_MAX)) == await count(catalog)
+
+
+async def test_large_reports_fill_the_queue_by_their_bytes(catalog: Catalog) -> None:
+    """A thousand reports of the permitted size would be a quarter of a gigabyte; what was written leaves room again."""
+    reports = MetricsReports(catalog.reads, 10_000)
+    large = QUEUE_BYTES_MAX // 4
+    for number in (1, 2, 3, 4, 5, 6):
+        reports.offer(uuid7(), str(number).encode().zfill(large))
+    await reports.close()
+    assert [1, 2, 3, 4] == await count(catalog)
+    reports.offer(uuid7(), b"7".zfill(large))
+    reports.offer(uuid7(), b"8".zfill(large))
+    await reports.close()
+    assert [1, 2, 3, 4, 7, 8] == await count(catalog)

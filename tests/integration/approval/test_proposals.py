@@ -358,6 +358,8 @@ def test_lists_are_paged_and_filtered(client: Approver, judge: Judge) -> None:
         ("POST", "/proposals/01890a5d-ac96-774b-bcce-b302099a8057/reject", {"reason": "x"}, (404, "NoSuchProposalException")),
         ("GET", "/proposals?status=broken", None, (400, "BadRequestException")),
         ("GET", "/proposals?warehouse=nowhere", None, (404, "NoSuchWarehouseException")),
+        ("GET", "/proposals?warehouse=%00", None, (400, "BadRequestException")),
+        ("GET", "/proposals?warehouse=a%00@1", None, (400, "BadRequestException")),
         ("GET", "/proposals?pageToken=broken", None, (400, "BadRequestException")),
         ("DELETE", "/proposals/01890a5d-ac96-774b-bcce-b302099a8057", None, (405, "MethodNotAllowedException")),
     ],

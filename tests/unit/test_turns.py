@@ -146,3 +146,26 @@ async def test_nobody_is_called_while_another_process_may_go_on(long_turns: None
         while len(crowd.heard) == before:
             await asyncio.sleep(0.01)
     assert before + 1 == len(crowd.heard)
+
+
+async def test_a_turn_is_as_long_as_commits_are_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The newest interval weighs a part, so that one slow commit does not stretch it; no interval counts for more than the longest turn."""
+    now = [1_000.0]
+    monkeypatch.setattr("commands.turns.time.monotonic", lambda: now[0])
+    monkeypatch.setattr(turns, "TURN_INTERVALS", 1.0)
+    monkeypatch.setattr(turns, "TURN_SECONDS_MIN", 0.0)
+    monkeypatch.setattr(turns, "TURN_SECONDS_MAX", 8.0)
+    measured = Turns()
+
+    def turn_after(interval: float) -> float:
+        now[0] += interval
+        measured.came_through()
+        return measured._turn_ends - now[0]
+
+    for _ in range(200):
+        turn_after(4.0)
+    assert pytest.approx(4.0, abs=0.01) == turn_after(4.0)
+    assert 4.0 < turn_after(1_000.0) < 8.0
+    for _ in range(200):
+        turn_after(1_000.0)
+    assert pytest.approx(8.0, abs=0.01) == turn_after(1_000.0)

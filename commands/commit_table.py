@@ -73,7 +73,7 @@ async def commit_table(write: WriteSide, context: CommandContext, warehouse: War
             return _unchanged(submission, state)
         after = change.after
         body, document = results.commit_table_response_of(after.metadata_location, written_pieces(after.document))
-        etag = results.table_etag(after.id, after.version)
+        etag = results.table_etag(after.event_id)
         record = IdempotencyRecord(200, after.id, after.version)
         files = [MetadataFile(change.place, document)]
         return Decision(submission, record, lambda position: Answer(200, body, position, etag), files, after, change.old_files)
@@ -119,7 +119,7 @@ def add_commit(
 def _unchanged(submission: Submission, state: TableState) -> Decision:
     submission.rest_on(state)
     body = results.commit_table_response(loaded_table(state, written_table(state.document)))
-    etag = results.table_etag(state.id, state.version)
+    etag = results.table_etag(state.event_id)
     return Decision(submission, IdempotencyRecord(200, state.id, state.version), lambda position: Answer(200, body, position, etag))
 
 

@@ -119,7 +119,7 @@ def created_alone(
 ) -> Decision:
     """The decision that creates one table and nothing else, and answers with `body`."""
     state, document_bytes = created.state, len(created.file.document)
-    etag = results.table_etag(state.id, state.version)
+    etag = results.table_etag(state.event_id)
     record = IdempotencyRecord(200, state.id, state.version)
 
     def begun(proved_at: float) -> None:

@@ -56,7 +56,7 @@ async def answer_again(connection: Connection, warehouse: Warehouse, remembered:
         body = results.load_table_result(table, warehouse.profile.client_config())
     else:
         body = results.commit_table_response(table)
-    etag = None if remembered.operation in _WITHOUT_ETAG else results.table_etag(table.table_id, table.version)
+    etag = None if remembered.operation in _WITHOUT_ETAG else results.table_etag(table.event_id)
     return Answer(record.status, body, remembered.position, etag)
 
 

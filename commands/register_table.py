@@ -83,7 +83,7 @@ async def register_table(write: WriteSide, context: CommandContext, warehouse: W
             await stage_parts(write.connection, submission, table_id)
         assert isinstance(state, TableState)
         body = await asyncio.to_thread(_answered, warehouse, state)
-        etag = results.table_etag(state.id, state.version)
+        etag = results.table_etag(state.event_id)
         return Decision(submission, IdempotencyRecord(200, state.id, state.version), lambda position: Answer(200, body, position, etag))
 
     async with write.large_documents.share() as share:

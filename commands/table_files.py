@@ -36,7 +36,7 @@ def written_pieces(document: Document) -> list[bytes]:
 
 def loaded_table(state: TableState, metadata: Content) -> LoadedTable:
     """The table as a load will find it once its events are in the log."""
-    return LoadedTable(state.id, state.version, state.metadata_location, metadata)
+    return LoadedTable(state.id, state.version, state.event_id, state.metadata_location, metadata)
 
 
 def next_metadata_file(warehouse: Warehouse, metadata: Json, number: int) -> StorageLocation:

@@ -1,6 +1,7 @@
 """The bodies of the spec's answers about tables and views, joined from bytes without parsing."""
 
 from collections.abc import Mapping, Sequence
+from uuid import UUID
 
 import orjson
 
@@ -49,9 +50,12 @@ def load_view_result(view: LoadedView, config: Mapping[str, str]) -> bytes:
     return joined(_with_config(orjson.dumps(view.metadata_location), view.metadata, config))
 
 
-def table_etag(table_id: object, version: int, *, referenced_only: bool = False) -> str:
-    """One for each version and each form of a table's answer; weak, because gzip and plain bytes share it."""
-    return f'W/"{table_id}.{version}.{"refs" if referenced_only else "all"}.{SERIALISATION}"'
+def table_etag(event_id: UUID, *, referenced_only: bool = False) -> str:
+    """One for each version and each form of a table's answer; weak, because gzip and plain bytes share it.
+
+    event_id -- of the version's event. A version's number would not do: in a restored log it comes again, with other content.
+    """
+    return f'W/"{event_id}.{"refs" if referenced_only else "all"}.{SERIALISATION}"'
 
 
 def _with_config(metadata_location: bytes, metadata: Content, config: Mapping[str, str]) -> Content:

@@ -49,6 +49,7 @@ class LoadedTable:
 
     table_id: UUID
     version: int
+    event_id: UUID
     metadata_location: str
     metadata: Content
 
@@ -160,10 +161,16 @@ async def _load_then(connection: Connection, table_id: UUID, **parameters: int |
 
 
 def _loaded(
-    table_id: UUID, version: int, metadata_location: str, head: bytes, kinds: Sequence[int] | None, bodies: Sequence[bytes] | None
+    table_id: UUID,
+    version: int,
+    event_id: UUID,
+    metadata_location: str,
+    head: bytes,
+    kinds: Sequence[int] | None,
+    bodies: Sequence[bytes] | None,
 ) -> LoadedTable:
     bodies_by_kind = {TABLE_KINDS[kind - 1]: (body,) for kind, body in zip(kinds or (), bodies or (), strict=True)}
-    return LoadedTable(table_id, version, metadata_location, content_of(pieces(head, bodies_by_kind, TABLE_KINDS)))
+    return LoadedTable(table_id, version, event_id, metadata_location, content_of(pieces(head, bodies_by_kind, TABLE_KINDS)))
 
 
 async def read_state(connection: Connection, table_id: UUID) -> tuple[TableState, int] | None:

@@ -21,7 +21,6 @@ with recursive path(number, keys, referenced_only, depth, id) as (
   ) n
   where n.to_position is null
 )
-select s.number, p.size, t.table_id, t.version, t.metadata_location, case when p.size <= %(bytes_max)s::bigint then t.head end, p.kinds, p.bodies
 from (select number, id, referenced_only from path where depth = cardinality(keys)) s
 cross join lateral (
   select * from icecore.tables
@@ -52,7 +51,7 @@ left join lateral (
 
 -- name: load_then --
 -- A table by its id: its newest version of those up to a position, or up to a version of its stream.
-select t.table_id, t.version, t.metadata_location, t.head, p.kinds, p.bodies
+select t.table_id, t.version, t.event_id, t.metadata_location, t.head, p.kinds, p.bodies
 from (
   select * from icecore.tables
   where generation = (select generation from icecore.read_models) and table_id = %(table_id)s

@@ -44,7 +44,7 @@ async def load_table(
             loaded = await _loaded_then(reads, warehouse, table, as_of, referenced_only)
         if loaded is None:
             raise NoSuchTable(f"Table does not exist: {table}")
-        etag = results.table_etag(loaded.table_id, loaded.version, referenced_only=referenced_only)
+        etag = results.table_etag(loaded.event_id, referenced_only=referenced_only)
         body = results.load_table_result(loaded, warehouse.profile.client_config())
         metadata_file = None
         if warehouse.profile.missing_file_check:

@@ -18,7 +18,7 @@ from icecore.compose import Catalog
 from projections.verify import verify
 from publishers.arrivals import Arrivals
 from queries.resolve_warehouse import resolve_warehouse
-from tests.fixtures.catalog import PROJECT_ID, context, opened_catalog, served_catalog
+from tests.fixtures.catalog import PROJECT_ID, CatalogServer, context, opened_catalog, served_catalog
 from tests.fixtures.rest_client import RestClient, set_properties
 
 LEVELS = ("a",)
@@ -126,3 +126,48 @@ def test_the_command_line_refuses_a_position_beyond_the_end(database: str) -> No
     assert (0, "") == (first.returncode, first.stdout)
     assert 2 == beyond.returncode
     assert "beyond the end of the log, which is at 0" in beyond.stderr
+
+
+class StateInPlace:
+    """What the database holds now, to be put back under connections that go on, as they do behind a pooler."""
+
+    def __init__(self, dsn: str) -> None:
+        self._dsn = dsn
+        self._tables: dict[str, bytes] = {}
+        with psycopg.connect(dsn) as connection:
+            found = "select relname from pg_class where relnamespace = 'icecore'::regnamespace and relkind = 'r'"
+            for (table,) in connection.execute(found).fetchall():
+                with connection.cursor().copy(sql.SQL("copy icecore.{} to stdout").format(sql.Identifier(table))) as copied:
+                    self._tables[table] = b"".join(bytes(piece) for piece in copied)
+
+    def restore(self) -> None:
+        with psycopg.connect(self._dsn) as connection:
+            connection.execute("set local session_replication_role = replica")
+            names = sql.SQL(", ").join(sql.SQL("icecore.{}").format(sql.Identifier(table)) for table in self._tables)
+            connection.execute(sql.SQL("truncate {}").format(names))
+            for table, rows in self._tables.items():
+                with connection.cursor().copy(sql.SQL("copy icecore.{} from stdin").format(sql.Identifier(table))) as copied:
+                    copied.write(rows)
+
+
+@pytest.fixture
+def client(catalog_server: CatalogServer) -> Iterator[RestClient]:
+    """Of a server with the tables `a.t` and `a.other`."""
+    client = RestClient(catalog_server.url)
+    client.create_namespace(*LEVELS)
+    for name in ("t", "other"):
+        assert 200 == client.create_table(LEVELS, name).status
+    yield client
+    client.close()
+
+
+def test_an_etag_of_a_lost_version_is_not_that_of_another(catalog_server: CatalogServer, client: RestClient) -> None:
+    """The version's number comes again in the restored log, with other content."""
+    before = StateInPlace(catalog_server.dsn)
+    lost = client.commit(LEVELS, "t", set_properties(lost="yes")).headers["etag"]
+    assert lost == client.load_table(LEVELS, "t").headers["etag"]
+    before.restore()
+    found = client.commit(LEVELS, "t", set_properties(found="yes")).headers["etag"]
+    loaded = client.load_table(LEVELS, "t", if_none_match=lost)
+    assert (200, found) == (loaded.status, loaded.headers["etag"])
+    assert 304 == client.load_table(LEVELS, "t", if_none_match=found).status

@@ -68,6 +68,21 @@ def test_folder_and_locks_are_closed_to_others(open_directory: Path) -> None:
                 assert "PermissionError" in errors
 
 
+def test_the_key_is_on_the_disk_with_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was encrypted with it could not be read without it: the file, its folder and the way to it are synced before it is used."""
+    synced: list[int] = []
+    fsync = os.fsync
+
+    def recorded(descriptor: int) -> None:
+        fsync(descriptor)
+        synced.append(os.fstat(descriptor).st_ino)
+
+    monkeypatch.setattr(os, "fsync", recorded)
+    file = DataFolder(tmp_path).secret_key_file()
+    assert file.stat().st_ino == synced[0]
+    assert {path.stat().st_ino for path in (tmp_path, tmp_path.parent)} < {*synced[1:]}
+
+
 def test_what_an_earlier_version_left_open_is_closed(open_directory: Path) -> None:
     """The folder and its lock files had the rights of the umask."""
     path = open_directory / "data"

@@ -118,8 +118,8 @@ async def dropped(catalog: Catalog, warehouse: Warehouse, name: str) -> None:
     await drop_table(catalog.write, for_project(warehouse.project_id, "dropTable"), warehouse, DropTable(named(name), True))
 
 
-async def registered(catalog: Catalog, warehouse: Warehouse, location: str) -> None:
-    await register_table(catalog.write, context("registerTable"), warehouse, RegisterTable(NAMESPACE, "r", location, False))
+async def registered(catalog: Catalog, warehouse: Warehouse, location: str, *, overwrite: bool = False) -> None:
+    await register_table(catalog.write, context("registerTable"), warehouse, RegisterTable(NAMESPACE, "r", location, overwrite))
 
 
 async def a_warehouse(catalog: Catalog, name: str, directory: Path, project_id: UUID = PROJECT_ID) -> Warehouse:
@@ -127,6 +127,22 @@ async def a_warehouse(catalog: Catalog, name: str, directory: Path, project_id: 
     command = CreateWarehouse(name, {"type": "local", "directory": str(directory)})
     await create_warehouse(catalog.write, for_project(project_id, "createWarehouse"), command)
     return await the_warehouse(catalog, name, project_id)
+
+
+def staged_updates(folder: Path, location: str | None = None, properties: dict[str, str] | None = None) -> list[dict[str, Any]]:
+    """What a client sends at the end of a staged create, whose table lies at `folder` where nothing else is said."""
+    return [
+        {"action": "assign-uuid", "uuid": str(uuid4())},
+        {"action": "upgrade-format-version", "format-version": 2},
+        {"action": "add-schema", "schema": SCHEMA, "last-column-id": 1},
+        {"action": "set-current-schema", "schema-id": -1},
+        {"action": "add-spec", "spec": {"spec-id": 0, "fields": []}},
+        {"action": "set-default-spec", "spec-id": -1},
+        {"action": "add-sort-order", "sort-order": {"order-id": 0, "fields": []}},
+        {"action": "set-default-sort-order", "sort-order-id": -1},
+        {"action": "set-location", "location": location or f"file://{folder}"},
+        {"action": "set-properties", "updates": properties or {}},
+    ]
 
 
 async def test_a_place_that_is_being_purged_is_refused_before_anything_is_read_or_written(
@@ -153,6 +169,13 @@ async def test_a_place_that_is_being_purged_is_refused_before_anything_is_read_o
         command = CreateTable(NAMESPACE, "u", f"file://{folder}/below", SCHEMA, None, None, {}, False)
         with pytest.raises(AlreadyExists, match="Location is already taken"):
             await create_table(catalog.write, context("createTable"), warehouse, command)
+        command = CreateTable(NAMESPACE, "u", None, SCHEMA, None, None, {"write.data.path": f"file://{folder}/below"}, False)
+        with pytest.raises(AlreadyExists, match="Location is already taken"):
+            await create_table(catalog.write, context("createTable"), warehouse, command)
+        for place in ({"location": f"file://{folder}/below"}, {"properties": {"write.metadata.path": f"file://{folder}/below"}}):
+            ended = CommitTable(named("u"), [{"type": "assert-create"}], staged_updates(tmp_path / "warehouse" / "free", **place))
+            with pytest.raises(AlreadyExists, match="Location is already taken"):
+                await commit_table(catalog.write, context("updateTable"), warehouse, ended)
     assert before == files(folder)
     point.let_go.set()
     assert 1 == await purge
@@ -161,18 +184,21 @@ async def test_a_place_that_is_being_purged_is_refused_before_anything_is_read_o
         await registered(catalog, warehouse, location)
 
 
+@pytest.mark.parametrize("overwrite", [False, True], ids=["new", "overwrite"])
 async def test_a_registration_that_read_its_file_before_a_purge_ended_does_not_come_to_effect(
-    database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, overwrite: bool
 ) -> None:
     """The place is free when the file is read; then another registration takes it, and its table is purged before the first is appended."""
     async with opened_catalog(database, tmp_path / "warehouse") as one, opened_catalog(database, tmp_path / "warehouse") as other:
         warehouse, folder = await the_warehouse(one), tmp_path / "warehouse" / "here"
         location = await a_table(one, warehouse, "t", folder)
         await drop_table(one.write, context("dropTable"), warehouse, DropTable(named("t"), False))
+        if overwrite:
+            await a_table(one, warehouse, "r", tmp_path / "warehouse" / "there")
         point = Point()
         with monkeypatch.context() as patched:
             gate(patched, one.write, read=point)
-            first = asyncio.create_task(registered(one, warehouse, location))
+            first = asyncio.create_task(registered(one, warehouse, location, overwrite=overwrite))
             async with asyncio.timeout(SECONDS_MAX):
                 await point.reached.wait()
             await register_table(other.write, context("registerTable"), warehouse, RegisterTable(NAMESPACE, "s", location, False))
@@ -204,6 +230,30 @@ async def test_a_leader_that_stalled_deletes_nothing_of_a_later_table(
             await connection.execute(end, [PurgeJob.LEADER_LOCK & 0xFFFFFFFF])
         assert 1 == await other.purge.run_once()
         await a_table(other, warehouse, "u", folder, more_than_a_page)
+        kept = files(folder)
+        point.let_go.set()
+        with pytest.raises(CatalogError):
+            await purge
+        assert kept == files(folder)
+
+
+async def test_a_leader_beside_another_deletes_nothing_of_a_later_table(
+    database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both were given the lock (a pooler gave both one session): before each page the table itself is looked at as well."""
+    monkeypatch.setattr("commands.table_purge.DELETE_PAGE_FILES", 2)
+    async with opened_catalog(database, tmp_path / "warehouse") as stalled, opened_catalog(database, tmp_path / "warehouse") as other:
+        monkeypatch.setattr(other.purge, "LEADER_LOCK", PurgeJob.LEADER_LOCK + 1_000)
+        warehouse, folder = await the_warehouse(other), tmp_path / "warehouse" / "here"
+        await a_table(other, warehouse, "t", folder, 5)
+        await dropped(other, warehouse, "t")
+        point = Point()
+        gate(monkeypatch, stalled.write, held=point)
+        purge = asyncio.create_task(stalled.purge.run_once())
+        async with asyncio.timeout(SECONDS_MAX):
+            await point.reached.wait()
+        assert 1 == await other.purge.run_once()
+        await a_table(other, warehouse, "u", folder, 5)
         kept = files(folder)
         point.let_go.set()
         with pytest.raises(CatalogError):

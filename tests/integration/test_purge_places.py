@@ -105,6 +105,47 @@ def test_what_a_manifest_of_another_place_names_is_not_told(
     assert (warehouse.directory / "elsewhere" / "m.avro").is_file()
 
 
+def test_statistics_of_both_kinds_go(client: RestClient, warehouse: FreshWarehouse, purged: Callable[[str], dict[str, Any]]) -> None:
+    """No manifest names them, the table's document does."""
+    folder = with_snapshot(client, warehouse, "t", "here")
+    file: dict[str, Any] = {"snapshot-id": 1, "file-size-in-bytes": 4}
+    for kind, more in (("statistics", {"file-footer-size-in-bytes": 1, "blob-metadata": []}), ("partition-statistics", {})):
+        (folder / "metadata" / kind).write_bytes(b"PFA1")
+        file |= {"statistics-path": f"{warehouse.base}/here/metadata/{kind}"}
+        answer = client.commit(["a"], "t", {"action": f"set-{kind}", "snapshot-id": 1, kind: file | more})
+        assert 200 == answer.status, answer.body
+    assert "files-left" not in purged("t")
+    assert set() == files(folder)
+
+
+def test_manifests_that_a_snapshot_of_version_1_lists_itself_go(
+    client: RestClient, warehouse: FreshWarehouse, purged: Callable[[str], dict[str, Any]]
+) -> None:
+    """Without a manifest list; what they name goes too."""
+    folder = warehouse.directory / "here"
+    listed = manifest(folder / "metadata" / "m0.avro", data_files(folder / "data", 2))
+    created = client.create_table(["a"], "t", location=f"{warehouse.base}/here", properties={"format-version": "1"})
+    assert 1 == created.json["metadata"]["format-version"]
+    snapshot = {"snapshot-id": 1, "timestamp-ms": created.json["metadata"]["last-updated-ms"], "manifests": [listed.manifest_path]}
+    answer = client.commit(["a"], "t", {"action": "add-snapshot", "snapshot": snapshot | {"summary": {"operation": "append"}}})
+    assert 200 == answer.status, answer.body
+    assert "files-left" not in purged("t")
+    assert set() == files(folder)
+
+
+def test_what_a_manifest_took_out_of_the_table_stays(
+    client: RestClient, warehouse: FreshWarehouse, purged: Callable[[str], dict[str, Any]]
+) -> None:
+    """The snapshot does not hold it any more (Java: ManifestFiles.readPaths)."""
+    folder = warehouse.directory / "here"
+    added, taken_out = data_files(folder / "data", 2)
+    listed = manifest_list(folder / "metadata" / "l.avro", [manifest(folder / "metadata" / "m.avro", [added], deleted=[taken_out])])
+    assert 200 == client.create_table(["a"], "t", location=f"{warehouse.base}/here").status
+    assert 200 == client.commit(["a"], "t", *snapshot_updates(listed)).status
+    assert "files-left" not in purged("t")
+    assert {Path(taken_out.removeprefix("file://"))} == files(folder)
+
+
 @pytest.mark.parametrize("broken", ["missing manifest", "missing list", "corrupt manifest", "corrupt list", "bomb", "truncated"])
 def test_a_manifest_that_cannot_be_read_keeps_nothing_waiting(
     client: RestClient, warehouse: FreshWarehouse, purged: Callable[[str], dict[str, Any]], broken: str

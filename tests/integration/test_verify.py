@@ -376,8 +376,9 @@ async def test_a_refusal_cannot_have_been_recorded_beyond_the_log(dsn: str, medd
     assert [] == (await verify(dsn)).differences
     meddler.execute("update icecore.commands set last_position = 1000000 where first_position is null")
     assert ["last_position"] == [difference.column for difference in (await verify(dsn)).differences]
-    meddler.execute("update icecore.commands set last_position = 5, recorded_at = '2020-01-01' where first_position is null")
-    assert ["recorded_at"] == [difference.column for difference in (await verify(dsn)).differences]
+    for elsewhen in ("2020-01-01", "2100-01-01"):
+        meddler.execute("update icecore.commands set last_position = 5, recorded_at = %s where first_position is null", [elsewhen])
+        assert ["recorded_at"] == [difference.column for difference in (await verify(dsn)).differences]
 
 
 async def test_verification_looks_at_one_moment_while_writes_go_on(catalog: Catalog) -> None:

@@ -143,7 +143,7 @@ def test_secrets_of_the_settings_are_blanked_wherever_they_turn_up(tmp_path: Pat
     for secret in secrets:
         forms = [repr(secret), quote(secret), json.dumps(secret), *plainly(secret)]
         for form in forms:
-            log.warning(f"said {form}", error=f"before{form}after", parts=[form], named={"x": form}, failure=ValueError(form))
+            log.warning(f"said {form}", error=f"before{form}after", parts=[form], named={"x": form, form: 1}, failure=ValueError(form))
             logging.getLogger("some.library").warning("%s", form)
             try:
                 try:
@@ -243,6 +243,16 @@ broken()
     assert 1 == ended.returncode
     assert "canary" not in ended.stdout + ended.stderr
     assert 3 == sum("RuntimeError: ***" in json.loads(line)["exception"] for line in ended.stderr.splitlines())
+
+
+@pytest.mark.parametrize("program", ["icecore.worker"])
+def test_what_a_process_of_ours_does_not_catch_goes_through_the_log(program: str) -> None:
+    """A worker has its settings, and with them its secrets, from the supervisor: here the line names no number."""
+    settings = Settings(database_url=SecretStr("postgresql://icecore:canary-database@h/d"), log_format="json").to_json()
+    given = json.dumps({"settings": settings, "descriptors": []}) + "\n"
+    ended = subprocess.run([sys.executable, "-m", program], input=given, capture_output=True, text=True, timeout=60, check=False)
+    assert 1 == ended.returncode
+    assert ["uncaught"] == [json.loads(line)["event"] for line in ended.stderr.splitlines()]
 
 
 def test_no_text_takes_long_to_look_through() -> None:

@@ -53,6 +53,10 @@ def replace_namespace(client: RestClient) -> None:
     done(client.call("DELETE", "/namespaces/n"), client.create_namespace("n", owner="another"))
 
 
+def namespace_dropped(client: RestClient) -> None:
+    done(client.call("DELETE", "/namespaces/n"))
+
+
 def view_instead_of_table(client: RestClient) -> None:
     done(client.drop_table(["a"], "t"), client.create_view(["a"], "t"))
 
@@ -114,6 +118,7 @@ CASES: dict[str, tuple[Change, Callable[[RestClient], None]]] = {
     "renameView, another namespace": (RENAME_VIEW, replace_namespace),
     "dropView, names swapped": (("DELETE", V, None), swap_views),
     "createTable, another namespace": (("POST", "/namespaces/n/tables", {"name": "s", "schema": SCHEMA}), replace_namespace),
+    "createTable, its namespace gone": (("POST", "/namespaces/n/tables", {"name": "s", "schema": SCHEMA}), namespace_dropped),
     "createView, another namespace": (("POST", "/namespaces/n/views", VIEW), replace_namespace),
     "createNamespace, another parent": (("POST", "/namespaces", {"namespace": ["n", "m"], "properties": {}}), replace_namespace),
     "updateProperties, another namespace": (UPDATE_PROPERTIES, replace_namespace),

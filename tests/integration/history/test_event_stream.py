@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from api.history import event_stream
+from api.origins import ORIGIN_RULES
 from commands.context import Answer
 from commands.create_warehouse import CreateWarehouse, create_warehouse
 from publishers import follow, pull
@@ -33,6 +34,15 @@ async def test_a_stream_is_the_log_as_sinks_are_told_it(served: Served, history:
             position = await create(history, f"later{number}")
             (event,) = await stream.take(1)
             assert (position, f"later{number}") == (event.id, event.json["subject"])
+
+
+async def test_a_page_of_a_permitted_origin_may_read_a_stream(served: Served, run: CommandRun, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its headers go out before the edge sees the answer."""
+    origin = "https://app.example.org"
+    monkeypatch.setattr(served.catalog.app[ORIGIN_RULES], "cors_origins", frozenset({origin}))  # type: ignore[attr-defined]
+    headers = {"Accept": "text/event-stream", "Origin": origin}
+    async with served.session.get(f"{served.url}/history/v1/events", params={"after": "now"}, headers=headers) as response:
+        assert (200, origin) == (response.status, response.headers.get("Access-Control-Allow-Origin"))
 
 
 async def test_a_stream_goes_on_where_the_client_was(served: Served, history: CommandRun) -> None:

@@ -17,6 +17,7 @@ from aiohttp import web
 
 from api.call import Call
 from api.limits import ApiLimits
+from api.protocol import HEAD_BYTES_MAX
 from api.request_figures import REQUEST_FIGURES
 from api.routing import Operation
 from api.server import build_app, build_runner
@@ -309,3 +310,18 @@ async def test_every_error_is_a_catalog_error_with_its_own_form() -> None:
     for refusal in CatalogError.__subclasses__():
         assert 400 <= refusal.status < 600
         assert refusal.type.endswith(("Exception", "InternalServerError"))
+
+
+async def test_heads_that_come_in_parts_are_bounded_each_by_itself(port: int) -> None:
+    """A connection that is kept may bring any number of requests, each of them in parts."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    first = b"GET /v1/read HTTP/1.1\r\nHost: localhost\r\nX-Filler: " + b"x" * 8_000 + b"\r\n"
+    for _ in range(2 * HEAD_BYTES_MAX // len(first)):
+        writer.write(first)
+        await writer.drain()
+        await asyncio.sleep(0.01)
+        writer.write(b"\r\n")
+        head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 10)
+        assert b"200" == head.split(b" ")[1]
+        await reader.readexactly(2)
+    writer.close()

@@ -174,6 +174,9 @@ async def test_a_permitted_origin_gets_cors_answers(exchange: Exchange) -> None:
     for method in ("GET", "OPTIONS"):
         _, headers, _ = await exchange(request(method, "Origin: https://evil.example", *asked))
         assert not [name for name in headers if name.startswith("access-control")]
+        assert "Origin" in headers["vary"]
+    # A cache that keeps an answer to nobody's page must not give it to one.
+    assert "Origin" in (await exchange(request("GET")))[1].get("vary", "")
 
 
 @pytest.mark.parametrize(

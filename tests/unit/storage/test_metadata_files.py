@@ -94,6 +94,8 @@ async def _read(data: bytes) -> object:
         (('{"a":"' + "x" * 6_000_000 + '\U0001f600"}').encode(), "for characters beyond Latin-1"),
         (b'{"a":"' + b"x" * 6_000_000 + b'\\ud83d\\ude00"}', "for characters beyond Latin-1"),
         (('{"a":"\\"' + "x" * 17_000_000 + '\u4e2d"}').encode(), "for characters beyond Latin-1"),
+        # Spread over many unpacked pieces, none of which holds as many.
+        (gzip.compress(b'{"a":[' + b'{"b":"0123456789"},' * 400_000), "more than 1000000 values"),
         (b"[]", "not a JSON object"),
         (b"null", "not a JSON object"),
         (b"\x1f\x8b", "cut"),

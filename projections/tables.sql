@@ -21,6 +21,7 @@ with recursive path(number, keys, referenced_only, depth, id) as (
   ) n
   where n.to_position is null
 )
+select s.number, p.size, t.table_id, t.version, t.event_id, t.metadata_location, case when p.size <= %(bytes_max)s::bigint then t.head end, p.kinds, p.bodies
 from (select number, id, referenced_only from path where depth = cardinality(keys)) s
 cross join lateral (
   select * from icecore.tables

@@ -69,6 +69,11 @@ class HeldBytes:
         self._budget.take(size, had=self._size)
         self._size += size
 
+    def raise_to(self, size: int) -> None:
+        """At least so many bytes altogether. Raises BudgetUsedUp."""
+        if size > self._size:
+            self.take(size - self._size)
+
     def release(self) -> None:
         """May be called again."""
         self._budget.give_back(self._size)

@@ -128,6 +128,7 @@ class Call:
             correlation_id=sane_or_none(headers.get("X-Correlation-Id")),
             traceparent=sane_or_none(headers.get("traceparent")),
             sent=SentRequest(self.segments, self.request.rel_url.raw_query_string, body),
+            make_room=self.make_room,
         )
 
     async def execute(
@@ -141,16 +142,32 @@ class Call:
             headers["ETag"] = answer.etag
         if answer.body is None:
             return web.Response(status=answer.status, headers=headers)
-        return await self.json_bytes(answer.body, status=answer.status, headers=headers)
+        return await self.json_bytes(answer.body, status=answer.status, headers=headers, counted=answer.replayed)
+
+    def make_room(self, size: int) -> None:
+        """Room for so many bytes of the answer altogether, before they are there. Raises BudgetUsedUp: only where nothing was done."""
+        if size > UNCOUNTED_BYTES_MAX:
+            if self.expected is None:
+                self.expected = HeldBytes(self.app[ANSWER_BUDGET])
+            self.expected.raise_to(size)
 
     async def json_bytes(
-        self, body: Content, *, status: int = 200, headers: dict[str, str] | None = None, keep_compressed: bool = False
+        self,
+        body: Content,
+        *,
+        status: int = 200,
+        headers: dict[str, str] | None = None,
+        keep_compressed: bool = False,
+        counted: bool = False,
     ) -> web.Response:
-        """`body` as the answer, compressed where the client takes that and it is worth it."""
+        """`body` as the answer, compressed where the client takes that and it is worth it.
+
+        counted -- it is refused where the budget for answers is used up, though the operation changes things.
+        """
         limits = self.catalog.limits
         headers = headers if headers is not None else {}
         headers["Content-Type"] = "application/json"
-        counted = self.operation.method == "GET"
+        counted = counted or not self.operation.mutates
         held = self._room(body) if counted and len(body) > UNCOUNTED_BYTES_MAX else None
         if len(body) >= limits.gzip_bytes_min:
             headers["Vary"] = "Accept-Encoding"
@@ -167,10 +184,11 @@ class Call:
         return web.Response(body=PiecePayload(body, held), status=status, headers=headers)
 
     def _room(self, body: Content) -> HeldContent:
-        """Its share of the budget for answers. Answers to changes are not counted: what was done must not be answered 429."""
+        """Its share of the budget for answers. Answers to what was done are not counted: it must not be answered 429."""
         if self.expected is not None:
             self.expected.release()
-        self.app[LARGE_ANSWERS].note(self.request.rel_url.raw_path, len(body))
+        if self.operation.method == "GET":
+            self.app[LARGE_ANSWERS].note(self.request.rel_url.raw_path, len(body))
         return self.app[ANSWER_BUDGET].hold(body)
 
     async def json(self, document: Any) -> web.Response:

@@ -38,7 +38,7 @@ def _unforeseen(request: web.Request, error: BaseException) -> CatalogError:
     operation = request.get(OPERATION)
     if operation is not None and operation.commits:
         return CommitStateUnknown("The commit may have happened or not: load the table before cleaning up")
-    if isinstance(error, TimeoutError) and request.method in _READS:
+    if isinstance(error, TimeoutError) and _is_read(request):
         return ServiceUnavailable("The request took too long")
     return InternalError("Something broke that should not have; the request id finds it in the logs")
 
@@ -59,9 +59,14 @@ def _operation_name(request: web.Request) -> str | None:
     return None if operation is None else operation.name
 
 
+def _is_read(request: web.Request) -> bool:
+    operation = request.get(OPERATION)
+    return request.method in _READS if operation is None else not operation.mutates
+
+
 def _log_request(request: web.Request, status: int, refusal: CatalogError | None, seconds: float) -> None:
     """One line a request, at debug for reads that succeed. Neither body nor query is logged: both can hold credentials."""
-    level = logging.DEBUG if refusal is None and request.method in _READS else logging.INFO
+    level = logging.DEBUG if refusal is None and _is_read(request) else logging.INFO
     if not _levels.isEnabledFor(level):
         return
     fields: dict[str, Any] = {

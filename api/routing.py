@@ -24,6 +24,7 @@ class Operation:
     name -- its operationId. path -- as the spec spells it, placeholders included: so it is advertised by `getConfig`.
     commits -- an unforeseen failure must be told as CommitStateUnknown, because clients delete what they wrote on any other.
     advertised -- `getConfig` names it; not what is only proposed for the spec, and may change.
+    reads -- it changes nothing, though its method is POST: its answers are bounded and in time like those of a GET.
     parameters -- the query parameters it has, others are refused; None: any, as the spec tolerates.
     """
 
@@ -33,11 +34,12 @@ class Operation:
     handler: Handler
     commits: bool = False
     advertised: bool = True
+    reads: bool = False
     parameters: frozenset[str] | None = None
 
     @property
     def mutates(self) -> bool:
-        return self.method not in ("GET", "HEAD")
+        return not self.reads and self.method not in ("GET", "HEAD")
 
 
 @dataclass(slots=True)

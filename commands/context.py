@@ -1,7 +1,7 @@
 """Who asks, and what answers a command: the two values every command takes and gives."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from uuid import UUID
 
 from domain.byte_pieces import Content
@@ -33,6 +33,7 @@ class CommandContext:
     idempotency_key, request_hash -- the key, and sha256 over operation, path and body; the hash matters only with a key.
     sent -- the request, for a change that is held back; None: it cannot be.
     approves -- set where a proposal's change is run by its approval.
+    make_room -- takes room for an answer that will only be repeated, before it is read: a number of bytes. Raises TooManyRequests.
     """
 
     request_id: str
@@ -45,13 +46,18 @@ class CommandContext:
     traceparent: str | None = None
     sent: SentRequest | None = None
     approves: Approved | None = None
+    make_room: Callable[[int], None] | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the edge sends: an HTTP status, a JSON body ready to send, the position of the command in the log, an ETag."""
+    """What the edge sends: an HTTP status, a JSON body ready to send, the position of the command in the log, an ETag.
+
+    replayed -- it was given before; nothing was done this time.
+    """
 
     status: int
     body: Content | None
     position: int
     etag: str | None = None
+    replayed: bool = field(default=False, compare=False)

@@ -21,6 +21,7 @@ from commands.lanes import Lanes
 from commands.metrics_reports import MetricsReports
 from commands.names_known import NamesKnown
 from commands.old_metadata_files import delete_old_metadata_files
+from commands.replays import Replays
 from commands.side_by_side import side_by_side
 from commands.staged_parts import StagedPartsLost, remove_staged_parts
 from commands.submission import AppendResult, Submission
@@ -68,6 +69,7 @@ class WriteSide:
         self.metrics_reports = metrics_reports
         self.large_documents = reads.large_documents
         self.lanes = Lanes(self.large_documents)
+        self._replays = Replays(reads)
         self.names_known = NamesKnown()
         self.approval: Approval | None = None
         """The hooks every change is shown to; None where there are none."""
@@ -152,8 +154,9 @@ class WriteSide:
         if context.idempotency_key is not None:
             async with self.connection() as connection:
                 remembered = await idempotency.find(connection, context)
-                if remembered is not None:
-                    return await self._again(connection, warehouse, remembered)
+            # Not with a connection in hand: reading it may have to wait for others who need one.
+            if remembered is not None:
+                return await self._again(context, warehouse, remembered)
         deadline = time.monotonic() + self._decide_seconds_max
         while True:
             try:
@@ -184,7 +187,7 @@ class WriteSide:
                 return decision.answer(result.position)
             case "replayed" | "key_reused":
                 await self.discard(warehouse, decision)
-                return await self._replayed(warehouse, result)
+                return await self._replayed(context, warehouse, result)
         await self.discard(warehouse, decision)
         match result.outcome:
             case "location":
@@ -201,7 +204,7 @@ class WriteSide:
             raise refusal
         result = await self.submit(Submission(context, record=proposals.remembered(refusal)))
         if result.outcome in ("replayed", "key_reused"):
-            return await self._replayed(warehouse, result)
+            return await self._replayed(context, warehouse, result)
         raise refusal
 
     async def _held(self, context: CommandContext, warehouse: Warehouse, held: HeldBack) -> Answer:
@@ -210,22 +213,21 @@ class WriteSide:
         if result is None:
             return await self._refused(context, warehouse, refusal)
         if result.outcome in ("replayed", "key_reused"):
-            return await self._replayed(warehouse, result)
+            return await self._replayed(context, warehouse, result)
         raise refusal
 
-    async def _replayed(self, warehouse: Warehouse, result: AppendResult) -> Answer:
+    async def _replayed(self, context: CommandContext, warehouse: Warehouse, result: AppendResult) -> Answer:
         if result.outcome == "key_reused":
             raise idempotency.key_reused()
         assert result.record is not None
         assert result.detail is not None
-        async with self.connection() as connection:
-            return await self._again(connection, warehouse, Remembered(result.record, result.position, result.detail))
+        return await self._again(context, warehouse, Remembered(result.record, result.position, result.detail))
 
-    async def _again(self, connection: Connection, warehouse: Warehouse, remembered: Remembered) -> Answer:
+    async def _again(self, context: CommandContext, warehouse: Warehouse, remembered: Remembered) -> Answer:
         record = remembered.record
         if record.status >= 400:
             raise proposals.told_again(record)
-        return await idempotency.answer_again(connection, warehouse, remembered)
+        return await self._replays.answer(context, warehouse, remembered)
 
     async def _log_head(self) -> int:
         async with self.connection() as connection:

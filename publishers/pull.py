@@ -1,6 +1,6 @@
 """The log for those who ask for it: bounded batches of what it tells, waiting for more, and one event whole."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -95,8 +95,11 @@ class EventReader:
         self._figures.events_told += len(told)
         return PulledEvents(told, events[-1].position, False, events[-1].recorded_at)
 
-    async def page(self, after: int, *, to: int | None, events_max: int) -> PulledEvents:
-        """Batch after batch, until there are `events_max` events or a limit of a page is reached."""
+    async def page(self, after: int, *, to: int | None, events_max: int, make_room: Callable[[int], None]) -> PulledEvents:
+        """Batch after batch, until there are `events_max` events or a limit of a page is reached.
+
+        make_room -- is called with the bytes of all its events, after each batch; what it raises ends the page.
+        """
         told: list[PulledEvent] = []
         position, bytes_told, recorded_at = after, 0, None
         while len(told) < events_max and bytes_told < PAGE_BYTES_MAX and position - after < PAGE_EVENTS_READ_MAX:
@@ -105,6 +108,7 @@ class EventReader:
                 return PulledEvents(told, position, True, recorded_at)
             told += batch.events
             bytes_told += sum(len(event.body) for event in batch.events)
+            make_room(bytes_told)
             position, recorded_at = batch.position, batch.recorded_at
         return PulledEvents(told, position, position == to, recorded_at)
 

@@ -1,6 +1,6 @@
 """What the edge needs of the log's events: the composition root hands over one object with these methods."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
 from typing import Literal, Protocol
@@ -46,7 +46,7 @@ class EventReader(Protocol):
     """One run through the log, forwards: batches are small, pages as large as asked for within limits. ServiceUnavailable."""
 
     async def batch(self, after: int, *, to: int | None = None) -> TellableEvents: ...
-    async def page(self, after: int, *, to: int | None, events_max: int) -> TellableEvents: ...
+    async def page(self, after: int, *, to: int | None, events_max: int, make_room: Callable[[int], None]) -> TellableEvents: ...
 
 
 class EventSource(Protocol):

@@ -49,13 +49,13 @@ async def list_events(call: Call) -> web.StreamResponse:
     if asked.to is not None and wait_seconds == 0:
         await refuse_beyond_end(source, asked.to)
     async with asyncio.timeout(limits.read_seconds_max):
-        page = await asked.reader.page(asked.after, to=asked.to, events_max=events_max)
+        page = await asked.reader.page(asked.after, to=asked.to, events_max=events_max, make_room=call.make_room)
     if page.at_end and not page.events:
         # Nobody was ever told a position that the log has not reached: it is another log's, and what came since would be missed.
         await refuse_beyond_end(source, page.position)
         if wait_seconds > 0 and page.position != asked.to:
             with source.following():
-                page = await _wait(source, asked, page, events_max, wait_seconds)
+                page = await _wait(call, source, asked, page, events_max, wait_seconds)
     return await _answer(call, asked, page)
 
 
@@ -96,7 +96,9 @@ async def _after(source: EventSource, query: Mapping[str, str], digest: str, las
     return parse_position(after, "parameter 'after'") if after else 0
 
 
-async def _wait(source: EventSource, asked: Asked, page: TellableEvents, events_max: int, wait_seconds: float) -> TellableEvents:
+async def _wait(
+    call: Call, source: EventSource, asked: Asked, page: TellableEvents, events_max: int, wait_seconds: float
+) -> TellableEvents:
     """The first page with an event in it, or an empty one when the time is over or the server stops."""
     loop = asyncio.get_running_loop()
     end = loop.time() + wait_seconds
@@ -104,7 +106,7 @@ async def _wait(source: EventSource, asked: Asked, page: TellableEvents, events_
         left = end - loop.time()
         if left <= 0 or not await source.arrived(page.position, left):
             break
-        page = await asked.reader.page(page.position, to=asked.to, events_max=events_max)
+        page = await asked.reader.page(page.position, to=asked.to, events_max=events_max, make_room=call.make_room)
     return page
 
 

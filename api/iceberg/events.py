@@ -26,7 +26,7 @@ async def query_events(call: Call) -> web.Response:
     reader = _reader(source, warehouse, fields)
     listing = listing_digest("queryEvents", warehouse.prefix)
     after = await _after(source, fields, listing)
-    page = await reader.page(after, to=warehouse.as_of, events_max=_page_size(call, fields))
+    page = await reader.page(after, to=warehouse.as_of, events_max=_page_size(call, fields), make_room=call.make_room)
     if page.at_end and not page.events:
         await refuse_beyond_end(source, page.position)
     # Where nothing was read, everything up to `after` was.

@@ -36,5 +36,5 @@ OPERATIONS = (
     Operation("viewExists", "HEAD", _VIEW, views.view_exists),
     Operation("renameView", "POST", "/v1/{prefix}/views/rename", views.rename_view),
     Operation("registerView", "POST", f"{_NAMESPACE}/register-view", views.register_view),
-    Operation("queryEvents", "POST", "/v1/{prefix}/events", events.query_events, advertised=False),
+    Operation("queryEvents", "POST", "/v1/{prefix}/events", events.query_events, advertised=False, reads=True),
 )

@@ -7,6 +7,7 @@ import resource
 import selectors
 import socket
 import time
+import uuid
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -161,6 +162,32 @@ def test_answers_that_nobody_reads(server: Icecore) -> None:
         answered = statuses(sockets)
         assert {200, 429} == set(answered)
         assert ATTACKERS * 3 // 4 < answered.count(429)
+
+
+REPEATS = 10
+
+
+@pytest.mark.parametrize("asked", ["replay", "events"])
+def test_answers_to_posts_that_change_nothing_and_that_nobody_reads(server: Icecore, asked: str) -> None:
+    """Replays of a key, and pages of events: of ten answers of 8 MB as many are made as the budget holds, the others are 429."""
+    assert 200 == call(server, "POST", "/namespaces", {"namespace": [asked]})[0]
+    fields = [{"id": number, "name": f"c{number}", "type": "long", "required": False, "doc": "x" * 8_000} for number in range(1, 1_001)]
+    create = json.dumps({"name": "t", "schema": {"type": "struct", "schema-id": 0, "fields": fields}})
+    path, body = (f"namespaces/{asked}/tables", create) if asked == "replay" else ("events", '{"operation-types":["create-table"]}')
+    key = uuid.uuid4()
+    head = f"Host: localhost\r\nContent-Type: application/json\r\nIdempotency-Key: {key}\r\n"
+    with ExitStack() as opened, bounded_memory(server):
+        first = connected(server, opened)
+        first.sendall(f"POST /v1/demo/namespaces/{asked}/tables HTTP/1.1\r\n{head}Content-Length: {len(create)}\r\n\r\n{create}".encode())
+        assert [200] == statuses([first])
+        first.close()
+        answered = []
+        for _ in range(REPEATS):
+            each = connected(server, opened, receive_bytes=4_096)
+            each.sendall(f"POST /v1/demo/{path} HTTP/1.1\r\n{head}Content-Length: {len(body)}\r\n\r\n{body}".encode())
+            answered += statuses([each])
+        serves(server)
+    assert {200, 429} == set(answered)
 
 
 def test_an_answer_that_is_read_by_the_spoonful(server: Icecore) -> None:

@@ -5,7 +5,8 @@ cost this process at most: its memory and its time are limited, and what it cann
 
 A request is a line of JSON, `{"open": KIND, "bytes": N}` and N bytes of a file, or `{"next": KIND}`. An answer is its length (4 bytes, big
 endian) and JSON: `{"names": [...]}`, a page of the names of files in it, the empty one behind the last; or `{"error": TYPE}`. A name
-that is no name (too long) is null. A name that was answered once is left out from then on, as far back as NAMES_REMEMBERED_MAX.
+that is no name (too long) is null. A name that was answered once is left out from then on, as far back as NAMES_REMEMBERED_MAX; one that
+was read in a page that ended in an error was not answered.
 """
 
 import contextlib
@@ -15,7 +16,6 @@ import struct
 import sys
 from collections.abc import Iterator, Sequence
 from io import BytesIO
-from itertools import islice
 from typing import Any
 
 import orjson
@@ -55,14 +55,23 @@ class _File(InputFile):
         return BytesIO(self._data)
 
 
-def _names(kind: str, data: bytes, seen: set[int]) -> Iterator[str | None]:
-    for name in _manifests(data) if kind == MANIFEST_LIST else _files(data):
+def _page(names: Iterator[str], seen: set[int]) -> dict[int, str | None]:
+    """The next names that are not in `seen`, by their hashes."""
+    page: dict[int, str | None] = {}
+    for name in names:
         remembered = hash(name)
         if remembered not in seen:
-            if len(seen) >= NAMES_REMEMBERED_MAX:
-                seen.clear()
-            seen.add(remembered)
-            yield name if len(name) <= NAME_CHARACTERS_MAX else None
+            page[remembered] = name if len(name) <= NAME_CHARACTERS_MAX else None
+            if len(page) == NAMES_PER_PAGE:
+                break
+    return page
+
+
+def _remember(page: dict[int, str | None], seen: set[int]) -> None:
+    """Once they are answered: another file may name what was not."""
+    if len(seen) + len(page) > NAMES_REMEMBERED_MAX:
+        seen.clear()
+    seen.update(page)
 
 
 def _manifests(data: bytes) -> Iterator[str]:
@@ -107,7 +116,7 @@ def main() -> None:
     with contextlib.suppress(OSError, ValueError):
         _limit_memory()
     signal.signal(signal.SIGXCPU, _out_of_time)
-    opened: dict[str, Iterator[str | None]] = {}
+    opened: dict[str, Iterator[str]] = {}
     seen: dict[str, set[int]] = {kind: set() for kind in (MANIFEST_LIST, MANIFEST)}
     given, taken = sys.stdin.buffer, sys.stdout.buffer
     while line := given.readline():
@@ -115,15 +124,19 @@ def main() -> None:
         kind = request.get("next")
         if kind is None:
             kind = request["open"]
-            opened[kind] = _names(kind, given.read(request["bytes"]), seen[kind])
+            data = given.read(request["bytes"])
+            opened[kind] = _manifests(data) if kind == MANIFEST_LIST else _files(data)
+        page: dict[int, str | None] = {}
         try:
             _limit_time()
-            answer = orjson.dumps({"names": [*islice(opened[kind], NAMES_PER_PAGE)]})
+            page = _page(opened[kind], seen[kind])
+            answer = orjson.dumps({"names": [*page.values()]})
         except (Exception, RecursionError) as error:
-            opened[kind] = iter(())
+            opened[kind], page = iter(()), {}
             answer = orjson.dumps({"error": type(error).__name__})
         taken.write(struct.pack(ANSWER_LENGTH, len(answer)) + answer)
         taken.flush()
+        _remember(page, seen[kind])
 
 
 if __name__ == "__main__":

@@ -181,6 +181,25 @@ def test_a_manifest_that_cannot_be_read_keeps_nothing_waiting(
     assert ([f"file://{file}"] if not broken.startswith("missing") else []) == event.get("files-left", [])
 
 
+@pytest.mark.parametrize("cut", ["manifest", "list"])
+def test_what_a_cut_file_named_goes_where_an_intact_one_names_it_too(
+    client: RestClient, warehouse: FreshWarehouse, purged: Callable[[str], dict[str, Any]], cut: str
+) -> None:
+    """A name counts as dealt with once it was, not once it was read: only the file that cannot be read on stays."""
+    folder = warehouse.directory / "here"
+    own = data_files(folder / "data", 4)
+    manifests = [manifest(folder / "metadata" / f"m{number}.avro", own) for number in range(2)]
+    assert 200 == client.create_table(["a"], "t", location=f"{warehouse.base}/here").status
+    for number in (1, 2):
+        listed = manifest_list(folder / "metadata" / f"l{number}.avro", manifests, number)
+        assert 200 == client.commit(["a"], "t", *snapshot_updates(listed, number)).status
+    file = folder / "metadata" / ("m0.avro" if cut == "manifest" else "l1.avro")
+    # Each entry is a block of its own: the last one alone is lost.
+    file.write_bytes(file.read_bytes()[:-20])
+    assert [f"file://{file}"] == purged("t")["files-left"]
+    assert {file} == files(folder)
+
+
 def unpacks_to_gigabytes() -> bytes:
     """A manifest of two megabytes with one block, which is 2 GB of zeros."""
     data_file = {"type": "record", "name": "r2", "fields": [{"name": "file_path", "type": "string", "field-id": 100}]}

@@ -149,9 +149,10 @@ class PurgeJob(LeaderJob):
             manifests_unreadable=files.unreadable,
             outcome=result.outcome,
         )
-        if result.outcome == "error":
-            raise ServiceUnavailable("The log refused the event")
-        return result.outcome == "appended"
+        if result.outcome != "appended":
+            # Tried again after a pause: it may be so for good.
+            raise ServiceUnavailable(f"The log did not take the event: {result.outcome}")
+        return True
 
     async def _fence(self, leading: Connection, table_id: UUID) -> None:
         """Raises LeadershipLost unless this process leads and the table's places are still its own."""

@@ -62,7 +62,7 @@ async def _keep_running(settings: Settings, stop: asyncio.Event) -> None:
 
 async def _run_once(settings: Settings, stop: asyncio.Event) -> int:
     """Its standard output is ours: a sink may be just that."""
-    process = await asyncio.create_subprocess_exec(sys.executable, "-m", "icecore.publishing", stdin=asyncio.subprocess.PIPE)
+    process = await asyncio.create_subprocess_exec(sys.executable, "-P", "-m", "icecore.publishing", stdin=asyncio.subprocess.PIPE)
     assert process.stdin is not None
     ended, stopping = asyncio.ensure_future(process.wait()), asyncio.ensure_future(stop.wait())
     try:

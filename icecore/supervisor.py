@@ -86,7 +86,7 @@ class _Worker:
 
     async def _run_once(self) -> int:
         process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "icecore.worker",
+            sys.executable, "-P", "-m", "icecore.worker",
             stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, pass_fds=[opened.fileno() for opened in self._listening],
         )  # fmt: skip
         watching = asyncio.create_task(self._watch_ready(process))

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from typing import Any, Literal, Self
 
 import orjson
+import structlog
 
 from domain.errors import ServiceUnavailable
 
@@ -15,6 +16,11 @@ MANIFEST_BYTES_MAX = 32 * 1024 * 1024
 ANSWER_SECONDS_MAX = 120.0
 ANSWER_LENGTH = ">I"
 ANSWER_BYTES_MAX = 32 * 1024 * 1024
+
+STDERR_BYTES_MAX = 4_096
+"""Of what the process writes to its standard error: its last words go into the log."""
+
+_log = structlog.get_logger("icecore.purge")
 
 Kind = Literal["manifest-list", "manifest"]
 MANIFEST_LIST: Kind = "manifest-list"
@@ -30,6 +36,7 @@ class ManifestReader:
 
     def __init__(self) -> None:
         self._process: asyncio.subprocess.Process | None = None
+        self._logging: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
         return self
@@ -63,11 +70,14 @@ class ManifestReader:
     async def _answer(self, request: bytes, data: bytes) -> dict[str, Any]:
         if self._process is None:
             self._process = await asyncio.create_subprocess_exec(
-                sys.executable, "-m", "storage.manifest_process",
-                stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL,
+                # -P: no module is taken from the working directory.
+                sys.executable, "-P", "-m", "storage.manifest_process",
+                stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
                 # Ctrl-C at a terminal reaches its whole group: this process ends when its standard input does.
                 start_new_session=True,
             )  # fmt: skip
+            assert self._process.stderr is not None
+            self._logging = asyncio.create_task(_log_errors(self._process.stderr))
         given, taken = self._process.stdin, self._process.stdout
         assert given is not None
         assert taken is not None
@@ -85,3 +95,15 @@ class ManifestReader:
         if process is not None and process.returncode is None:
             process.kill()
             await process.wait()
+        logging, self._logging = self._logging, None
+        if logging is not None:
+            await logging
+
+
+async def _log_errors(errors: asyncio.StreamReader) -> None:
+    """Reads all of it, so that the process never waits for a reader; the end of it is logged."""
+    kept = b""
+    while read := await errors.read(STDERR_BYTES_MAX):
+        kept = (kept + read)[-STDERR_BYTES_MAX:]
+    if kept:
+        _log.warning("manifest_process_errors", stderr=kept.decode(errors="replace"))

@@ -37,7 +37,7 @@ def icecore(*arguments: str, stdin: str | None = None, **environment: str) -> su
 
 
 def command(*arguments: str) -> list[str]:
-    return [sys.executable, "-m", "icecore", *arguments]
+    return [sys.executable, "-P", "-m", "icecore", *arguments]
 
 
 @dataclass
@@ -78,13 +78,13 @@ def serve(open_directory: Path) -> Iterator[Serve]:
     """Starts servers on a free port and waits until they answer; ends what is left of them."""
     started: list[Served] = []
 
-    def start(*arguments: str, data: Path | None = None, **environment: str) -> Served:
+    def start(*arguments: str, data: Path | None = None, directory: Path = CHECKOUT, **environment: str) -> Served:
         folder = data or open_directory / "data"
         log = open_directory / f"serve-{len(started)}.log"
         with log.open("w") as errors:
             process = subprocess.Popen(
                 command("serve", "--data", str(folder), "--port", "0", *arguments),
-                cwd=CHECKOUT,
+                cwd=directory,
                 env=os.environ | {"ICECORE_LOG_FORMAT": "json"} | environment,
                 stdout=subprocess.PIPE,
                 stderr=errors,
@@ -553,6 +553,22 @@ def test_a_worker_that_dies_is_replaced_while_the_others_serve(serve: Serve) -> 
     wait_until(lambda: len(worker_processes(served) - {killed}) == 2)
     assert "worker died; starting another" in [record["event"] for record in served.records()]
     assert 0 == served.stop()
+
+
+def test_children_run_no_code_of_the_working_directory(serve: Serve, open_directory: Path) -> None:
+    """Workers and the publishing process start from any folder, whatever modules lie there."""
+    foreign, ran = open_directory / "foreign", open_directory / "ran"
+    for name in ("icecore", "commands"):
+        (foreign / name).mkdir(parents=True)
+        (foreign / name / "__init__.py").write_text(f"open({str(ran)!r}, 'a').write({name!r})\n")
+    (foreign / "orjson.py").write_text(f"open({str(ran)!r}, 'a').write('orjson')\n")
+    config = open_directory / "icecore.toml"
+    config.write_text('[sinks.out]\ntype = "stdout"\n')
+    served = serve("--workers", "2", "--config", str(config), directory=foreign)
+    assert 2 == len(worker_processes(served))
+    assert served.process.stdout is not None
+    assert "demo" == json.loads(served.process.stdout.readline())["subject"]
+    assert not ran.exists()
 
 
 def connections_of(process: int) -> int:

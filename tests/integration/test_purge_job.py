@@ -1,6 +1,7 @@
 """The purge job among failures: one store, one table or one leader that fails or stalls harms no other, and no later table."""
 
 import asyncio
+import sys
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -9,6 +10,7 @@ from uuid import UUID, uuid4
 
 import orjson
 import pytest
+import structlog
 
 from commands.commit_table import CommitTable, commit_table
 from commands.context import CommandContext
@@ -18,6 +20,7 @@ from commands.create_warehouse import CreateWarehouse, create_warehouse
 from commands.drop_table import DropTable, drop_table
 from commands.purge_tables import PurgeJob
 from commands.register_table import RegisterTable, register_table
+from commands.submission import AppendResult, Submission
 from commands.table_purge import DELETE_PAGE_FILES
 from commands.write_side import WriteSide
 from domain.errors import AlreadyExists, CatalogError, NotFound, ServiceUnavailable
@@ -26,6 +29,7 @@ from icecore.compose import Catalog
 from queries.resolve_warehouse import resolve_warehouse
 from queries.warehouse import Warehouse
 from storage.locations import StorageLocation
+from storage.manifest_reader import MANIFEST, STDERR_BYTES_MAX, ManifestReader
 from storage.object_store import ObjectStore
 from tests.fixtures.catalog import PROJECT_ID, context, opened_catalog
 from tests.fixtures.object_stores import S3_CREDENTIAL, OddS3Server, odd_s3_profile
@@ -338,3 +342,56 @@ async def test_tables_of_every_project_are_purged(catalog: Catalog, tmp_path: Pa
     async with catalog.reads.connection() as connection:
         cursor = await connection.execute("select project_id from icecore.events where topic = 'table.purged.v1' order by 1")
         assert [(PROJECT_ID,), (UUID(int=7),)] == await cursor.fetchall()
+
+
+@pytest.mark.parametrize("module", ["storage/__init__.py", "orjson.py"])
+async def test_no_code_of_the_working_directory_is_run(
+    catalog: Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: str
+) -> None:
+    """A folder that holds modules named like ours, or like a library's, is a place to start a server from as any other."""
+    foreign = tmp_path / "foreign" / module
+    foreign.parent.mkdir(parents=True)
+    ran = tmp_path / "ran"
+    foreign.write_text(f"open({str(ran)!r}, 'w')")
+    warehouse = await the_warehouse(catalog)
+    await a_table(catalog, warehouse, "t", tmp_path / "warehouse" / "here")
+    await dropped(catalog, warehouse, "t")
+    monkeypatch.chdir(tmp_path / "foreign")
+    assert (1, False) == (await catalog.purge.run_once(), ran.exists())
+    assert set() == files(tmp_path / "warehouse")
+
+
+async def test_what_the_process_that_reads_manifests_says_at_its_end_is_logged(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The last of it: a fault of its own is seen, and a flood fills no log."""
+    program = tmp_path / "python"
+    program.write_text("#!/bin/sh\nhead -c 1000000 /dev/zero | tr '\\0' x >&2\necho no such module >&2\n")
+    program.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(program))
+    with structlog.testing.capture_logs() as logged:
+        async with ManifestReader() as reader:
+            with pytest.raises(ServiceUnavailable):
+                await anext(reader.pages(MANIFEST, b""))
+    (said,) = [each["stderr"] for each in logged if each["event"] == "manifest_process_errors"]
+    assert said.endswith("no such module\n")
+    assert STDERR_BYTES_MAX == len(said)
+
+
+async def test_a_purge_whose_event_is_not_taken_waits(catalog: Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the log answers: a pause lies between two attempts, and the next one ends it."""
+    warehouse = await the_warehouse(catalog)
+    await a_table(catalog, warehouse, "t", tmp_path / "warehouse" / "here")
+    await dropped(catalog, warehouse, "t")
+    attempts = 0
+
+    async def refuses(_: Submission) -> AppendResult:
+        nonlocal attempts
+        attempts += 1
+        return AppendResult("generation", 0)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(catalog.write, "submit", refuses)
+        patched.setattr("commands.purge_tables.PAUSE_SECONDS_MIN", SECONDS_MAX)
+        async with asyncio.timeout(SECONDS_MAX / 2):
+            assert (0, 1) == (await catalog.purge.run_once(), attempts)
+    catalog.purge._failures.clear()  # the pause is over
+    assert 1 == await catalog.purge.run_once()

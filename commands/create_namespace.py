@@ -2,11 +2,13 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from uuid import UUID
 
 import orjson
 from uuid_utils.compat import uuid7
 
 from commands.context import Answer, CommandContext
+from commands.deciding import decided, is_large_request
 from commands.decision import Decision
 from commands.submission import IdempotencyRecord, Submission
 from commands.write_side import WriteSide
@@ -26,11 +28,10 @@ class CreateNamespace:
 
 async def create_namespace(write: WriteSide, context: CommandContext, warehouse: Warehouse, command: CreateNamespace) -> Answer:
     """200 with the namespace and its properties; the parent must exist, the name must be free."""
-    properties = dict(command.properties)
-    *above, name = command.namespace.levels
+    above = command.namespace.levels[:-1]
 
     async def decide() -> Decision:
-        refuse_credential_properties(command.properties, "properties")
+        await decided(is_large_request(context), refuse_credential_properties, command.properties, "properties")
         parent_id = warehouse.id
         async with write.connection() as connection:
             if await names.find(connection, warehouse.scope, command.namespace, None) is not None:
@@ -41,10 +42,15 @@ async def create_namespace(write: WriteSide, context: CommandContext, warehouse:
                 if found is None:
                     raise NoSuchNamespace(f"Namespace does not exist: {parent}")
                 parent_id = found.namespace_id
-        submission = Submission(context, alive=[parent_id])
-        created = NamespaceCreated(parent_id, name, warehouse.scope.key(name), properties)
-        submission.add(uuid7(), warehouse.id, None, [created])
-        body = orjson.dumps({"namespace": command.namespace.levels, "properties": properties})
-        return Decision(submission, IdempotencyRecord(200, body=body), lambda position: Answer(200, body, position))
+        return await decided(is_large_request(context), _decided, context, warehouse, command, parent_id)
 
     return await write.execute(context, warehouse, decide)
+
+
+def _decided(context: CommandContext, warehouse: Warehouse, command: CreateNamespace, parent_id: UUID) -> Decision:
+    name, properties = command.namespace.levels[-1], dict(command.properties)
+    submission = Submission(context, alive=[parent_id])
+    created = NamespaceCreated(parent_id, name, warehouse.scope.key(name), properties)
+    submission.add(uuid7(), warehouse.id, None, [created])
+    body = orjson.dumps({"namespace": command.namespace.levels, "properties": properties})
+    return Decision(submission, IdempotencyRecord(200, body=body), lambda position: Answer(200, body, position))

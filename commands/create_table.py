@@ -54,7 +54,7 @@ async def create_table(write: WriteSide, context: CommandContext, warehouse: War
     identifier = TabularIdentifier(command.namespace, command.name)
 
     async def decide() -> Decision:
-        refuse_credential_properties(command.properties, "properties")
+        await decided(is_large_request(context), refuse_credential_properties, command.properties, "properties")
         async with write.connection() as connection:
             namespace_id = await free_name(connection, warehouse, identifier, "table")
         large, table_id = is_large_request(context), uuid7()

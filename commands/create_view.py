@@ -42,7 +42,7 @@ async def create_view(write: WriteSide, context: CommandContext, warehouse: Ware
     identifier = TabularIdentifier(command.namespace, command.name)
 
     async def decide() -> Decision:
-        refuse_credential_properties(command.properties, "properties")
+        await decided(is_large_request(context), refuse_credential_properties, command.properties, "properties")
         async with write.connection() as connection:
             namespace_id = await free_name(connection, warehouse, identifier, "view")
         return await decided(is_large_request(context), _decided, write, context, warehouse, command, namespace_id)

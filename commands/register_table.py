@@ -24,7 +24,7 @@ from domain.table import TableState
 from projections import results
 from projections.streams import State
 from queries.warehouse import Warehouse
-from security.property_rules import refuse_credential_properties
+from security.property_rules import check_registered_properties
 from storage.large_documents import DocumentShare
 from storage.location_door import check_document_locations
 from storage.metadata_files import read_metadata
@@ -92,7 +92,7 @@ async def register_table(write: WriteSide, context: CommandContext, warehouse: W
 
 def _checked(warehouse: Warehouse, document: Json) -> Json:
     metadata = parse_table_metadata(document)
-    refuse_credential_properties(metadata.get("properties", {}), "properties")
+    check_registered_properties(metadata.get("properties", {}))
     check_document_locations(warehouse.profile, None, metadata, imported=True)
     return metadata
 

@@ -1,10 +1,12 @@
 """Properties that would carry a credential into the log, or turn a client's requests elsewhere, are refused."""
 
 import re
-from collections.abc import Iterable
-from itertools import accumulate
+from collections.abc import Iterable, Mapping
 
 from domain.errors import BadRequest
+
+REGISTERED_PROPERTIES_MAX = 10_000
+"""Properties of a metadata file that is registered: as many as a request may set (ICECORE_PROPERTIES_MAX as shipped)."""
 
 _NAMES = frozenset(
     {
@@ -49,8 +51,11 @@ _PATTERNS = re.compile(
         )
     )
 )
-_SEPARATORS = re.compile(r"[\W_]+")
+_PIECES = re.compile(r"[^\W_]+")
+"""What stands between separators."""
 _WORD_ENDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_WORD_AT_AN_END = re.compile("|".join(r"\.?".join(word) + r"(?![^.])" for word in _WORDS))
+"""In words that are separated by dots."""
 
 
 def refuse_credential_properties(properties: Iterable[str], field: str) -> None:
@@ -64,6 +69,13 @@ def refuse_credential_properties(properties: Iterable[str], field: str) -> None:
             raise BadRequest(f"Invalid {field}: the property {name[:200]!r} may carry a credential or redirect a client, and is not stored")
 
 
+def check_registered_properties(properties: Mapping[str, str]) -> None:
+    """The same for the properties of a file that is registered; also refused (BadRequest) are more than REGISTERED_PROPERTIES_MAX."""
+    if len(properties) > REGISTERED_PROPERTIES_MAX:
+        raise BadRequest(f"Invalid properties: the metadata file has more than {REGISTERED_PROPERTIES_MAX} properties")
+    refuse_credential_properties(properties, "properties")
+
+
 def carries_credential(name: str) -> bool:
     """Whether the property `name` is refused."""
     if _OF_COLUMNS.fullmatch(name):
@@ -72,9 +84,10 @@ def carries_credential(name: str) -> bool:
 
 
 def _says_credential(name: str) -> bool:
-    words = [word.casefold() for word in _SEPARATORS.split(_WORD_ENDS.sub(".", name)) if word]
-    joined = "".join(words)
+    joined = "".join(_PIECES.findall(name)).casefold()
     if joined in _NAMES or (joined.endswith(_ENDINGS) and not joined.endswith(_NO_CREDENTIALS)):
         return True
-    ends = set(accumulate(map(len, words)))
-    return any(found.end() in ends for word in _WORDS for found in re.finditer(word, joined))
+    # Where words end costs more to find, and most names hold none of these.
+    if not any(word in joined for word in _WORDS):
+        return False
+    return _WORD_AT_AN_END.search(".".join(_PIECES.findall(_WORD_ENDS.sub(".", name))).casefold()) is not None

@@ -93,6 +93,18 @@ def test_a_file_that_is_no_metadata_is_refused(client: RestClient, warehouse: Fr
     assert position + 1 == client.create_namespace("after").position
 
 
+@pytest.mark.parametrize("kind", ["table", "view"])
+def test_a_file_with_too_many_properties_is_refused(client: RestClient, warehouse: FreshWarehouse, kind: str) -> None:
+    """400 that names the bound, as for a request's properties."""
+    created = (client.create_table if kind == "table" else client.create_view)(["a"], "t").json
+    metadata = created["metadata"] | {"properties": {f"k{number}": "v" for number in range(10_001)}}
+    file = warehouse.directory / "many.metadata.json"
+    file.write_text(json.dumps(metadata))
+    refused = (register if kind == "table" else register_view)(client, "r", f"file://{file}")
+    assert (400, "BadRequestException") == refused.error
+    assert "more than 10000 properties" in refused.message
+
+
 def test_a_file_that_is_not_there_is_not_found(client: RestClient, warehouse: FreshWarehouse) -> None:
     """404 that names the file."""
     location = f"{warehouse.base}/absent.metadata.json"

@@ -40,6 +40,18 @@ def wide_view(_: RestClient, __: str) -> tuple[str, Any]:
     return f"{namespace_path(['a'])}/views", {"name": "wide_view", "schema": schema, "view-version": view_version("x"), "properties": {}}
 
 
+def many_properties(_: RestClient, __: str) -> tuple[str, Any]:
+    return "/namespaces", {"namespace": ["p"], "properties": long_names(10_000)}
+
+
+def many_properties_of_a_table(_: RestClient, __: str) -> tuple[str, Any]:
+    return f"{namespace_path(['a'])}/tables", {"name": "p", "schema": SCHEMA, "properties": long_names(10_000)}
+
+
+def long_names(count: int) -> dict[str, str]:
+    return {f"{number:05}" + "aB-sastokenx" * 80: "v" for number in range(count)}
+
+
 def many_schemas(_: RestClient, __: str) -> tuple[str, Any]:
     return table_path(["a"], "t"), {"requirements": [], "updates": [add_schema(number) for number in range(600)]}
 
@@ -67,7 +79,10 @@ def a_staged_create(client: RestClient, _: str) -> tuple[str, Any]:
     return table_path(["a"], "staged"), {"requirements": [{"type": "assert-create"}], "updates": updates}
 
 
-@pytest.mark.parametrize("worst", [wide_table, wide_view, many_schemas, many_snapshots, a_transaction, a_staged_create])
+@pytest.mark.parametrize(
+    "worst",
+    [wide_table, wide_view, many_properties, many_properties_of_a_table, many_schemas, many_snapshots, a_transaction, a_staged_create],
+)
 def test_others_are_answered_meanwhile(
     shared_catalog: SharedCatalog, warehouse: FreshWarehouse, client: RestClient, worst: Callable[[RestClient, str], tuple[str, Any]]
 ) -> None:

@@ -5,7 +5,12 @@ import time
 import pytest
 
 from domain.errors import BadRequest
-from security.property_rules import carries_credential, refuse_credential_properties
+from security.property_rules import (
+    REGISTERED_PROPERTIES_MAX,
+    carries_credential,
+    check_registered_properties,
+    refuse_credential_properties,
+)
 
 REFUSED = [
     "token",
@@ -270,3 +275,17 @@ def test_a_long_name_is_cut_in_the_message() -> None:
     with pytest.raises(BadRequest) as refusal:
         refuse_credential_properties(["x" * 10_000 + ".token"], "properties")
     assert len(refusal.value.message) < 500
+
+
+def test_a_registered_file_has_a_bounded_number_of_properties() -> None:
+    """A typed refusal that names the bound."""
+    check_registered_properties({f"k{number}": "v" for number in range(REGISTERED_PROPERTIES_MAX)})
+    with pytest.raises(BadRequest, match=f"more than {REGISTERED_PROPERTIES_MAX} properties"):
+        check_registered_properties({f"k{number}": "v" for number in range(REGISTERED_PROPERTIES_MAX + 1)})
+
+
+def test_words_of_credentials_end_where_words_end() -> None:
+    """In the middle of a name too; `x` behind one makes it another word."""
+    assert carries_credential("my.sasToken.account")
+    assert carries_credential("x" * 1_000 + "-ap-ikey_v2")
+    assert not carries_credential("sastokenx" * 100 + "y")

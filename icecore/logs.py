@@ -23,11 +23,14 @@ _TEXT_LENGTH_MAX = 4_096
 
 _REDACTED_TEXT_LENGTH_MAX = 16 * 1024
 """So much of a text is looked through; blanked before it is cut, so that no half of a secret stands at its end."""
+_TRACE_LENGTH_MAX = 32 * 1024
+"""Of a trace: its first and its last half are shown; twice as much of each is looked through."""
 _NAMES_OF_IDS = frozenset({"secret_ref", "secret_id", "idempotency_key"})
 _NAMES_OF_OURS = frozenset({"level", "logger", "timestamp"})
 
 # A password that was not encoded may hold `/` and `@`: everything up to the last `@` goes.
-_USER_INFORMATION = re.compile(r"(?P<scheme>(?<![a-z0-9+.-])[a-z][a-z0-9+.-]*://)[^\s/@:'\"]*:[^\s'\"]*@", re.IGNORECASE)
+_USER_INFORMATION = re.compile(r"(?P<scheme>(?<![a-z0-9+.-])[a-z][a-z0-9+.-]*://)[^\s/@:'\"]*:", re.IGNORECASE)
+_RUN = re.compile(r"[^\s'\"]+")
 # `abfss://container@account` names no user.
 _USER = re.compile(r"(?P<scheme>(?<![a-z0-9+.-])(?!abfss?:|wasbs?:)[a-z][a-z0-9+.-]*://)[^\s/@'\"]+@", re.IGNORECASE)
 _KEY_VALUE = re.compile(
@@ -150,20 +153,33 @@ def _clean(value: Any, secrets: re.Pattern[str] | None) -> Any:
 
 def _redact_text(text: str, secrets: re.Pattern[str] | None = None) -> str:
     length = len(text)
-    is_trace = text.startswith("Traceback")
-    if not is_trace:
-        text = text[:_REDACTED_TEXT_LENGTH_MAX]
+    if text.startswith("Traceback"):
+        if length <= _TRACE_LENGTH_MAX:
+            return _blank(text, secrets)
+        half = _TRACE_LENGTH_MAX // 2
+        first, last = _blank(text[: 2 * half], secrets)[:half], _blank(text[-2 * half :], secrets)[-half:]
+        return f"{first}…\n({length} characters)\n…{last}"
+    text = _blank(text[:_REDACTED_TEXT_LENGTH_MAX], secrets)
+    return f"{text[:_TEXT_LENGTH_MAX]}… ({length} characters)" if length > _TEXT_LENGTH_MAX else text
+
+
+def _blank(text: str, secrets: re.Pattern[str] | None) -> str:
+    """In time that is linear in the text's length: clients choose what stands in it."""
     if secrets is not None:
         text = secrets.sub(REDACTED, text)
     if "@" in text:
-        text = _USER_INFORMATION.sub(rf"\g<scheme>{REDACTED}@", text)
+        text = _RUN.sub(_blank_user_information, text)
         text = _USER.sub(rf"\g<scheme>{REDACTED}@", text)
     text = _HEADER.sub(rf"\g<name>\g<scheme>{REDACTED}", text)
     text = _KEY_VALUE.sub(rf"\g<name>{REDACTED}", text)
-    text = _BEARER.sub(rf"\g<scheme> {REDACTED}", text)
-    if not is_trace and length > _TEXT_LENGTH_MAX:
-        text = f"{text[:_TEXT_LENGTH_MAX]}… ({length} characters)"
-    return text
+    return _BEARER.sub(rf"\g<scheme> {REDACTED}", text)
+
+
+def _blank_user_information(run: re.Match[str]) -> str:
+    """A name and a password between a scheme and the last `@` of what stands without a space."""
+    before, at, after = run[0].rpartition("@")
+    found = _USER_INFORMATION.search(before) if at else None
+    return run[0] if found is None else f"{before[: found.end('scheme')]}{REDACTED}@{after}"
 
 
 def _json(record: Any, **_options: Any) -> str:

@@ -261,3 +261,21 @@ def test_no_text_takes_long_to_look_through() -> None:
         started = time.perf_counter()
         redact(None, "info", {"error": text})
         assert time.perf_counter() - started < 1
+
+
+@pytest.mark.parametrize("repeated", ["a://:", "a://u", "a://@ ", "-a", "password='", "bearer ", "authorization "])
+@pytest.mark.parametrize("start", ["", "Traceback (most recent call last):\n"])
+def test_a_text_of_anybody_s_choice_is_looked_through_in_no_time(start: str, repeated: str) -> None:
+    """64 KiB that look like the beginnings of secrets; traces are cut too, and their last line stands."""
+    text = start + repeated * (64 * 1024 // len(repeated)) + " @\nValueError: last"
+    began = time.process_time()
+    shown = redact(None, "info", {"exception": text})["exception"]
+    assert time.process_time() - began < 0.5
+    assert len(shown) <= (33 * 1024 if start else 5 * 1024)
+    assert not start or shown.endswith("ValueError: last")
+
+
+def test_a_password_of_any_length_is_blanked_in_a_trace() -> None:
+    """Tokens that serve as passwords have thousands of characters."""
+    text = f"Traceback (most recent call last):\nOSError: postgresql://u:{'p@' * 5_000}@db/x"
+    assert "OSError: postgresql://***@db/x" in redact(None, "info", {"exception": text})["exception"]

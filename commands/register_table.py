@@ -12,7 +12,7 @@ from commands.decision import Decision
 from commands.located import Located, locate_table
 from commands.staged_parts import stage_parts
 from commands.submission import IdempotencyRecord, Submission
-from commands.table_files import free_name, loaded_table, location_key, path_keys, refuse_taken_places, written_table
+from commands.table_files import free_name, loaded_table, location_key, path_keys, refuse_taken_places, registered_keys, written_table
 from commands.write_side import WriteSide
 from domain.byte_pieces import Content
 from domain.documents import Json
@@ -55,7 +55,9 @@ async def register_table(write: WriteSide, context: CommandContext, warehouse: W
     async def decide(share: DocumentShare) -> Decision:
         place = warehouse.profile.permit(command.metadata_location, imported=True, field="metadata-location")
         found = await located[0].read_now() if located else None
-        owner = None if found is None else found[0].id
+        existing = None if found is None else found[0]
+        assert existing is None or isinstance(existing, TableState)
+        owner = None if existing is None else existing.id
         async with write.connection() as connection:
             namespace_id = None if found is not None else await free_name(connection, warehouse, identifier, "table")
             # Both before the file is read: in a place of another's, a purge's too, it may be gone before this is in the log.
@@ -64,19 +66,21 @@ async def register_table(write: WriteSide, context: CommandContext, warehouse: W
         document = await read_metadata(await write.store(warehouse), place, share)
         # A large file takes a second of work: in a thread, so that others get their turns meanwhile.
         metadata = await asyncio.to_thread(_checked, warehouse, document)
-        key, paths = location_key(warehouse, metadata), path_keys(warehouse, metadata)
+        key, paths = location_key(warehouse, metadata), path_keys(warehouse, metadata) or []
+        held = [key, *paths, *(() if existing is None else existing.location_keys)]
+        places = [*paths, *await asyncio.to_thread(registered_keys, warehouse, metadata, file_key, held)]
         async with write.connection() as connection:
-            await refuse_taken_places(connection, [key, *(paths or ())], owner)
+            await refuse_taken_places(connection, [key, *places], owner)
         submission = Submission(context, read_from=(position, file_key))
         if found is not None:
             before, generation = found
-            overwritten = TableOverwritten(key, place.spelled, metadata, paths)
+            overwritten = TableOverwritten(key, place.spelled, metadata, places or None)
             state = await asyncio.to_thread(submission.add, before.id, warehouse.id, before, [overwritten], generation)
         else:
             assert namespace_id is not None
             submission.alive.append(namespace_id)
             name_key = warehouse.scope.key(command.name)
-            registered = TableRegistered(namespace_id, command.name, name_key, key, place.spelled, metadata, paths)
+            registered = TableRegistered(namespace_id, command.name, name_key, key, place.spelled, metadata, places or None)
             table_id = uuid7()
             state = await asyncio.to_thread(submission.add, table_id, warehouse.id, None, [registered])
             # A new table's parts can be there before it; those of an overwritten one would be seen.

@@ -9,7 +9,7 @@ from uuid_utils.compat import uuid7
 from commands.decision import MetadataFile
 from domain.byte_pieces import Content, content_of
 from domain.documents import TABLE_KINDS, Document, Json, joined_bodies, pieces, table_head
-from domain.errors import AlreadyExists, NoSuchNamespace
+from domain.errors import AlreadyExists, BadRequest, NoSuchNamespace
 from domain.identifiers import TabularIdentifier
 from domain.table import TableState
 from projections import location_claims, names
@@ -17,9 +17,12 @@ from projections.connections import Connection
 from projections.tables import LoadedTable
 from projections.warehouses import log_head
 from queries.warehouse import Warehouse
-from storage.location_door import PATH_PROPERTIES
+from storage.location_door import PATH_PROPERTIES, files_named
 from storage.locations import StorageLocation
 from storage.metadata_files import metadata_file_location
+
+FILE_FOLDERS_MAX = 100
+"""Places that a registration claims for files outside its location: every version of the table carries them along."""
 
 _FILE_NUMBER = re.compile(r"^(\d{1,9})-")
 
@@ -82,6 +85,27 @@ def path_keys(warehouse: Warehouse, metadata: Json, before: Json | None = None) 
             if not path.startswith(key) and path not in keys:
                 keys.append(path)
     return keys or None
+
+
+def registered_keys(warehouse: Warehouse, metadata: Json, file_key: str, held: Sequence[str]) -> list[str]:
+    """What a registration claims beside `held`, the table's places: the file it rests on, and where the document names files elsewhere.
+
+    Of such a file it is the folder; the file itself, where the folder holds the table's location or all of the warehouse's.
+    Its metadata log is left out: what it names are versions that nobody reads. BadRequest beyond FILE_FOLDERS_MAX.
+    """
+    identity, keys = warehouse.profile.storage_identity, [*held]
+    around = [location_key(warehouse, metadata), *(root.claim_key(identity) for root in warehouse.profile.roots)]
+    if not file_key.startswith(tuple(keys)):
+        keys.append(file_key)
+    for field, text in files_named(metadata):
+        key = StorageLocation.parse_structure(text, what=field).claim_key(identity)
+        if key.startswith(tuple(keys)):
+            continue
+        folder = key[:-1].rpartition("/")[0] + "/"
+        keys.append(key if any(place.startswith(folder) for place in around) else folder)
+        if len(keys) - len(held) > FILE_FOLDERS_MAX:
+            raise BadRequest(f"Invalid {field}: the document names files in more than {FILE_FOLDERS_MAX} folders outside its location")
+    return keys[len(held) :]
 
 
 async def refuse_taken_places(connection: Connection, keys: Sequence[str], owner: UUID | None = None) -> int:

@@ -2,7 +2,7 @@
 
 An event says all that its stream's rows and claims need, so that one stream is folded without looking at another: `name_key`
 is the form the name is matched by, `location_key` the form the location is claimed in (None: the location did not change), `path_keys`
-the same of the places its path properties name, where they lie outside the location.
+the same of the places its path properties name, where they lie outside the location; of a registration also the places of files outside.
 
 A stored state is never rewritten. When an event's shape changes, its topic gets the next version, the class follows it, and an
 upcaster from the version before is registered here; a golden file per version (tests/unit/golden_events) keeps the old ones readable.

@@ -46,6 +46,11 @@ def check_document_locations(
             check_characters(location.below(folder), text, imported=imported, what=what)
 
 
+def files_named(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """The files that a checked document names, but for its metadata log's: each with its field."""
+    return _changed_files({}, {**document, "metadata-log": ()})
+
+
 def _lies_plainly_in(folders: Iterable[StorageLocation], text: str) -> bool:
     """Whether all that `check_document_locations` asks of a file is seen at a glance, as of nearly every one that a writer names."""
     for folder in folders:

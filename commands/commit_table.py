@@ -11,7 +11,7 @@ from commands.create_table import Created, add_table, created_alone, refuse_plac
 from commands.deciding import decided, is_large_request
 from commands.decision import Decision, MetadataFile
 from commands.located import Located, locate_table
-from commands.old_metadata_files import OldMetadataFiles, old_metadata_files
+from commands.old_metadata_files import old_metadata_files
 from commands.submission import IdempotencyRecord, Submission
 from commands.table_files import (
     free_name,
@@ -49,11 +49,10 @@ class CommitTable:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What a commit makes of a table: the state it leaves, where its document goes, and files that its metadata log no longer names."""
+    """What a commit makes of a table: the state it leaves, and where its document goes."""
 
     after: TableState
     place: StorageLocation
-    old_files: list[OldMetadataFiles]
 
 
 async def commit_table(write: WriteSide, context: CommandContext, warehouse: Warehouse, command: CommitTable) -> Answer:
@@ -76,7 +75,7 @@ async def commit_table(write: WriteSide, context: CommandContext, warehouse: War
         etag = results.table_etag(after.event_id)
         record = IdempotencyRecord(200, after.id, after.version)
         files = [MetadataFile(change.place, document)]
-        return Decision(submission, record, lambda position: Answer(200, body, position, etag), files, after, change.old_files)
+        return Decision(submission, record, lambda position: Answer(200, body, position, etag), files, after)
 
     return await write.execute_in_lane(context, warehouse, locate, decide)
 
@@ -113,7 +112,8 @@ def add_commit(
     event = TableCommitted(place.spelled, key, delta.to_json(), actions, paths)
     after = submission.add(state.id, warehouse.id, state, [event], generation)
     assert isinstance(after, TableState)
-    return Change(after, place, old_metadata_files(state, metadata))
+    submission.old_files += old_metadata_files(state, after, warehouse.profile.storage_identity)
+    return Change(after, place)
 
 
 def _unchanged(submission: Submission, state: TableState) -> Decision:

@@ -9,7 +9,6 @@ from commands.context import Answer, CommandContext
 from commands.deciding import decided, is_large_request, is_large_state
 from commands.decision import Decision, MetadataFile
 from commands.located import Located, locate_table
-from commands.old_metadata_files import OldMetadataFiles
 from commands.submission import IdempotencyRecord, Submission
 from commands.table_files import written_table
 from commands.write_side import WriteSide
@@ -48,7 +47,6 @@ async def commit_transaction(write: WriteSide, context: CommandContext, warehous
         found = [await stream.read_now(share) for stream in located]
         submission = Submission(context)
         files: list[MetadataFile] = []
-        old_files: list[OldMetadataFiles] = []
         # Where a rebuild switched between two reads, append refuses the older generation and all is read again.
         generation = min((generation for _, generation in found), default=None)
         for (state, _), commit in zip(found, parsed, strict=True):
@@ -58,10 +56,9 @@ async def commit_transaction(write: WriteSide, context: CommandContext, warehous
                 submission.rest_on(state)
                 continue
             files.append(MetadataFile(change.place, await decided(large, written_table, change.after.document)))
-            old_files += change.old_files
         for creation in creations:
             files.append((await add_created(write, warehouse, submission, creation)).file)
-        return Decision(submission, IdempotencyRecord(204), lambda position: Answer(204, None, position), files, old_files=old_files)
+        return Decision(submission, IdempotencyRecord(204), lambda position: Answer(204, None, position), files)
 
     async def decide_with_room() -> Decision:
         return await decide(share)

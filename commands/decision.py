@@ -4,7 +4,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from commands.context import Answer
-from commands.old_metadata_files import OldMetadataFiles
 from commands.submission import IdempotencyRecord, Submission
 from domain.byte_pieces import Content
 from projections.streams import State
@@ -28,7 +27,6 @@ class Decision:
     answer -- the answer once the position is known.
     files -- written before the append, taken away again if it surely did not come to effect.
     after -- the state its stream is left in, for the command behind it; None where it does not write one stream.
-    old_files -- what nothing names any more once it is in the log, by table: deleted then.
     begun -- where it begins a stream: called once it is in the log, with the time (monotonic seconds) the append began at.
     """
 
@@ -37,7 +35,6 @@ class Decision:
     answer: Callable[[int], Answer]
     files: list[MetadataFile] = field(default_factory=list)
     after: State | None = None
-    old_files: list[OldMetadataFiles] = field(default_factory=list)
     begun: Callable[[float], None] | None = None
 
 

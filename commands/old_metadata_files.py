@@ -2,74 +2,56 @@
 
 Java deletes what a commit removed from the log wherever it lies (CatalogUtil.deleteRemovedMetadataFiles). Here a file must lie in a place
 that the table claims (its location, its `write.metadata.path`), since a registered document's log may name any file of the warehouse.
+
+The commit's append records them in `icecore.old_metadata_files`; a job deletes them (commands/delete_old_metadata_files.py). Until then
+none of them can be registered.
 """
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import NamedTuple
 from uuid import UUID
 
 import structlog
 
-from domain.documents import Json
-from domain.errors import BadRequest, CatalogError
+from domain.errors import BadRequest
 from domain.table import TableState
-from projections import tables
-from queries.warehouse import Warehouse
 from storage.locations import StorageLocation
 from storage.metadata_files import is_metadata_file
-
-if TYPE_CHECKING:
-    from commands.write_side import WriteSide
 
 _log = structlog.get_logger("icecore.commands")
 
 _DELETE_AFTER_COMMIT = "write.metadata.delete-after-commit.enabled"
 
 
-@dataclass(frozen=True, slots=True)
-class OldMetadataFiles:
-    """Metadata files that a commit removed from its table's log."""
+class OldMetadataFile(NamedTuple):
+    """A row of `icecore.old_metadata_files`; key -- the file as a location claim key."""
 
+    key: str
     table_id: UUID
-    files: tuple[str, ...]
+    warehouse_id: UUID
+    location: str
 
 
-def old_metadata_files(before: TableState, metadata: Json) -> list[OldMetadataFiles]:
-    """What the commit that leads to `metadata` removes from the log, where the table asks for it to be deleted; one or none."""
+def old_metadata_files(before: TableState, after: TableState, storage_identity: str) -> list[OldMetadataFile]:
+    """What the commit that leads to `after` removes from the log, in the table's places, where the table asks for it to be deleted."""
+    metadata = after.document.value
     if metadata["properties"].get(_DELETE_AFTER_COMMIT, "").lower() != "true":
         return []
     kept = {entry["metadata-file"] for entry in metadata["metadata-log"]}
-    files = tuple(file for entry in before.document.value["metadata-log"] if (file := entry["metadata-file"]) not in kept)
-    return [OldMetadataFiles(before.id, files)] if files else []
+    files = []
+    for entry in before.document.value["metadata-log"]:
+        text = entry["metadata-file"]
+        location = None if text in kept else parsed_file(text)
+        if location is not None and is_metadata_file(location):
+            key = location.claim_key(storage_identity)
+            if key.startswith(after.location_keys) and key not in after.location_keys:
+                files.append(OldMetadataFile(key, after.id, after.warehouse_id, text))
+    return files
 
 
-async def delete_old_metadata_files(write: "WriteSide", warehouse: Warehouse, old: OldMetadataFiles) -> None:
-    """Deletes those that lie in a place of the table, unless the table as it is now names them; nothing where it is gone."""
+def parsed_file(text: str) -> StorageLocation | None:
+    """The file; None where the text is no location by today's rules."""
     try:
-        async with write.connection() as connection:
-            current = await tables.named_metadata_files(connection, old.table_id)
-    except CatalogError as error:
-        _log.warning("metadata_file_left", files=old.files, error=error.message)
-        return
-    if current is None:
-        return
-    # A claim key is the store's identity, a bar, and the place.
-    places = _parsed([key.partition("|")[2] for key in current.location_keys])
-    named = {*_parsed(current.files)}
-    deleted = [
-        file
-        for file in _parsed(old.files)
-        if file not in named and is_metadata_file(file) and any(place.contains(file) for place in places)
-    ]
-    await write.delete(warehouse, deleted)
-
-
-def _parsed(texts: list[str] | tuple[str, ...]) -> list[StorageLocation]:
-    """Those that are locations by today's rules."""
-    locations = []
-    for text in texts:
-        try:
-            locations.append(StorageLocation.parse_structure(text, what="metadata-file"))
-        except BadRequest:
-            _log.warning("metadata_file_left", files=[text])
-    return locations
+        return StorageLocation.parse_structure(text, what="metadata-file")
+    except BadRequest:
+        _log.warning("metadata_file_left", files=[text])
+        return None

@@ -8,6 +8,7 @@ from uuid import UUID
 from uuid_utils.compat import uuid7
 
 from commands.context import CommandContext
+from commands.old_metadata_files import OldMetadataFile
 from domain.claims import Claim, NameClaim
 from domain.documents import Json
 from domain.events import Event
@@ -57,7 +58,8 @@ class Submission:
     """One command on its way to `icecore.append`, under an id of its own: sent again, it is found and not done twice.
 
     read_from -- where it rests on a file: a position at which no other object held the file's place, and that place as a claim key.
-        Append refuses it (`claim`: decided again) where a purge of that place ended since.
+        Append refuses it (`claim`: decided again) where a purge of that place ended since, or the file is to be deleted.
+    old_files -- metadata files that its commits remove from metadata logs, to be deleted once it is in the log.
     """
 
     context: CommandContext
@@ -70,6 +72,7 @@ class Submission:
     staged: list[tuple[UUID, int]] = field(default_factory=list)
     changes: list[Change] = field(default_factory=list)
     read_from: tuple[int, str] | None = None
+    old_files: list[OldMetadataFile] = field(default_factory=list)
     _heads: list[tuple[UUID, UUID | None]] = field(default_factory=list)
     _events: list[tuple[UUID, int, str, bytes, UUID, UUID]] = field(default_factory=list)
     _taken: list[Claim] = field(default_factory=list)
@@ -145,6 +148,8 @@ class Submission:
             command["generation"] = self.generation
         if self.read_from is not None:
             command["read_from"] = self.read_from
+        if self.old_files:
+            command["old_metadata_files"] = [tuple(file) for file in self.old_files]
         if self.staged:
             command["staged"] = self.staged
         if context.idempotency_key is not None and self.record is not None:

@@ -1,6 +1,5 @@
 """What every command takes: the read models to decide on, the lanes, the committer, the stores, and the loop that decides again."""
 
-import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -20,7 +19,6 @@ from commands.lane_queue import Decide, Settled
 from commands.lanes import Lanes
 from commands.metrics_reports import MetricsReports
 from commands.names_known import NamesKnown
-from commands.old_metadata_files import delete_old_metadata_files
 from commands.replays import Replays
 from commands.side_by_side import side_by_side
 from commands.staged_parts import StagedPartsLost, remove_staged_parts
@@ -76,7 +74,6 @@ class WriteSide:
         self.committer = committer
         committer.on_away = self.lanes.refuse_waiting
         self._decide_seconds_max = decide_seconds_max
-        self._deleting: set[asyncio.Task[None]] = set()
 
     def connection(self) -> AbstractAsyncContextManager[Connection]:
         return self.reads.connection()
@@ -178,8 +175,6 @@ class WriteSide:
         decision, result = settled.decision, settled.result
         if result is None:
             return decision.answer(await self._log_head())
-        if result.outcome == "appended":
-            self._delete_old_files(warehouse, decision)
         match result.outcome:
             case "appended" | "recorded" if decision.submission.context.approves is not None:
                 return Answer(decision.record.status, decision.record.body, result.position)
@@ -237,13 +232,6 @@ class WriteSide:
         """Takes files away that no event names, and staged parts; what stays is an orphan, and harms nobody."""
         await self.delete(warehouse, [file.location for file in decision.files])
         await self.discard_staged(decision)
-
-    def _delete_old_files(self, warehouse: Warehouse, decision: Decision) -> None:
-        """In the background; what a stop leaves is an orphan."""
-        for old in decision.old_files:
-            task = asyncio.create_task(delete_old_metadata_files(self, warehouse, old))
-            self._deleting.add(task)
-            task.add_done_callback(self._deleting.discard)
 
     async def discard_staged(self, decision: Decision) -> None:
         for table_id, _ in decision.submission.staged:

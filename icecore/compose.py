@@ -20,6 +20,7 @@ from api.server import build_app
 from commands import idempotency
 from commands.approval import Approval
 from commands.committer import Committer
+from commands.delete_old_metadata_files import OldMetadataFilesJob
 from commands.expire_proposals import ExpiryJob
 from commands.metrics_reports import MetricsReports
 from commands.purge_tables import PurgeJob
@@ -50,6 +51,7 @@ class Catalog:
     write: WriteSide
     limits: ApiLimits
     purge: PurgeJob
+    old_files: OldMetadataFilesJob
     parts: PartsJob
     expiry: ExpiryJob
     events: EventSource
@@ -107,15 +109,17 @@ async def open_catalog(settings: Settings, *, jobs: bool = False) -> AsyncIterat
             write.approval = Approval(hooks, reads.connection)
         events = EventSource(settings.dsn, followers_max=settings.event_followers_max, base_url=settings.public_url or "")
         opened.push_async_callback(events.close)
-        purge, parts = PurgeJob(write), PartsJob(write)
+        purge, old_files, parts = PurgeJob(write), OldMetadataFilesJob(write), PartsJob(write)
         expiry = ExpiryJob(write, PROJECT_ID_DEFAULT)
         catalog = Catalog(
-            reads, write, settings.api_limits(), purge, parts, expiry, events,
+            reads, write, settings.api_limits(), purge, old_files, parts, expiry, events,
             settings.dsn, settings.namespace_separator, settings.origin_rules(),
         )  # fmt: skip
         if jobs:
             catalog.purge.start()
             opened.push_async_callback(catalog.purge.close)
+            catalog.old_files.start()
+            opened.push_async_callback(catalog.old_files.close)
             catalog.parts.start()
             opened.push_async_callback(catalog.parts.close)
             catalog.expiry.start()

@@ -8,11 +8,21 @@ alter table icecore.proposals add constraint proposals_status_check
 -- How many parts of a table to come are written and durable; null until all are. A crash may lose what was written before that.
 alter table icecore.staged_parts add column parts bigint;
 
+-- Metadata files that commits removed from their tables' metadata logs and that are still to be deleted: no table is registered from them.
+-- Beside the log: a rebuild leaves it as it is.
+create table icecore.old_metadata_files (
+  key text not null primary key,  -- the file as a location claim key
+  table_id uuid not null,
+  warehouse_id uuid not null,
+  location text not null
+);
+
 -- Where a table empties, vacuum would give its pages back under a lock that keeps every append waiting, and a plan made for no page at all
 -- prices a scan at nothing.
 alter table icecore.idempotency set (vacuum_truncate = false);
 alter table icecore.staged_parts set (vacuum_truncate = false);
 alter table icecore.part_tombstones set (vacuum_truncate = false);
+alter table icecore.old_metadata_files set (vacuum_truncate = false);
 
 create or replace function icecore.settle_claims(c jsonb) returns void language plpgsql as $$
 declare r jsonb; v_key text; v_owner uuid;
@@ -136,6 +146,10 @@ begin
                      and t.locations && icecore.location_prefixes(r->>1)) then
           raise exception using errcode = 'IC409', constraint = 'claim', detail = r->>1;
         end if;
+        -- Nor may it be about to be deleted, because a commit removed it from its table's metadata log.
+        if exists (select 1 from icecore.old_metadata_files x where x.key = r->>1) then
+          raise exception using errcode = 'IC409', constraint = 'claim', detail = r->>1;
+        end if;
       end if;
       for k in 0 .. jsonb_array_length(c->'heads') - 1 loop
         r := c->'heads'->k;
@@ -165,6 +179,11 @@ begin
       end loop;
       if c ? 'rows' then
         perform icecore.write_rows(c->'rows', blobs, v_generation, coalesce(v_first, v_position + 1) - 1);
+      end if;
+      if c ? 'old_metadata_files' then
+        insert into icecore.old_metadata_files
+          select f->>0, (f->>1)::uuid, (f->>2)::uuid, f->>3 from jsonb_array_elements(c->'old_metadata_files') f
+          on conflict do nothing;
       end if;
       insert into icecore.commands values (v_command, v_first, v_position, v_recorded);
       if i is not null then

@@ -45,6 +45,7 @@ CONSTRAINTS = (
     ("names", "names_pkey", "PRIMARY KEY (generation, object_id, from_position)"),
     ("namespaces", "namespaces_pkey", "PRIMARY KEY (generation, namespace_id, version)"),
     ("namespaces", "namespaces_status_check", "CHECK ((status = ANY (ARRAY['live'::text, 'dropped'::text])))"),
+    ("old_metadata_files", "old_metadata_files_pkey", "PRIMARY KEY (key)"),
     ("part_tombstones", "part_tombstones_pkey", "PRIMARY KEY (generation, table_id, kind, valid_to)"),
     ("proposals", "proposals_pkey", "PRIMARY KEY (generation, proposal_id, version)"),
     (

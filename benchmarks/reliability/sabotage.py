@@ -157,17 +157,13 @@ def _old_files_after_any_answer() -> None:
     from commands.write_side import WriteSide
     from storage.locations import StorageLocation
 
-    write_side: Any = importlib.import_module("commands.write_side")
     answered = WriteSide._answered
 
-    async def delete_unread(write: Any, warehouse: Any, old: Any) -> None:
-        await write.delete(warehouse, [StorageLocation.parse_structure(file, what="metadata-file") for file in old.files])
-
     async def answered_and_deleted(self: WriteSide, context: Any, warehouse: Any, settled: Any) -> Any:
-        self._delete_old_files(warehouse, settled.decision)
+        old = settled.decision.submission.old_files
+        await self.delete(warehouse, [StorageLocation.parse_structure(file.location, what="metadata-file") for file in old])
         return await answered(self, context, warehouse, settled)
 
-    write_side.delete_old_metadata_files = delete_unread
     WriteSide._answered = answered_and_deleted  # type: ignore[method-assign]
 
 

@@ -2,7 +2,8 @@
 
 import json
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
@@ -12,9 +13,10 @@ import pytest
 
 from commands import committer
 from commands.commit_table import CommitTable, commit_table
-from commands.old_metadata_files import OldMetadataFiles, delete_old_metadata_files
+from commands.delete_old_metadata_files import OldMetadataFilesJob
 from commands.submission import AppendResult, Submission
 from domain.identifiers import NamespaceIdentifier, TabularIdentifier
+from projections import old_metadata_files
 from queries.resolve_warehouse import resolve_warehouse
 from tests.fixtures.catalog import PROJECT_ID, context
 from tests.fixtures.rest_client import RestAnswer, RestClient, set_properties, table_path
@@ -92,6 +94,19 @@ def written_file(client: RestClient, warehouse: FreshWarehouse, folder: str, log
 
 def register(client: RestClient, location: str, **more: Any) -> None:
     committed(client.call("POST", "/namespaces/a/register", {"name": "t", "metadata-location": location, **more}))
+
+
+def pending(shared_catalog: SharedCatalog, warehouse: FreshWarehouse) -> set[str]:
+    """The files that are still to be deleted."""
+    return {row[0] for row in shared_catalog.rows("select location from icecore.old_metadata_files where warehouse_id = %s", warehouse.id)}
+
+
+@contextmanager
+def job_held(shared_catalog: SharedCatalog) -> Iterator[None]:
+    """Nothing is deleted meanwhile: another process leads the job, and does nothing."""
+    with psycopg.connect(shared_catalog.server.dsn, autocommit=True) as connection:
+        connection.execute("select pg_advisory_lock(%s)", [OldMetadataFilesJob.LEADER_LOCK])
+        yield
 
 
 def a_file(location: str) -> str:
@@ -226,17 +241,87 @@ def test_a_file_that_the_table_names_again_stays(client: RestClient, warehouse: 
     old, table_id = created["metadata-location"], UUID(created["metadata"]["location"].rpartition("/")[2])
     newer = committed(client.commit(["a"], "t", set_properties(k="1")))["metadata-location"]
 
-    async def delete(*names: str) -> None:
-        catalog = shared_catalog.parts
-        found = await resolve_warehouse(catalog.reads, PROJECT_ID, warehouse.name)
-        await delete_old_metadata_files(catalog.write, found, OldMetadataFiles(table_id, names))
+    def delete(*names: str) -> None:
+        """Leaves them to the job, and waits until it is done with them."""
+        for name in names:
+            row = (f"test|{name}/", table_id, warehouse.id, name)
+            shared_catalog.rows("insert into icecore.old_metadata_files values (%s, %s, %s, %s) returning key", *row)
+        settles(lambda: not pending(shared_catalog, warehouse))
 
     register(client, old, overwrite=True)
-    shared_catalog.run(delete(old, newer))
+    delete(old, newer)
     assert (True, False) == (local(old).exists(), local(newer).exists())
     committed(client.commit(["a"], "t", set_properties(k="2")))
-    shared_catalog.run(delete(old.replace("file:///", "file:/")))
+    delete(old.replace("file:///", "file:/"))
     assert local(old).exists(), "the metadata log names it, in another spelling"
     assert 204 == client.drop_table(["a"], "t").status
-    shared_catalog.run(delete(old))
+    delete(old)
     assert local(old).exists()
+
+
+def test_a_file_that_is_to_be_deleted_is_not_registered(client: RestClient, warehouse: FreshWarehouse) -> None:
+    """A rollback right behind the commit that took the file out of the log, among many others: a table never loses its current file."""
+    old = client.create_table(["a"], "t").json["metadata-location"]
+    folder = old.rpartition("/")[0]
+    logged = [*(a_file(f"{folder}/{number:05d}-old.metadata.json") for number in range(200)), old]
+    document = json.loads(local(old).read_text())
+    document["metadata-log"] = [{"timestamp-ms": document["last-updated-ms"] - 1, "metadata-file": file} for file in logged]
+    document["properties"] = KEEP_ONE
+    newer = f"{folder}/00007-newer.metadata.json"
+    local(newer).write_text(json.dumps(document))
+    register(client, newer, overwrite=True)
+    committed(client.commit(["a"], "t", set_properties(k="1")))
+    refused = client.call("POST", "/namespaces/a/register", {"name": "t", "metadata-location": old, "overwrite": True})
+    assert (404, "NotFoundException") == refused.error
+    only_named_files_stay(client, warehouse, "t")
+
+
+@pytest.mark.parametrize("name", ["t", "u"])
+def test_a_file_is_not_registered_until_its_deletion_is_over(
+    client: RestClient, warehouse: FreshWarehouse, shared_catalog: SharedCatalog, name: str
+) -> None:
+    """Not over its table, nor as another one once its table is unregistered."""
+    old = client.create_table(["a"], "t", properties=KEEP_ONE).json["metadata-location"]
+    with job_held(shared_catalog):
+        for number in range(2):
+            committed(client.commit(["a"], "t", set_properties(k=str(number))))
+        assert {old} == pending(shared_catalog, warehouse)
+        if name == "u":
+            assert 200 == client.call("POST", f"{table_path(['a'], 't')}/unregister").status
+        body = {"name": name, "metadata-location": old, "overwrite": name == "t"}
+        refused = client.call("POST", "/namespaces/a/register", body)
+        assert (404, "NotFoundException") == refused.error
+        assert "Metadata file is being deleted" in refused.message
+        assert local(old).exists()
+    settles(lambda: not pending(shared_catalog, warehouse))
+    # Of a table that is gone nothing is deleted: then the file may be registered.
+    assert (name == "u") == local(old).exists()
+    assert (200 if name == "u" else 404) == client.call("POST", "/namespaces/a/register", body).status
+
+
+def test_the_append_refuses_a_file_that_is_to_be_deleted(
+    client: RestClient, warehouse: FreshWarehouse, shared_catalog: SharedCatalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the look beforehand saw nothing: the command is decided again, and refused."""
+    seen = old_metadata_files.is_pending
+    looks: list[bool] = []
+
+    async def late(connection: Any, key: str) -> bool:
+        looks.append(await seen(connection, key))
+        return looks[-1] and len(looks) > 1
+
+    monkeypatch.setattr(old_metadata_files, "is_pending", late)
+    old = client.create_table(["a"], "t", properties=KEEP_ONE).json["metadata-location"]
+    with job_held(shared_catalog):
+        for number in range(2):
+            committed(client.commit(["a"], "t", set_properties(k=str(number))))
+        refused = client.call("POST", "/namespaces/a/register", {"name": "t", "metadata-location": old, "overwrite": True})
+    assert ((404, "NotFoundException"), [True, True]) == (refused.error, looks)
+
+
+def test_what_a_process_leaves_another_deletes(client: RestClient, warehouse: FreshWarehouse, shared_catalog: SharedCatalog) -> None:
+    """The process that committed does nothing any more."""
+    client.create_table(["a"], "t", properties=KEEP_ONE)
+    for number in range(3):
+        elsewhere(shared_catalog, warehouse, set_properties(k=str(number)))
+    only_named_files_stay(client, warehouse, "t")

@@ -26,6 +26,8 @@ _DEFLATE_LEVEL = 1
 _LARGEST_LIST = ("metadata", "snapshots")
 # What a zlib stream begins with, and JSON never does.
 _DEFLATED = b"\x78"
+# Counted at a time.
+_INFLATED_BYTES = 256 * 1024
 
 
 class Event:
@@ -98,6 +100,22 @@ def decode(topic: str, state: bytes) -> Event:
     except KeyError:
         raise LookupError(f"unknown event topic {topic!r}: written by a newer version?") from None
     return cls(*[_value(data, member, is_id, optional) for member, is_id, optional in _MEMBERS[topic]])
+
+
+def is_large(state: bytes) -> bool:
+    """Whether reading a stored state takes long enough to be done in a thread."""
+    return len(state) > STATE_BYTES_PLAIN_MAX or state.startswith(_DEFLATED)
+
+
+def state_size(state: bytes) -> int:
+    """How many bytes its JSON has, counted some at a time."""
+    if not state.startswith(_DEFLATED):
+        return len(state)
+    inflate, size = zlib.decompressobj(), 0
+    while state:
+        size += len(inflate.decompress(state, _INFLATED_BYTES))
+        state = inflate.unconsumed_tail
+    return size + len(inflate.flush())
 
 
 def state_json(state: bytes) -> bytes:

@@ -1,6 +1,7 @@
 """Turns events into the data consumers read: from the event, and what it refers to as of its position, alone."""
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -10,7 +11,7 @@ import orjson
 
 from domain import events as facts
 from domain.documents import Json
-from domain.events import Event, decode, state_json
+from domain.events import Event, decode, is_large, state_json
 from domain.proposal import time_text
 from domain.recorded import RecordedEvent
 from projections.connections import Connection
@@ -44,18 +45,41 @@ class Description:
 
 
 class Describer:
-    """Describes batches that follow one another in the order of the log; one per run through it."""
+    """Describes batches that follow one another in the order of the log; one per run through it.
 
-    def __init__(self) -> None:
+    names_only -- types without their version: of these tables' events only names and places are described, and their states not read.
+    """
+
+    def __init__(self, *, names_only: Collection[str] = ()) -> None:
         self._reader = PointerReader()
+        self._names_only = names_only
 
     async def describe(self, connection: Connection, events: Sequence[RecordedEvent], wanted: Sequence[RecordedEvent]) -> list[Description]:
         """The descriptions of those `wanted` of `events`, in their order; the others may change what things are called."""
+        return [description for description, _ in await self.describe_facts(connection, events, wanted)]
+
+    async def describe_facts(
+        self, connection: Connection, events: Sequence[RecordedEvent], wanted: Sequence[RecordedEvent]
+    ) -> list[tuple[Description, Event | None]]:
+        """The same with the facts they were made from; None where only names are described."""
         found = await self._reader.read(connection, events, wanted)
-        decoded = [(event, decode(event.topic, event.state)) for event in wanted]
+        decoded = [(event, await self._decoded(event)) for event in wanted]
         snapshots = (_snapshot_wanted(event, fact) for event, fact in decoded)
         await self._reader.read_snapshots(connection, found, (each for each in snapshots if each is not None))
-        return [_describe(event, fact, found) for event, fact in decoded]
+        return [(_describe_names(event, found) if fact is None else _describe(event, fact, found), fact) for event, fact in decoded]
+
+    async def _decoded(self, event: RecordedEvent) -> Event | None:
+        if event.topic.rpartition(".")[0] in self._names_only:
+            return None
+        if is_large(event.state):
+            return await asyncio.to_thread(decode, event.topic, event.state)
+        return decode(event.topic, event.state)
+
+
+def _describe_names(event: RecordedEvent, found: Pointers) -> Description:
+    name, path = _tabular_name(event, found, "table")
+    location = found.rows[event.position].metadata_location
+    return Description(event, path, data.TableChanged(table=name, metadata_location=location, change={}))
 
 
 def _describe(event: RecordedEvent, fact: Event, found: Pointers) -> Description:
@@ -274,7 +298,7 @@ def _view_schema_id(document: Json) -> int | None:
     return found
 
 
-def _snapshot_wanted(event: RecordedEvent, fact: Event) -> tuple[UUID, int, int] | None:
+def _snapshot_wanted(event: RecordedEvent, fact: Event | None) -> tuple[UUID, int, int] | None:
     """The current snapshot, where a commit set it and did not add it: a roll-back, or a branch that was fast-forwarded."""
     if not isinstance(fact, facts.TableCommitted) or "current-snapshot-id" not in fact.delta["head"]["set"]:
         return None

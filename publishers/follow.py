@@ -12,7 +12,7 @@ from psycopg import AsyncConnection
 from psycopg.rows import TupleRow
 
 from domain.client_errors import client_error_text
-from domain.events import state_json
+from domain.events import is_large, state_size
 from domain.recorded import RecordedEvent
 from migrations.connection import connect
 from migrations.named_sql import named_sql
@@ -44,7 +44,7 @@ async def read_events(
     # Stored states may be deflated: the database sees the lesser size.
     inflated = 0
     for number, event in enumerate(events):
-        inflated += len(state_json(event.state))
+        inflated += await asyncio.to_thread(state_size, event.state) if is_large(event.state) else len(event.state)
         if number and inflated > bytes_max:
             return events[:number]
     return events

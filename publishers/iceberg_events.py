@@ -13,7 +13,7 @@ import orjson
 from domain import events as facts
 from domain.documents import TABLE_KINDS, Delta, Json, part_from_body
 from domain.errors import BadRequest
-from domain.events import Event, decode
+from domain.events import Event
 from domain.identifiers import name_key
 from domain.recorded import RecordedEvent
 from migrations.named_sql import named_sql
@@ -52,6 +52,8 @@ _OPERATION_TYPES = {
     "namespace.properties-changed": "update-namespace-properties",
     "namespace.dropped": "drop-namespace",
 }
+# A registration is described by its names alone: its state has all of a table's metadata.
+_WITHOUT_CHANGE = frozenset({"table.registered", "table.overwritten"})
 _KIND_NUMBERS = {kind: number for number, kind in enumerate(TABLE_KINDS, start=1)}
 
 
@@ -121,16 +123,16 @@ class IcebergEvents:
 
     def __init__(self, chosen: IcebergFilter) -> None:
         self._chosen = chosen
-        self._describer = Describer()
+        self._describer = Describer(names_only=_WITHOUT_CHANGE)
 
     async def describe(
         self, connection: Connection, events: Sequence[RecordedEvent], wanted: Sequence[RecordedEvent]
     ) -> list[IcebergEvent]:
         """Those `wanted` of `events` that the filter lets through, in their order."""
         asked = [event for event in wanted if self._chosen.may_match(event)]
-        descriptions = [each for each in await self._describer.describe(connection, events, asked) if self._chosen.matches(each)]
-        told = [(each, decode(each.event.topic, each.event.state)) for each in descriptions]
-        counts = await _event_counts(connection, [each.event for each in descriptions])
+        described = await self._describer.describe_facts(connection, events, asked)
+        told = [(each, fact) for each, fact in described if self._chosen.matches(each)]
+        counts = await _event_counts(connection, [each.event for each, _ in told])
         removed = await _removed_parts(connection, told)
         return [_event(each, fact, counts[each.event.command_id], removed) for each, fact in told]
 
@@ -144,7 +146,7 @@ def operation_type(topic: str) -> str:
 Removed = Mapping[tuple[UUID, str, int], Json]
 
 
-def _event(description: Description, fact: Event, count: int, removed: Removed) -> IcebergEvent:
+def _event(description: Description, fact: Event | None, count: int, removed: Removed) -> IcebergEvent:
     event = description.event
     kind = operation_type(event.topic)
     body = {
@@ -158,7 +160,7 @@ def _event(description: Description, fact: Event, count: int, removed: Removed) 
     return IcebergEvent(event.position, kind, orjson.dumps(body))
 
 
-def _operation(description: Description, fact: Event, removed: Removed) -> Json:
+def _operation(description: Description, fact: Event | None, removed: Removed) -> Json:
     """The members of an operation, beside its type."""
     told = description.data
     match told:
@@ -175,7 +177,7 @@ def _operation(description: Description, fact: Event, removed: Removed) -> Json:
     return members | _change(description.event, fact, removed)
 
 
-def _change(event: RecordedEvent, fact: Event, removed: Removed) -> Json:
+def _change(event: RecordedEvent, fact: Event | None, removed: Removed) -> Json:
     match fact:
         case facts.TableCreated():
             return {"updates": updates_of_new_table(fact.metadata)}
@@ -231,7 +233,7 @@ async def _event_counts(connection: Connection, events: Sequence[RecordedEvent])
     return dict(await cursor.fetchall())
 
 
-async def _removed_parts(connection: Connection, told: Sequence[tuple[Description, Event]]) -> dict[tuple[UUID, str, int], Json]:
+async def _removed_parts(connection: Connection, told: Sequence[tuple[Description, Event | None]]) -> dict[tuple[UUID, str, int], Json]:
     """What commits removed; an event holds its place only."""
     wanted = [
         (each.event.stream_id, kind, ordinal)

@@ -1,6 +1,7 @@
 """POST /v1/{prefix}/events, as the open proposal for Iceberg's REST specification has it."""
 
 import asyncio
+import threading
 import time
 from collections import Counter
 from typing import Any
@@ -12,6 +13,7 @@ from pydantic import TypeAdapter
 from pyiceberg.table.update import TableUpdate
 
 from commands.create_warehouse import CreateWarehouse, create_warehouse
+from domain.events import Event, decode
 from domain.metadata.updates import apply_updates
 from tests.fixtures.catalog import context
 from tests.fixtures.command_runs import NAMES, CommandRun, Step
@@ -210,3 +212,30 @@ async def test_what_cannot_be_meant_is_refused(served: Served, body: dict[str, A
 async def test_no_such_warehouse(served: Served) -> None:
     """As every operation says it."""
     assert (404, "NoSuchWarehouseException") == (await query(served, "nowhere")).error
+
+
+async def test_large_events_are_not_read_on_the_event_loop(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each once, in a thread; a registration, of which only the names are told here, not at all."""
+    fields = [{"id": n, "name": f"c{n}", "type": "long", "required": False, "doc": "x" * 1_000} for n in range(1, 201)]
+    assert 200 == (await served.ask("POST", "/v1/namespaces", {"namespace": ["large"]})).status
+    wide = {"name": "wide", "schema": {"type": "struct", "schema-id": 0, "fields": fields}}
+    created = await served.ask("POST", "/v1/namespaces/large/tables", wide)
+    assert 200 == created.status
+    assert 200 == (await served.ask("POST", "/v1/namespaces/large/tables/wide/unregister")).status
+    location = created.json["metadata-location"]
+    assert 200 == (await served.ask("POST", "/v1/namespaces/large/register", {"name": "wide", "metadata-location": location})).status
+    read: list[tuple[str, bool]] = []
+
+    def reading(topic: str, state: bytes) -> Event:
+        read.append((topic, threading.current_thread() is threading.main_thread()))
+        return decode(topic, state)
+
+    for module in ("publishers.describe.decode", "publishers.iceberg_events.decode"):
+        monkeypatch.setattr(module, reading, raising=False)
+    listed = await events(served, operation_types=["create-table", "register-table"])
+    assert ["create-table", "register-table"] == [event["operation"]["operation-type"] for event in listed]
+    assert {"namespace": ["large"], "name": "wide"} == listed[1]["operation"]["identifier"]
+    assert [("table.created.v1", False)] == read
+    read.clear()
+    await served.get("/events", types="table.created,table.registered")
+    assert [("table.created.v1", False), ("table.registered.v1", False)] == read

@@ -16,6 +16,8 @@ create table icecore.old_metadata_files (
   warehouse_id uuid not null,
   location text not null
 );
+-- Of no table, and never deleted: a plan made for a table without any page prices a scan of it at nothing.
+insert into icecore.old_metadata_files values ('', '00000000-0000-0000-0000-000000000000', '00000000-0000-0000-0000-000000000000', '');
 
 -- Where a table empties, vacuum would give its pages back under a lock that keeps every append waiting, and a plan made for no page at all
 -- prices a scan at nothing.

@@ -57,6 +57,8 @@ insert into icecore.table_parts
   select generation, gen_random_uuid(), kind, n, valid_from, null, snapshot_id, body
   from generate_series(1, {rows}) n, (select * from icecore.table_parts limit 1) p;
 insert into icecore.staged_parts select gen_random_uuid(), 1, now() from generate_series(1, {rows});
+insert into icecore.old_metadata_files
+  select 'test|' || n || '/', gen_random_uuid(), gen_random_uuid(), '' from generate_series(1, {rows}) n;
 """
 
 
@@ -111,6 +113,7 @@ async def test_every_statement_of_the_append_finds_its_rows_by_a_key_and_is_not_
     scanned = [(plan["Query Text"], node) for plan in plans for node in nodes(plan["Plan"]) if "Relation Name" in node]
     touched = {node["Relation Name"] for _, node in scanned}
     assert {"events", "commands", "idempotency", "claims", "location_claims", "names", "table_parts", "staged_parts"} <= touched
+    assert "old_metadata_files" in touched
     of_tables = {f"{node['Node Type']} of {node['Relation Name']}: {text}" for text, node in scanned if node["Node Type"] == "Seq Scan"}
     assert set() == of_tables
     assert set() == {f"{text}\n{node}" for text, node in scanned if node["Node Type"].endswith("Scan") and rows_read(node) > _ROWS_READ_MAX}

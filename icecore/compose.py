@@ -97,6 +97,7 @@ async def open_catalog(settings: Settings, *, jobs: bool = False) -> AsyncIterat
         opened.push_async_callback(connections.close)
         stores = ObjectStores(fsync=settings.local_files_fsync)
         reads = ReadSide(connections, stores, secrets, cache_bytes_max=settings.read_cache_bytes_max)
+        opened.push_async_callback(reads.close)
         committer = Committer(settings.dsn, settings.database_write_connections_max)
         committer.start()
         opened.push_async_callback(committer.close)

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, suppress
 from uuid import UUID
 
 import structlog
@@ -50,6 +50,20 @@ class Freshness:
         self._generation = 0
         self._waiting: list[asyncio.Future[None]] = []
         self._reading: asyncio.Task[None] | None = None
+        self._behind = False
+
+    @property
+    def has_head(self) -> bool:
+        """Whether there is a head to read on from; the look at the log that finds one empties the cache."""
+        return self._applied is not None
+
+    def follow(self) -> None:
+        """Has the log read once more, with nobody waiting: an answer was kept that may be newer than the head compared so far.
+
+        Else a database that is set back to a point between the two would not be noticed by that head.
+        """
+        self._behind = True
+        self._begin()
 
     async def confirm(self) -> None:
         """When this returns, whatever was in the log when it was called has been taken out of the cache.
@@ -59,17 +73,29 @@ class Freshness:
         # A future for each, and none for all behind a shield, which takes longer than all else here.
         confirmed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append(confirmed)
+        self._begin()
+        await confirmed
+
+    async def close(self) -> None:
+        if self._reading is not None:
+            self._reading.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._reading
+
+    def _begin(self) -> None:
         if self._reading is None:
             self._reading = asyncio.create_task(self._read_on(), name="freshness")
-        await confirmed
 
     async def _read_on(self) -> None:
         """Reads the log for those who wait, and again for those who came while it read."""
-        while self._waiting:
+        while self._waiting or self._behind:
             waiting, self._waiting = self._waiting, []
+            self._behind = False
             try:
                 await self._catch_up()
             except Exception as error:
+                # The next answer may be that of a restored log, with a head that says nothing of what was kept since the last one.
+                self._cache.clear()
                 # Those who came meanwhile hear the same: where the log is away, the next read would only take as long to say so.
                 waiting += self._waiting
                 self._waiting = []

@@ -69,6 +69,10 @@ class ReadSide:
         self.large_documents = LargeDocuments()
         self.table_loads = TableLoads(connections.connection, connections.connection_once, self.large_documents)
 
+    async def close(self) -> None:
+        """Ends the read of the log that nobody waits for."""
+        await self._freshness.close()
+
     def connection(self) -> AbstractAsyncContextManager[Connection]:
         return self._connections.connection()
 
@@ -78,6 +82,7 @@ class ReadSide:
 
     def _forget(self) -> None:
         """What is known for good is so in one log: behind a connection that broke there may be another, restored to an earlier point."""
+        self.cache.clear()
         self.warehouses.clear()
         self._credentials.clear()
 
@@ -102,7 +107,7 @@ class ReadSide:
         """The same for a question that sees to its connection itself."""
         if as_of is not None or not self._keeps:
             return (await find()).value
-        if key in self.cache:
+        if key in self.cache or not self._freshness.has_head:
             await self._freshness.confirm()
             kept = self.cache.get(key)
             if kept is not None:
@@ -113,7 +118,9 @@ class ReadSide:
         except BaseException:
             self.cache.give_up(ticket)
             raise
-        return cast(Value, self.cache.keep(ticket, key, fresh.value, fresh.size_bytes, fresh.tags))
+        kept = cast(Value, self.cache.keep(ticket, key, fresh.value, fresh.size_bytes, fresh.tags))
+        self._freshness.follow()
+        return kept
 
     async def store(self, warehouse: Warehouse) -> ObjectStore:
         """The warehouse's object store, opened with its own credential."""

@@ -100,6 +100,7 @@ def _cache_without_barrier() -> None:
             await confirm(self)
 
     Freshness.confirm = now_and_then  # type: ignore[method-assign]
+    Freshness.follow = lambda self: None  # type: ignore[method-assign]
 
 
 def _lost_answer_is_a_conflict() -> None:

@@ -106,6 +106,7 @@ async def test_control_without_the_read_of_the_log_answers_are_stale(
         return None
 
     monkeypatch.setattr(freshness.Freshness, "confirm", believe)
+    monkeypatch.setattr(freshness.Freshness, "follow", lambda _: None)
     assert await _stale_reads(catalog, other, warehouse) > 0
 
 

@@ -17,6 +17,7 @@ from domain.identifiers import NamespaceIdentifier
 from icecore.compose import Catalog
 from projections.verify import verify
 from publishers.arrivals import Arrivals
+from queries.load_namespace import load_namespace
 from queries.resolve_warehouse import resolve_warehouse
 from tests.fixtures.catalog import PROJECT_ID, CatalogServer, context, opened_catalog, served_catalog
 from tests.fixtures.rest_client import RestClient, set_properties
@@ -171,3 +172,30 @@ def test_an_etag_of_a_lost_version_is_not_that_of_another(catalog_server: Catalo
     loaded = client.load_table(LEVELS, "t", if_none_match=lost)
     assert (200, found) == (loaded.status, loaded.headers["etag"])
     assert 304 == client.load_table(LEVELS, "t", if_none_match=found).status
+
+
+def test_an_answer_kept_since_the_log_was_last_compared_is_not_given_again(catalog_server: CatalogServer, client: RestClient) -> None:
+    """The head that was compared last stands in the restored log too; connections go on."""
+    for _ in range(3):
+        client.load_table(LEVELS, "other")
+    before = StateInPlace(catalog_server.dsn)
+    client.commit(LEVELS, "t", set_properties(lost="yes"))
+    assert "yes" == client.load_table(LEVELS, "t").json["metadata"]["properties"]["lost"]
+    before.restore()
+    for _ in range(3):
+        assert "lost" not in client.load_table(LEVELS, "t").json["metadata"]["properties"]
+
+
+async def test_a_broken_connection_empties_the_memory(catalog: Catalog) -> None:
+    """What answers next may be another log, whatever its head."""
+    warehouse = await resolve_warehouse(catalog.reads, PROJECT_ID, "demo")
+    await create_namespace_named(catalog, "n")
+    for _ in range(2):
+        await load_namespace(catalog.reads, warehouse, NamespaceIdentifier(("n",)))
+    assert catalog.reads.cache.figures.bytes_held > 0
+    async with await psycopg.AsyncConnection.connect(catalog.dsn, autocommit=True) as ender:
+        others = "from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()"
+        await ender.execute(f"select pg_terminate_backend(pid, 5000) {others}")
+    async with catalog.reads.connection():
+        pass
+    assert 0 == catalog.reads.cache.figures.bytes_held

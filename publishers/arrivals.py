@@ -67,7 +67,8 @@ class Arrivals:
                             self._head = head
                             self._wake()
                         await wait_for_events(connection, None)
-            except (psycopg.OperationalError, TimeoutError) as error:
+            # Of any kind: while a database is restored, the log's table may be missing.
+            except (psycopg.Error, TimeoutError) as error:
                 self._outage.failed(error=client_error_text(error))
                 await asyncio.sleep(pause_seconds)
                 pause_seconds = min(2 * pause_seconds, _RECONNECT_SECONDS_MAX)

@@ -154,6 +154,7 @@ class EventSource:
         self._connections = ConnectionHandOff(dsn, CONNECTIONS_MAX, application_name="icecore-events")
         self._arrivals = Arrivals(dsn)
         self._shared = SharedBatches(self._connections, events_max=BATCH_EVENTS_MAX, bytes_max=BATCH_BYTES_MAX)
+        self._connections.on_broken = self._shared.clear
         self._followers_max = followers_max
         self._base_url = base_url
         self.figures = PullFigures()

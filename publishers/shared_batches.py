@@ -13,6 +13,8 @@ from publishers.follow import read_events
 
 KEPT_MAX = 4
 """Batches kept for followers that are a little behind the others."""
+KEPT_SECONDS_MAX = 1.0
+"""For so long a batch is kept: a database that was restored to an earlier point meanwhile may hold other events at its positions."""
 
 
 @dataclass(slots=True)
@@ -52,9 +54,19 @@ class SharedBatches:
     def _settle(self, position: int, done: "asyncio.Task[SharedBatch]") -> None:
         """What failed, or found nothing, is asked for anew; of the rest the newest are kept."""
         if done.cancelled() or done.exception() is not None or not done.result().descriptions:
-            self._batches.pop(position, None)
+            self._drop(position, done)
+        else:
+            asyncio.get_running_loop().call_later(KEPT_SECONDS_MAX, self._drop, position, done)
         while len(self._batches) > KEPT_MAX:
             self._batches.popitem(last=False)
+
+    def _drop(self, position: int, batch: "asyncio.Task[SharedBatch]") -> None:
+        if self._batches.get(position) is batch:
+            del self._batches[position]
+
+    def clear(self) -> None:
+        """Nothing that was read so far is given again."""
+        self._batches.clear()
 
     async def _read(self, position: int) -> SharedBatch:
         async with self._connections.connection() as connection:

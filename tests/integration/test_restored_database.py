@@ -15,8 +15,10 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from commands.create_namespace import CreateNamespace, create_namespace
 from domain.identifiers import NamespaceIdentifier
 from icecore.compose import Catalog
+from projections.connections import ConnectionHandOff
 from projections.verify import verify
 from publishers.arrivals import Arrivals
+from publishers.shared_batches import SharedBatches
 from queries.load_namespace import load_namespace
 from queries.resolve_warehouse import resolve_warehouse
 from tests.fixtures.catalog import PROJECT_ID, CatalogServer, context, opened_catalog, served_catalog
@@ -199,3 +201,24 @@ async def test_a_broken_connection_empties_the_memory(catalog: Catalog) -> None:
     async with catalog.reads.connection():
         pass
     assert 0 == catalog.reads.cache.figures.bytes_held
+
+
+async def test_followers_are_not_given_an_event_that_was_lost(catalog: Catalog) -> None:
+    """A batch is shared for a moment only; another log may hold another event at its position."""
+    await create_namespace_named(catalog, "before")
+    end = await catalog.events.head()
+    before = StateInPlace(catalog.dsn)
+    await create_namespace_named(catalog, "lost")
+    connections = ConnectionHandOff(catalog.dsn, 1, application_name="icecore-events")
+    shared = SharedBatches(connections, events_max=10, bytes_max=1_000_000)
+    (lost,) = (await shared.after(end)).descriptions
+    before.restore()
+    async with asyncio.timeout(WAITED_SECONDS_MAX):
+        while (await shared.after(end)).descriptions:
+            await asyncio.sleep(0.05)
+    await create_namespace_named(catalog, "found")
+    (found,) = (await shared.after(end)).descriptions
+    assert (lost.event.position, lost.event.event_id) != (found.event.position, found.event.event_id)
+    shared.clear()
+    assert [found.event.event_id] == [each.event.event_id for each in (await shared.after(end)).descriptions]
+    await connections.close()

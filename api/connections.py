@@ -147,4 +147,8 @@ class Connections:
     async def _watch(self) -> None:
         while True:
             await asyncio.sleep(min(LOOK_SECONDS, self._stall_seconds_max / 4))
-            self.look(self._stall_seconds_max)
+            try:
+                self.look(self._stall_seconds_max)
+            except Exception:
+                # A fault of ours at one connection must not end the limits for all.
+                _log.exception("connections_watch_failed")

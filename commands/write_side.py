@@ -24,7 +24,7 @@ from commands.side_by_side import side_by_side
 from commands.staged_parts import StagedPartsLost, remove_staged_parts
 from commands.submission import AppendResult, Submission
 from commands.table_files import place_taken
-from domain.errors import CatalogError, CommitFailed, InternalError, ServiceUnavailable, UnsupportedOperation
+from domain.errors import CatalogError, CommitFailed, InternalError, NoSuchWarehouse, ServiceUnavailable, UnsupportedOperation
 from projections.connections import Connection
 from projections.streams import State
 from projections.warehouses import log_head
@@ -187,6 +187,10 @@ class WriteSide:
         match result.outcome:
             case "location":
                 return await self._refused(context, warehouse, place_taken(result.detail or ""))
+            case "parent" if result.detail == str(warehouse.id):
+                # Warehouses are never dropped: the database was restored to a time before this one.
+                self.reads.warehouses.clear()
+                raise NoSuchWarehouse(f"Warehouse does not exist: {warehouse.name}")
             case "error":
                 raise InternalError("The log refused the command")
         return None

@@ -13,6 +13,8 @@ from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from commands.create_namespace import CreateNamespace, create_namespace
+from commands.create_warehouse import CreateWarehouse, create_warehouse
+from domain.errors import NoSuchWarehouse
 from domain.identifiers import NamespaceIdentifier
 from icecore.compose import Catalog
 from projections.connections import ConnectionHandOff
@@ -186,6 +188,20 @@ def test_an_answer_kept_since_the_log_was_last_compared_is_not_given_again(catal
     before.restore()
     for _ in range(3):
         assert "lost" not in client.load_table(LEVELS, "t").json["metadata"]["properties"]
+
+
+async def test_a_lost_warehouse_is_not_found_any_more(catalog: Catalog, tmp_path: Path) -> None:
+    """It is not decided again until the time is up, and it is forgotten; connections go on."""
+    before = StateInPlace(catalog.dsn)
+    (tmp_path / "late").mkdir()
+    command = CreateWarehouse("late", {"type": "local", "directory": str(tmp_path / "late")})
+    await create_warehouse(catalog.write, context("createWarehouse"), command)
+    warehouse = await resolve_warehouse(catalog.reads, PROJECT_ID, "late")
+    before.restore()
+    with pytest.raises(NoSuchWarehouse):
+        await create_namespace(catalog.write, context("createNamespace"), warehouse, CreateNamespace(NamespaceIdentifier(("n",)), {}))
+    with pytest.raises(NoSuchWarehouse):
+        await resolve_warehouse(catalog.reads, PROJECT_ID, "late")
 
 
 async def test_a_broken_connection_empties_the_memory(catalog: Catalog) -> None:

@@ -101,7 +101,7 @@ async def test_a_stale_guess_refuses_nobody(two: tuple[Process, Process]) -> Non
 async def test_a_refusal_given_without_proof_would_be_false(two: tuple[Process, Process], monkeypatch: pytest.MonkeyPatch) -> None:
     """Negative control: the test above sees a lane that trusts its memory."""
 
-    async def give_at_once(lane: Any, refused: list[Any]) -> list[Any]:
+    async def give_at_once(lane: Any, refused: list[Any], share: Any) -> list[Any]:
         for entry in refused:
             lane._give(entry)
         return []

@@ -61,16 +61,24 @@ def server(dsn: str, tmp_path: Path) -> Iterator[CatalogServer]:
         client = RestClient(served.url)
         client.create_namespace(*LEVELS)
         client.create_table(LEVELS, "t")
-        with psycopg.connect(dsn) as holder:
-            holder.execute("select pg_advisory_xact_lock(4936203174)")
-            commits = [threads.submit(client.commit, LEVELS, "t", set_properties(x="x")), threads.submit(client.create_namespace, "b")]
-            until(lambda: len(sessions(dsn, COMMITTERS)) == 2)
-            holder.rollback()
-        for commit in commits:
-            commit.result()
+        until(lambda: second_committer_opened(dsn, client, threads))
         client.together([("GET", "/namespaces/a/tables/t?snapshots=refs", None, None)] * 8)
         client.close()
         yield served
+
+
+def second_committer_opened(dsn: str, client: RestClient, threads: ThreadPoolExecutor) -> bool:
+    """Whether a commit behind one that waits for the append lock made a session of its own; not where both went in one call."""
+    with psycopg.connect(dsn) as holder:
+        holder.execute("select pg_advisory_xact_lock(4936203174)")
+        commits = [threads.submit(client.commit, LEVELS, "t", set_properties(x=secrets.token_hex(4)))]
+        until(lambda: sessions(dsn, COMMITTERS, "wait_event_type = 'Lock'") or commits[0].done())
+        commits.append(threads.submit(client.create_namespace, "b"))
+        until(lambda: len(sessions(dsn, COMMITTERS)) == 2 or all(commit.done() for commit in commits))
+        holder.rollback()
+    for commit in commits:
+        commit.result()
+    return len(sessions(dsn, COMMITTERS)) == 2
 
 
 @pytest.fixture

@@ -327,7 +327,7 @@ def test_a_postgres_that_does_not_start_again_ends_the_server(serve: Serve) -> N
     with (served.data / "postgres" / "data" / "postgresql.conf").open("a") as configuration:
         configuration.write("no such setting = 1\n")
     os.kill(postmaster(served.data), signal.SIGKILL)
-    assert ExitCode.DATABASE == served.process.wait(60)
+    assert ExitCode.DATABASE == served.process.wait(240)
     assert "The embedded Postgres died, and 6 restarts in a row did not help" in served.log.read_text()
     assert 6 == sum("has died" in line for line in served.log.read_text().splitlines())
     # So that what cleans up behind the test finds a cluster in order.

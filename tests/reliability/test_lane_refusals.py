@@ -28,6 +28,7 @@ from queries.load_namespace import load_namespace
 from queries.load_table import load_table
 from queries.resolve_warehouse import resolve_warehouse
 from queries.warehouse import Warehouse
+from storage.large_documents import DocumentShare
 from tests.fixtures.catalog import PROJECT_ID, context, opened_catalog
 
 NAMESPACE = NamespaceIdentifier(("n",))
@@ -154,8 +155,8 @@ async def test_a_state_is_as_old_as_the_question_it_answers(table: Table, monkey
             await answered.wait()
         return results
 
-    async def slow_read(located: Located[TableState]) -> tuple[TableState, int] | None:
-        found = await read(located)
+    async def slow_read(located: Located[TableState], share: DocumentShare) -> tuple[TableState, int] | None:
+        found = await read(located, share)
         if not asked.is_set():
             asked.set()
             await answered.wait()

@@ -25,8 +25,9 @@ LISTENING = 1
 """Of the sockets that `open_connections` counts, the server's own."""
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def server() -> Iterator[Icecore]:
+    """A server for each attack: what all of them leave behind in one is over the bound (docs/decisions/0011)."""
     with (
         open_directory() as directory,
         icecore(directory / "data", environment={"ICECORE_HTTP__STALL_SECONDS_MAX": str(STALL_SECONDS)}) as opened,

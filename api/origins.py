@@ -65,8 +65,7 @@ class OriginRules:
 
     def check(self, request: web.BaseRequest) -> None:
         """Raises Forbidden for a foreign host or origin, BadRequest for HTTP that is not understood and for a body that is not JSON."""
-        version = request.version
-        if version is not HttpVersion11 and version not in (HttpVersion10, HttpVersion11):
+        if request.version not in (HttpVersion11, HttpVersion10):
             raise BadRequest("Unsupported protocol version: must be HTTP/1.1 or HTTP/1.0")
         headers = request.headers
         host = headers.get(hdrs.HOST)

@@ -131,7 +131,7 @@ def main() -> None:
             _limit_time()
             page = _page(opened[kind], seen[kind])
             answer = orjson.dumps({"names": [*page.values()]})
-        except (Exception, RecursionError) as error:
+        except Exception as error:
             opened[kind], page = iter(()), {}
             answer = orjson.dumps({"error": type(error).__name__})
         taken.write(struct.pack(ANSWER_LENGTH, len(answer)) + answer)

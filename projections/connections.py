@@ -145,9 +145,9 @@ class ConnectionHandOff:
                     **NETWORK_OPTIONS,
                 )
         except TimeoutError as error:
-            self._hand_on(None)
-            # Nobody needs to wait as long to hear the same.
+            # First: whoever was handed the room would wait as long again to hear the same.
             self._refuse_waiting()
+            self._hand_on(None)
             raise _away() from error
         except psycopg.OperationalError as error:
             self._hand_on(None)

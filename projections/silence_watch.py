@@ -112,12 +112,12 @@ class SilenceWatch:
                 if due > loop.time():
                     await asyncio.sleep(due - loop.time())
                     continue
-                asked = loop.time()
                 if await self._answers():
                     self._cut_overdue(loop.time())
                 else:
                     self._outage.failed(connections=len(self._uses))
-                    self._cut_older_than(asked)
+                    for connection in [*self._uses]:
+                        sever(connection)
                     self._silent()
                 await asyncio.sleep(LOOK_SECONDS)
         finally:
@@ -177,11 +177,6 @@ class SilenceWatch:
             sever(connection)
         self._frozen()
         await probe.execute(_SQL["terminate"], {"process_ids": [*process_ids]})
-
-    def _cut_older_than(self, asked: float) -> None:
-        for connection, use in [*self._uses.items()]:
-            if use.began <= asked:
-                sever(connection)
 
     def _cut_overdue(self, now: float) -> None:
         """What is in use but idle is left alone: it waits for its owner, not for Postgres."""

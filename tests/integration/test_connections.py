@@ -1,14 +1,21 @@
 """Connections to Postgres: all of ours are opened in one place, with the same options."""
 
 import ast
+import asyncio
+import socket
+from contextlib import suppress
 from pathlib import Path
 
 import psycopg
+import pytest
 from psycopg.conninfo import make_conninfo
 
 from commands.committer import LOCK_TIMEOUT_SECONDS, Committer
+from domain.errors import ServiceUnavailable
 from migrations.connection import connect
+from projections import connections, silence_watch
 from projections.connections import ConnectionHandOff
+from tests.fixtures.cutting_proxy import CuttingProxy
 from tests.tidy.test_layers import BELOW, CHECKOUT, modules
 
 
@@ -47,3 +54,68 @@ def test_every_connection_is_opened_in_one_place() -> None:
     """One that is opened elsewhere would have other options."""
     opened = {str(module.relative_to(CHECKOUT)) for folder in BELOW for module in modules(folder) if opened_in(module)}
     assert {"migrations/connection.py"} == opened
+
+
+async def test_those_who_wait_behind_a_connection_that_cannot_be_opened_do_not_try_in_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Postgres takes the call and says nothing: each try takes its whole time, so the last one would wait for all."""
+    monkeypatch.setattr(connections, "CONNECT_SECONDS_MAX", 0.3)
+
+    async def one() -> None:
+        async with hand_off.connection():
+            pass
+
+    with socket.create_server(("127.0.0.1", 0)) as never_accepts:
+        port = never_accepts.getsockname()[1]
+        hand_off = ConnectionHandOff(f"host=127.0.0.1 port={port} sslmode=disable", 1, application_name="icecore-test")
+        refusals = await asyncio.gather(*(one() for _ in range(3)), return_exceptions=True)
+        assert [ServiceUnavailable] * 3 == [type(refusal) for refusal in refusals]
+        assert 1 == tries(never_accepts)
+    await hand_off.close()
+
+
+def tries(server: socket.socket) -> int:
+    """How many connections wait to be accepted."""
+    server.setblocking(False)
+    count = 0
+    with suppress(BlockingIOError):
+        while True:
+            server.accept()[0].close()
+            count += 1
+    return count
+
+
+async def test_what_is_sent_while_silence_is_looked_into_is_cut_with_the_rest(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Postgres has said nothing to a newcomer all that time: who came meanwhile need not wait for the next look."""
+    looks = 0
+
+    async def answers(watch: silence_watch.SilenceWatch) -> bool:
+        nonlocal looks
+        looks += 1
+        second.set()
+        await asyncio.wait({asked}, timeout=10)
+        return await answers_indeed(watch)
+
+    async def one() -> None:
+        async with hand_off.connection() as connection:
+            await connection.execute("select 1")
+
+    async def two() -> None:
+        await second.wait()
+        async with hand_off.connection() as connection:
+            asked.set_result(None)
+            await connection.execute("select 1")
+
+    answers_indeed = silence_watch.SilenceWatch._answers
+    monkeypatch.setattr(silence_watch.SilenceWatch, "_answers", answers)
+    second: asyncio.Event = asyncio.Event()
+    asked: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    async with CuttingProxy(database).running() as proxy:
+        hand_off = ConnectionHandOff(proxy.dsn, 2, application_name="icecore-test")
+        async with hand_off.connection() as first, hand_off.connection() as other:
+            await first.execute("select 1")
+            await other.execute("select 1")
+        proxy.is_frozen = True
+        refusals = await asyncio.gather(one(), two(), return_exceptions=True)
+        assert [ServiceUnavailable] * 2 == [type(refusal) for refusal in refusals]
+        assert 1 == looks
+        await hand_off.close()

@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from contextlib import suppress
 
 import aiohttp
 
@@ -48,8 +49,12 @@ class Workload:
         """The namespace, the tables, and money on the accounts."""
         async with asyncio.timeout(_SETUP_SECONDS_MAX):
             url = f"{self._url}/catalog/v1/{WAREHOUSE}/namespaces"
-            async with session.post(url, json={"namespace": [NAMESPACE]}) as response:
-                assert response.status == 200, await response.text()
+            created = False
+            while not created:
+                # The fault points are at work already. A conflict: it is there, by an attempt that got no good answer.
+                with suppress(aiohttp.ClientError):
+                    async with session.post(url, json={"namespace": [NAMESPACE]}) as response:
+                        created = response.status in (200, 409)
             client = Client(-1, self._url, session, History(), self._floors, f"{self._seed}-setup")
             for table in (*PLAIN, *HOT, *ACCOUNTS):
                 created = False

@@ -15,7 +15,7 @@ class RecordedEvent:
     """One event as it stands in the log.
 
     position -- dense, from 1, in commit order; version -- dense, from 1, in its stream.
-    recorded_at -- never goes back as position goes on.
+    recorded_at -- one for all events of a command, later than that of the command before; in logs from before migration 0013 not earlier.
     """
 
     stream_id: UUID

@@ -167,7 +167,8 @@ begin
         perform icecore.settle_claims(c);
       end if;
       v_first := null;
-      v_recorded := greatest(clock_timestamp(), v_at);
+      -- Later than all before, under the lock: a time up to the last event's is answered for good.
+      v_recorded := greatest(clock_timestamp(), v_at + interval '1 microsecond');
       for k in 0 .. jsonb_array_length(c->'events') - 1 loop
         e := c->'events'->k;
         v_position := v_position + 1;

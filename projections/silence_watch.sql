@@ -1,8 +1,9 @@
 -- name: sessions --
--- Of our sessions in use; and the transaction that holds the append lock (migrations/0013_functions.sql), which is the same for all of them.
+-- Of our sessions in use; and the transaction that holds the append lock (migrations/0013_functions.sql), which is the same for all of them:
+-- not those who read by time and take it together, for a moment (projections/log_positions.sql).
 with append_lock as (
   select l.pid, l.granted, l.virtualtransaction from pg_catalog.pg_locks l
-    where l.locktype = 'advisory' and l.classid = 1 and l.objid = 641235878 and l.objsubid = 1
+    where l.mode = 'ExclusiveLock' and l.locktype = 'advisory' and l.classid = 1 and l.objid = 641235878 and l.objsubid = 1
       and l.database = (select d.oid from pg_catalog.pg_database d where d.datname = pg_catalog.current_database())
 )
 select a.pid, a.state = 'idle', a.state_change, exists (select from append_lock l where l.pid = a.pid and not l.granted),

@@ -1,6 +1,5 @@
-"""Warehouses: one row per version; their rows, and what is asked of them and of points in the log."""
+"""Warehouses: one row per version; their rows, and what is asked of them and of the log's head."""
 
-from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -71,22 +70,6 @@ def _state(row: tuple[Any, ...]) -> WarehouseState:
     return WarehouseState(warehouse_id, version, event_id, project_id, name, key, orjson.loads(storage_profile), secret_ref, exact_names)
 
 
-async def position_not_after(connection: Connection, position: int) -> int:
-    """`position` rounded down to the end of a command, so that no read shows half of one; 0 before the first."""
-    return await _number(connection, "position_not_after", {"as_of": position})
-
-
-async def position_at(connection: Connection, at: datetime) -> int:
-    """The position the log had reached at a time."""
-    return await _number(connection, "position_at", {"at": at})
-
-
-async def is_to_come(connection: Connection, at: datetime) -> bool:
-    """Whether a time lies beyond the end of the log, by the clock of Postgres: what the log will hold then nobody knows."""
-    row = await (await connection.execute(_SQL["is_to_come"], {"at": at})).fetchone()
-    return row == (True,)
-
-
 async def is_read_only(connection: Connection) -> bool:
     """Whether Postgres takes no writes from us: a standby, or told to be read-only."""
     return await (await connection.execute(_SQL["is_read_only"])).fetchone() == (True,)
@@ -94,10 +77,6 @@ async def is_read_only(connection: Connection) -> bool:
 
 async def log_head(connection: Connection) -> int:
     """The position of the last event, 0 in an empty log."""
-    return await _number(connection, "log_head", {})
-
-
-async def _number(connection: Connection, block: str, parameters: dict[str, object]) -> int:
-    cursor = await connection.execute(_SQL[block], parameters)
-    row = await cursor.fetchone()
-    return (row[0] if row is not None else None) or 0
+    row = await (await connection.execute(_SQL["log_head"])).fetchone()
+    assert row is not None
+    return int(row[0])

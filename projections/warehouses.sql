@@ -32,20 +32,6 @@ select 1 from icecore.warehouses w
 where w.generation = (select generation from icecore.read_models) and w.warehouse_id = %(warehouse_id)s and w.position <= %(as_of)s
 limit 1
 
--- name: position_not_after --
--- The last position of the last whole command that is not after a position.
-select max(last_position) from icecore.commands where first_position is not null and last_position <= %(as_of)s
-
--- name: is_to_come --
--- Whether a time lies beyond the end of the log: after its last event and after now.
-select %(at)s > greatest(now(), (select recorded_at from icecore.events order by notification_id desc limit 1))
-
--- name: position_at --
--- The last position of the last whole command that was recorded at a time or before it.
-select max(c.last_position) from icecore.commands c
-where c.first_position is not null and c.last_position <= (
-  select max(e.notification_id) from icecore.events e where e.recorded_at <= %(at)s)
-
 -- name: is_read_only --
 select current_setting('transaction_read_only') = 'on'
 

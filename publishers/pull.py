@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Protocol
 from uuid import UUID
 
@@ -11,7 +11,8 @@ from domain.errors import BadRequest, TooManyRequests
 from domain.recorded import RecordedEvent
 from migrations.named_sql import named_sql
 from projections.connections import Connection, ConnectionHandOff
-from projections.warehouses import is_to_come, log_head
+from projections.log_positions import position_at
+from projections.warehouses import log_head
 from publishers.arrivals import Arrivals
 from publishers.cloud_events import Outgoing, encode_json, outgoing
 from publishers.describe import Describer, Description
@@ -207,18 +208,10 @@ class EventSource:
             row = await cursor.fetchone()
         return None if row is None else row[0]
 
-    async def position_before(self, at: datetime) -> int:
-        """The position of the last event recorded before a time, 0 where there is none."""
+    async def position_before(self, at: datetime) -> int | None:
+        """The position of the last event recorded before a time, 0 where there is none; None where the time has not come yet."""
         async with self._connections.connection() as connection:
-            cursor = await connection.execute(_SQL["position_before"], {"at": at}, binary=True)
-            row = await cursor.fetchone()
-        assert row is not None
-        return int(row[0])
-
-    async def is_to_come(self, at: datetime) -> bool:
-        """Whether a time lies in Postgres's future."""
-        async with self._connections.connection() as connection:
-            return await is_to_come(connection, at)
+            return await position_at(connection, at - timedelta(microseconds=1))
 
     @contextmanager
     def following(self) -> Iterator[None]:

@@ -8,6 +8,7 @@ from domain.identifiers import uuid_or_none
 from domain.warehouse import WarehouseState
 from projections import warehouses
 from projections.connections import Connection
+from projections.log_positions import position_at, position_not_after
 from queries.read_side import ReadSide
 from queries.warehouse import Warehouse
 from storage.profiles import parse_storage_profile
@@ -73,13 +74,14 @@ async def _position(connection: Connection, point: str) -> int:
         head = await warehouses.log_head(connection)
         if int(point) > head:
             raise BadRequest(f"Position {point} lies beyond the end of the log, which is at {head}: is it a position of another log?")
-        return await warehouses.position_not_after(connection, int(point))
+        return await position_not_after(connection, int(point))
     try:
         at = datetime.fromisoformat(point)
     except ValueError:
         at = None
     if at is None or at.tzinfo is None or len(point) < len("2026-01-01T00:00Z"):
         raise BadRequest(f"Invalid point in time '{point}': must be a position of the log or an RFC 3339 time with its zone")
-    if await warehouses.is_to_come(connection, at):
+    position = await position_at(connection, at)
+    if position is None:
         raise BadRequest(f"The time {point} lies beyond the end of the log: it has not come yet")
-    return await warehouses.position_at(connection, at)
+    return position

@@ -82,7 +82,7 @@ async def _after(source: EventSource, fields: Fields, listing: str) -> int:
         return int(after)
     if since_ms is None:
         return 0
-    since = _EPOCH + timedelta(milliseconds=since_ms)
-    if await source.is_to_come(since):
+    position = await source.position_before(_EPOCH + timedelta(milliseconds=since_ms))
+    if position is None:
         raise fields.invalid("since-timestamp-ms", "lies beyond the end of the log: it has not come yet")
-    return await source.position_before(since)
+    return position

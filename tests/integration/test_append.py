@@ -646,8 +646,8 @@ async def test_the_log_is_append_only(committer: Committer, database: str, state
     assert 1 == len(await log_of(database))
 
 
-async def test_recorded_at_never_goes_back(committer: Committer, database: str) -> None:
-    """A clock that was ahead, or is set back: times stand still until it has caught up."""
+async def test_recorded_at_grows_with_every_command(committer: Committer, database: str) -> None:
+    """A clock that was ahead, or is set back: times go on by a microsecond until it has caught up, so that one names one position."""
     await committer.submit(namespace("a")[0])
     ahead = datetime.now(UTC) + timedelta(hours=1)
     with psycopg.connect(database) as connection:
@@ -655,7 +655,8 @@ async def test_recorded_at_never_goes_back(committer: Committer, database: str) 
         connection.execute("update icecore.events set recorded_at = %s", (ahead,))
     results = await committer.submit_chain([namespace("b")[0], namespace("c")[0]])
     assert {"appended"} == {result.outcome for result in results}
-    assert [ahead] * 3 == [event.recorded_at for event in await log_of(database)]
+    expected = [ahead + timedelta(microseconds=number) for number in range(3)]
+    assert expected == [event.recorded_at for event in await log_of(database)]
 
 
 async def test_one_time_for_a_command_and_times_in_the_order_of_positions(committer: Committer, database: str) -> None:
@@ -674,8 +675,7 @@ async def test_one_time_for_a_command_and_times_in_the_order_of_positions(commit
     # A position is given to a command's events side by side, and with them one time; other commands have others.
     assert [each.command_id for each in events[::2]] == [each.command_id for each in events[1::2]]
     assert times[::2] == times[1::2]
-    assert 100 == len({each.command_id for each in events})
-    assert len(set(times)) > 1
+    assert 100 == len({each.command_id for each in events}) == len(set(times))
 
 
 async def test_the_envelope_is_what_the_command_said(committer: Committer, database: str) -> None:

@@ -1,7 +1,8 @@
 """Time travel: whatever was listed after each command is listed again as of its position, from the rows that serve the present."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -11,12 +12,17 @@ import orjson
 import psycopg
 import pytest
 from hypothesis import HealthCheck, given, settings
+from psycopg import AsyncConnection
+from uuid_utils.compat import uuid7
 
 from commands.create_namespace import CreateNamespace, create_namespace
 from commands.create_table import CreateTable, create_table
-from domain.errors import BadRequest, NoSuchNamespace, NoSuchWarehouse, UnsupportedOperation
+from commands.submission import Submission
+from domain.errors import BadRequest, CatalogError, NoSuchNamespace, NoSuchWarehouse, ServiceUnavailable, UnsupportedOperation
+from domain.events import NamespaceCreated
 from domain.identifiers import NamespaceIdentifier, TabularIdentifier
 from icecore.compose import Catalog
+from projections.log_positions import APPENDS_WAIT_SECONDS_MAX, appends_in_flight
 from projections.rebuild import rebuild
 from queries.answers import PageRequest
 from queries.list_namespaces import list_namespaces
@@ -28,6 +34,7 @@ from queries.resolve_warehouse import resolve_warehouse
 from queries.warehouse import Warehouse
 from tests.fixtures.catalog import PROJECT_ID, context, opened_catalog
 from tests.fixtures.command_runs import EVERY_KIND, NAMES, CommandRun, Step, steps
+from tests.integration.test_append import append
 
 ALL = PageRequest()
 
@@ -149,6 +156,75 @@ async def test_a_time_means_the_position_the_log_had_reached(catalog: Catalog) -
     for beyond in ((datetime.now(UTC) + timedelta(days=1)).isoformat(), str(recording.head + 1)):
         with pytest.raises(BadRequest, match="beyond the end of the log"):
             await as_of(catalog, beyond)
+
+
+@asynccontextmanager
+async def paused_append(catalog: Catalog) -> AsyncIterator[tuple[AsyncConnection[Any], datetime]]:
+    """A command that was appended and not committed, with a time after it; its connection commits it."""
+    warehouse = await resolve_warehouse(catalog.reads, PROJECT_ID, "demo")
+    submission = Submission(context("createNamespace"))
+    submission.add(uuid7(), warehouse.id, None, [NamespaceCreated(warehouse.id, "late", "late", {})])
+    async with await AsyncConnection.connect(catalog.dsn) as held:
+        await append(held, [submission])
+        row = await (await held.execute("select clock_timestamp()")).fetchone()
+        assert row is not None
+        yield held, row[0].astimezone(UTC)
+
+
+async def waits_for_append_lock(dsn: str, asking: "asyncio.Task[Any]") -> bool:
+    """Whether the question waits for the lock of the append, or else its answer is there."""
+    async with await AsyncConnection.connect(dsn, autocommit=True) as connection:
+        waiting = "select from pg_locks where locktype = 'advisory' and mode = 'ShareLock' and not granted"
+        while not asking.done():
+            if (await connection.execute(waiting)).rowcount:
+                return True
+            await asyncio.sleep(0.01)
+    return False
+
+
+ASKED_BY_TIME: dict[str, Callable[[Catalog, datetime], Awaitable[Any]]] = {
+    "warehouse": lambda catalog, at: as_of(catalog, at.isoformat()),
+    "events before a time": lambda catalog, at: catalog.events.position_before(at),
+}
+
+
+@pytest.mark.parametrize("asked", ASKED_BY_TIME)
+async def test_a_time_has_one_answer_whatever_is_being_appended(catalog: Catalog, asked: str) -> None:
+    """A command in flight may have been recorded before that time: the answer waits until it is committed."""
+    ask = ASKED_BY_TIME[asked]
+    async with paused_append(catalog) as (held, at):
+        asking = asyncio.create_task(ask(catalog, at))
+        waited = await waits_for_append_lock(catalog.dsn, asking)
+        await held.commit()
+        first = await asking
+    assert await ask(catalog, at) == first
+    assert waited
+
+
+@pytest.mark.parametrize("asked", ASKED_BY_TIME)
+async def test_a_time_up_to_the_last_event_waits_for_nobody(catalog: Catalog, asked: str) -> None:
+    """Whatever comes is recorded later; and a time that would have to wait too long for its answer is 503."""
+    ask = ASKED_BY_TIME[asked]
+    with psycopg.connect(catalog.dsn) as connection:
+        row = connection.execute("select max(recorded_at) from icecore.events").fetchone()
+    assert row is not None
+    async with paused_append(catalog) as (held, at):
+        async with asyncio.timeout(1):
+            settled = await ask(catalog, row[0].astimezone(UTC))
+        async with asyncio.timeout(2 * APPENDS_WAIT_SECONDS_MAX):
+            with pytest.raises(ServiceUnavailable, match="being appended"):
+                await ask(catalog, at)
+        await held.commit()
+    assert settled == await ask(catalog, row[0].astimezone(UTC))
+
+
+async def test_who_asks_by_time_and_stalls_keeps_no_append_waiting(catalog: Catalog) -> None:
+    """The lock is given back by Postgres at the end of the statement, not by whoever asked."""
+    run = await CommandRun.on(catalog)
+    async with catalog.reads.connection() as connection:
+        await appends_in_flight(connection)
+        async with asyncio.timeout(1):
+            assert not isinstance(await run.step(Step("create_namespace")), CatalogError)
 
 
 @pytest.mark.parametrize("point", ["0", "1999-12-31T23:59:59Z"])

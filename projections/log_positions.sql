@@ -1,0 +1,19 @@
+-- name: position_not_after --
+-- The last position of the last whole command that is not after a position.
+select max(last_position) from icecore.commands where first_position is not null and last_position <= %(as_of)s
+
+-- name: beyond --
+-- Whether a time is later than the log's last event; and than that and now, so that it has not come yet.
+select %(at)s > coalesce(e.recorded_at, '-infinity'), %(at)s > greatest(now(), e.recorded_at)
+from (select) log left join lateral (select recorded_at from icecore.events order by notification_id desc limit 1) e on true
+
+-- name: appends_in_flight --
+-- The lock of `append` (migrations/0013_functions.sql), given back at the end of this one implicit transaction: without an answer from us.
+set local lock_timeout = '2s';
+select pg_advisory_xact_lock_shared(4936203174)
+
+-- name: position_at --
+-- The last position of the last whole command that was recorded at a time or before it.
+select max(c.last_position) from icecore.commands c
+where c.first_position is not null and c.last_position <= (
+  select max(e.notification_id) from icecore.events e where e.recorded_at <= %(at)s)

@@ -118,8 +118,9 @@ class Edge:
         except Exception as error:
             if isinstance(error, web.HTTPException) and error.status < 400:
                 raise
-            # Its traceback holds this frame, which holds the refusal: a cycle that would keep the body and the answer until a collection.
-            refusal = _refusal(request, error).with_traceback(None)
+            refusal = _refusal(request, error)
+            # Frames of the trace hold what waits for the error, and this one the refusal: a cycle that would keep the body and the answer.
+            refusal.__traceback__ = error.__traceback__ = None
             response = error_response(refusal, head=request.method == "HEAD")
             self._figures.refusals[refusal.type] += 1
         if not response.prepared:

@@ -120,12 +120,12 @@ class Committer:
         assert 0 < len(submissions) <= BATCH_COMMANDS_MAX
         if self._queued + len(submissions) > QUEUE_COMMANDS_MAX:
             raise TooManyRequests(f"{QUEUE_COMMANDS_MAX} commands are waiting already")
-        waiting = _Waiting(submissions, asyncio.get_running_loop().create_future())
-        self._waiting.append(waiting)
+        self._waiting.append(_Waiting(submissions, asyncio.get_running_loop().create_future()))
         self._queued += len(submissions)
         self._wake()
         # A client that goes away does not undo its command, which others may share a batch with: nobody then hears the answer.
-        return await waiting.answer
+        # It has no name in this frame, which an error of it would hold, and so itself and the submissions.
+        return await self._waiting[-1].answer
 
     def _batch(self) -> list[_Waiting]:
         """What goes next: whole chains, as many as one call takes."""

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
-from commands.decision import Decision
+from commands.decision import Decision, Relocate
 from commands.submission import AppendResult, Submission
-from domain.errors import ServiceUnavailable
+from domain.errors import CatalogError, ServiceUnavailable
 from projections.streams import State
 
 S = TypeVar("S", bound=State)
@@ -81,7 +81,12 @@ def away() -> ServiceUnavailable:
 
 
 def fail(job: "Job[S]", error: BaseException) -> None:
-    """Settles a command by an error, unless it is settled."""
+    """Settles a command by an error, unless it is settled.
+
+    A refusal leaves its trace here: its frames hold the job, and the job the error, so that a document would stay until a collection.
+    """
+    if isinstance(error, CatalogError | Relocate):
+        error.__traceback__ = None
     if not job.answer.done():
         job.answer.set_exception(error)
         # A client that went away leaves nobody to hear it.

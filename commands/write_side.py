@@ -142,10 +142,16 @@ class WriteSide:
         return await self._until_settled(context, warehouse, attempt)
 
     async def _until_settled(self, context: CommandContext, warehouse: Warehouse, attempt: Callable[[float], Awaitable[Settled]]) -> Answer:
-        """Attempts until the command came to effect or is refused.
+        """Attempts until the command came to effect or is refused."""
+        try:
+            return await self._settled(context, warehouse, attempt)
+        except CatalogError as refusal:
+            # Frames behind here hold the refusal and the documents: a cycle that would keep them until a collection.
+            refusal.__traceback__ = None
+            raise
 
-        A refusal that carries a key is recorded before it is answered, so that the key always gets the same answer.
-        """
+    async def _settled(self, context: CommandContext, warehouse: Warehouse, attempt: Callable[[float], Awaitable[Settled]]) -> Answer:
+        """A refusal that carries a key is recorded before it is answered, so that the key always gets the same answer."""
         if warehouse.as_of is not None:
             raise UnsupportedOperation(f"Warehouse {warehouse.name} is read as of position {warehouse.as_of}: a past cannot be changed")
         if context.idempotency_key is not None:

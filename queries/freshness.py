@@ -70,11 +70,11 @@ class Freshness:
 
         Raises ServiceUnavailable where the log cannot be read.
         """
-        # A future for each, and none for all behind a shield, which takes longer than all else here.
-        confirmed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.append(confirmed)
+        # A future for each, and none for all behind a shield, which takes longer than all else here. It has no name in this frame, which
+        # an error of it would hold, and so itself.
         self._begin()
-        await confirmed
+        self._waiting.append(asyncio.get_running_loop().create_future())
+        await self._waiting[-1]
 
     async def close(self) -> None:
         if self._reading is not None:
@@ -99,14 +99,9 @@ class Freshness:
                 # Those who came meanwhile hear the same: where the log is away, the next read would only take as long to say so.
                 waiting += self._waiting
                 self._waiting = []
-                for confirmed in waiting:
-                    if not confirmed.done():
-                        confirmed.set_exception(error)
+                _settle(waiting, error)
             else:
-                for confirmed in waiting:
-                    # Whoever went away meanwhile has cancelled it.
-                    if not confirmed.done():
-                        confirmed.set_result(None)
+                _settle(waiting, None)
         self._reading = None
 
     async def _catch_up(self) -> None:
@@ -133,3 +128,16 @@ class Freshness:
                 self._cache.drop(name_tag(stream_id))
                 self._cache.drop(listing_tag(topic.partition(".")[0]))
         self._applied = changes.head
+
+
+def _settle(waiting: list[asyncio.Future[None]], error: Exception | None) -> None:
+    """Empties the list: the error's trace holds who has it, and would else be held by it."""
+    while waiting:
+        confirmed = waiting.pop()
+        # Whoever went away meanwhile has cancelled it.
+        if confirmed.done():
+            continue
+        if error is None:
+            confirmed.set_result(None)
+        else:
+            confirmed.set_exception(error)

@@ -85,12 +85,17 @@ class _Statements:
     async def load(self, sought: SoughtTable) -> LoadedTable | LargeTable | None:
         if not self._ways and not self._one_by_itself:
             return await self._load_by_itself(sought)
+        # Not by a name: this frame would hold an error of the answer, which holds the frame.
+        return await self._join(sought)
+
+    def _join(self, sought: SoughtTable) -> _Answer:
+        """What the next statement with room for it will find."""
         answer: _Answer = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(sought, []).append(answer)
         if len(self._waiting) > self._about_to_take * self._tables_max and len(self._ways) < STATEMENTS_AT_ONCE_MAX:
             self._about_to_take += 1
             self._ways.add(asyncio.create_task(self._load_on(), name="table-loads"))
-        return await answer
+        return answer
 
     async def _load_by_itself(self, sought: SoughtTable) -> LoadedTable | LargeTable | None:
         """For whoever comes while nobody else loads: without the turns of the loop that a way takes."""
@@ -123,13 +128,10 @@ class _Statements:
         except Exception as error:
             if taken is None:
                 # Where there is no connection, the next attempt would only take as long to say so.
-                taken, reason = self._take(len(self._waiting)), error
+                taken = self._take(len(self._waiting))
+                _fail(taken, error)
             else:
-                reason = error if len(taken) == 1 else FailedTogetherError()
-            for answers in taken.values():
-                for answer in answers:
-                    if not answer.done():
-                        answer.set_exception(reason)
+                _fail(taken, error if len(taken) == 1 else FailedTogetherError())
         else:
             for answers, table in zip(taken.values(), loaded, strict=True):
                 for answer in answers:
@@ -146,3 +148,13 @@ class _Statements:
             if not all(answer.done() for answer in answers):
                 taken[sought] = answers
         return taken
+
+
+def _fail(taken: dict[SoughtTable, list[_Answer]], error: Exception) -> None:
+    """Empties `taken`: the error's trace holds who has it, and would else be held by it."""
+    while taken:
+        _, answers = taken.popitem()
+        while answers:
+            answer = answers.pop()
+            if not answer.done():
+                answer.set_exception(error)

@@ -1,0 +1,200 @@
+"""Commands that are refused leave nothing in memory: no cycle keeps their documents until a collection, which may be minutes away."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from commands import register_table as registering
+from commands.commit_table import CommitTable, commit_table
+from commands.commit_transaction import CommitTransaction, commit_transaction
+from commands.create_namespace import CreateNamespace, create_namespace
+from commands.create_table import CreateTable, create_table
+from commands.staged_parts import stage_parts
+from commands.submission import AppendResult, Submission
+from domain.approval import Refuse
+from domain.errors import AlreadyExists, CatalogError, ChangeRefused, CommitFailed, CommitStateUnknown, NoSuchTable
+from domain.identifiers import TabularIdentifier
+from icecore.compose import Catalog
+from projections import tables
+from queries import freshness
+from queries.load_table import load_table
+from tests.fixtures.catalog import catalog, context, served_catalog
+from tests.fixtures.leftovers import nothing_left
+from tests.fixtures.rest_client import RestClient
+from tests.integration.approval.judging import Judge, asking
+from tests.integration.test_large_tables import TABLE, demo, metadata_file, register
+
+__all__ = ["catalog"]
+
+SCHEMA = {"type": "struct", "fields": [{"id": 1, "name": "x", "required": False, "type": "long"}]}
+OTHER = TabularIdentifier(TABLE.namespace, "other")
+WRONG = {"type": "assert-table-uuid", "uuid": "01990000-0000-7000-8000-0000000000ff"}
+UPDATE = {"action": "set-properties", "updates": {"a": "b"}}
+
+
+async def refused(command: Awaitable[Any], error: type[CatalogError]) -> None:
+    # Not by pytest.raises, which keeps what it caught.
+    try:
+        await command
+    except error:
+        pass
+    else:
+        pytest.fail(f"no {error.__name__}")
+    # What was waited for is told so by callbacks.
+    await asyncio.sleep(0)
+
+
+async def begin(catalog: Catalog) -> None:
+    await create_namespace(catalog.write, context("createNamespace"), await demo(catalog), CreateNamespace(TABLE.namespace, {}))
+
+
+async def create(catalog: Catalog, table: TabularIdentifier, location: str | None = None) -> None:
+    command = CreateTable(table.namespace, table.name, location, SCHEMA, None, None, {}, stage_create=False)
+    await create_table(catalog.write, context("createTable"), await demo(catalog), command)
+
+
+async def commit(catalog: Catalog, *requirements: dict[str, Any], table: TabularIdentifier = TABLE) -> None:
+    await commit_table(catalog.write, context("updateTable"), await demo(catalog), CommitTable(table, requirements, [UPDATE]))
+
+
+async def transaction(catalog: Catalog, *requirements: dict[str, Any]) -> None:
+    command = CommitTransaction([CommitTable(TABLE, [], [UPDATE]), CommitTable(OTHER, requirements, [UPDATE])])
+    await commit_transaction(catalog.write, context("commitTransaction"), await demo(catalog), command)
+
+
+async def test_of_a_registration_that_append_refuses(catalog: Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    await begin(catalog)
+    location = metadata_file(tmp_path)
+
+    async def stage_and_lose(connections: Any, submission: Submission, table_id: Any) -> None:
+        await stage_parts(connections, submission, table_id)
+        await create(catalog, OTHER, f"file://{tmp_path}/warehouse/large")
+
+    monkeypatch.setattr(registering, "stage_parts", stage_and_lose)
+    with nothing_left():
+        await refused(register(catalog, location), AlreadyExists)
+
+
+@pytest.mark.parametrize("known", [False, True])
+async def test_of_a_commit_whose_requirement_does_not_hold(catalog: Catalog, tmp_path: Path, known: bool) -> None:
+    """The lane has read the table, or knows it."""
+    await begin(catalog)
+    await register(catalog, metadata_file(tmp_path))
+    if known:
+        await commit(catalog)
+    with nothing_left():
+        await refused(commit(catalog, WRONG), CommitFailed)
+
+
+async def test_of_commits_that_lose_to_each_other(catalog: Catalog, tmp_path: Path) -> None:
+    """Of ten that all add the second column one wins; the others are held back and refused one by one."""
+    await begin(catalog)
+    await create(catalog, TABLE)
+    fields = [*SCHEMA["fields"], {"id": 2, "name": "y", "required": False, "type": "long"}]
+    schema = {"type": "struct", "schema-id": 1, "fields": fields}
+    unchanged = {"type": "assert-last-assigned-field-id", "last-assigned-field-id": 1}
+    command = CommitTable(TABLE, [unchanged], [{"action": "add-schema", "schema": schema}])
+    warehouse = await demo(catalog)
+
+    async def add_column() -> bool:
+        try:
+            await commit_table(catalog.write, context("updateTable"), warehouse, command)
+        except CommitFailed:
+            return False
+        return True
+
+    with nothing_left():
+        assert 1 == sum(await asyncio.gather(*(add_column() for _ in range(10))))
+        await asyncio.sleep(0)
+
+
+async def test_of_a_transaction_whose_requirement_does_not_hold(catalog: Catalog, tmp_path: Path) -> None:
+    await begin(catalog)
+    await register(catalog, metadata_file(tmp_path))
+    await create(catalog, OTHER)
+    with nothing_left():
+        await refused(transaction(catalog, WRONG), CommitFailed)
+
+
+@pytest.mark.parametrize("changes", [commit, transaction])
+async def test_of_a_change_that_a_hook_refuses(catalog: Catalog, tmp_path: Path, changes: Callable[[Catalog], Awaitable[None]]) -> None:
+    await begin(catalog)
+    await register(catalog, metadata_file(tmp_path))
+    await create(catalog, OTHER)
+
+    async def refuse(_: Any) -> Refuse:
+        return Refuse("no")
+
+    judge = Judge()
+    judge.say = refuse
+    # It keeps what it was shown.
+    judge.shown = type("Forgetful", (list,), {"append": lambda *_: None})()
+    asking(judge)(catalog)
+    with nothing_left():
+        await refused(changes(catalog), ChangeRefused)
+
+
+async def test_of_a_commit_whose_append_breaks_off(catalog: Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    await begin(catalog)
+    await register(catalog, metadata_file(tmp_path))
+
+    async def broken(submissions: Sequence[Submission]) -> list[AppendResult]:
+        raise CommitStateUnknown("lost")
+
+    monkeypatch.setattr(catalog.write.committer, "submit_chain", broken)
+    with nothing_left():
+        await refused(commit(catalog), CommitStateUnknown)
+
+
+async def test_of_a_commit_and_a_load_of_what_cannot_be_read(catalog: Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Several wait for the same read."""
+    await begin(catalog)
+    await create(catalog, TABLE)
+    warehouse = await demo(catalog)
+
+    async def unreadable(*_: Any) -> Any:
+        await asyncio.sleep(0)
+        raise CommitStateUnknown("unreadable")
+
+    monkeypatch.setattr(tables, "load_now", unreadable)
+    monkeypatch.setattr(catalog.write.committer, "submit_chain", unreadable)
+    with nothing_left():
+        loads = [refused(load_table(catalog.reads, warehouse, TABLE), CommitStateUnknown) for _ in range(3)]
+        commits = [refused(commit(catalog), CommitStateUnknown) for _ in range(3)]
+        await asyncio.gather(*loads, *commits)
+        await refused(load_table(catalog.reads, warehouse, OTHER), CommitStateUnknown)
+        await refused(commit(catalog, table=OTHER), NoSuchTable)
+        del loads, commits
+        # Kept, it is only asked for whether it is still so.
+        monkeypatch.undo()
+        await load_table(catalog.reads, warehouse, TABLE)
+        monkeypatch.setattr(freshness, "read_changes", unreadable)
+        await asyncio.gather(*(refused(load_table(catalog.reads, warehouse, TABLE), CommitStateUnknown) for _ in range(3)))
+
+
+def test_of_a_commit_that_breaks_on_a_fault_of_ours(database: str, tmp_path: Path) -> None:
+    """Its trace is logged, and then let go of."""
+
+    def prepare(catalog: Catalog) -> None:
+        submit_chain = catalog.write.committer.submit_chain
+
+        async def broken(submissions: Sequence[Submission]) -> list[AppendResult]:
+            if submissions[0].context.operation == "updateTable":
+                raise ZeroDivisionError
+            return await submit_chain(submissions)
+
+        catalog.write.committer.submit_chain = broken  # type: ignore[method-assign]
+
+    with served_catalog(database, tmp_path / "warehouse", prepare=prepare) as server:
+        client = RestClient(server.url)
+        client.call("POST", "/namespaces", {"namespace": ["a"]})
+        client.call("POST", "/namespaces/a/tables", {"name": "t", "schema": SCHEMA})
+        with nothing_left():
+            answer = client.call("POST", "/namespaces/a/tables/t", {"requirements": [], "updates": [UPDATE]})
+            # The connection's handler is done with its last request when the next one comes.
+            client.call("GET", "/config")
+        client.close()
+    assert (500, "CommitStateUnknownException") == answer.error

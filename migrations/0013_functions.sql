@@ -26,6 +26,17 @@ alter table icecore.staged_parts set (vacuum_truncate = false);
 alter table icecore.part_tombstones set (vacuum_truncate = false);
 alter table icecore.old_metadata_files set (vacuum_truncate = false);
 
+-- Ties the record of an Idempotency-Key to the log at its position, whose hash is `previous`: verify tells a record that was changed.
+create function icecore.idempotency_hash(previous bytea, i icecore.idempotency) returns bytea language sql stable as $$
+  select sha256(previous || convert_to(jsonb_build_array(
+    i.project_id, i.actor, i.key, i.command_id, encode(i.request_hash, 'hex'), i.operation, i.status, i.object_id, i.version, i.position,
+    encode(sha256(i.body), 'hex'), (extract(epoch from i.recorded_at) * 1000000)::bigint)::text, 'UTF8'))
+$$;
+alter table icecore.idempotency add column hash bytea;
+update icecore.idempotency i set hash = icecore.idempotency_hash(
+  coalesce((select e.hash from icecore.events e where e.notification_id = i.position), decode(repeat('00', 32), 'hex')), i);
+alter table icecore.idempotency alter hash set not null;
+
 create or replace function icecore.settle_claims(c jsonb) returns void language plpgsql as $$
 declare r jsonb; v_key text; v_owner uuid;
 begin
@@ -87,7 +98,7 @@ as $$
 #variable_conflict use_column
 declare
   c jsonb; e jsonb; r jsonb; i jsonb;
-  v_row icecore.events;
+  v_row icecore.events; v_key icecore.idempotency;
   v_position bigint; v_hash bytea; v_at timestamptz; v_generation integer;
   s_position bigint; s_hash bytea; s_at timestamptz;
   v_started bigint; v_locked timestamptz; v_found record; v_command uuid; v_first bigint; v_recorded timestamptz;
@@ -190,9 +201,11 @@ begin
       end if;
       insert into icecore.commands values (v_command, v_first, v_position, v_recorded);
       if i is not null then
-        insert into icecore.idempotency values ((c->>'project')::uuid, c->>'actor', (i->>'key')::uuid, v_command,
+        v_key := ((c->>'project')::uuid, c->>'actor', (i->>'key')::uuid, v_command,
           decode(i->>'hash', 'hex'), i->>'operation', (i->>'status')::smallint, (i->>'object')::uuid, (i->>'version')::bigint,
-          v_position, blobs[(i->>'body')::integer], v_recorded);
+          v_position, blobs[(i->>'body')::integer], v_recorded, null)::icecore.idempotency;
+        v_key.hash := icecore.idempotency_hash(v_hash, v_key);
+        insert into icecore.idempotency values (v_key.*);
       end if;
       position := v_position;
       if v_first is null then

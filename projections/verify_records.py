@@ -32,7 +32,8 @@ async def check_records(connection: Connection, report: "VerifyReport") -> None:
 
 def _check_key(row: Row, report: "VerifyReport") -> None:
     project_id, actor, key, command_id, position, recorded_at, object_id, version, status = row[:9]
-    last_position, command_recorded_at, event_actor, event_project_id, found_version, has_events, keys = row[9:]
+    last_position, command_recorded_at, event_actor, event_project_id, found_version, has_events, keys = row[9:16]
+    own_version, expected_hash, recorded_hash = row[16:]
     where = f"project_id {project_id}, actor {actor}, key {key}"
     if last_position is None:
         report.add("idempotency", where, "command_id", "the id of a command", command_id)
@@ -51,6 +52,10 @@ def _check_key(row: Row, report: "VerifyReport") -> None:
         report.add("idempotency", where, "status", "of a success, for there are events" if has_events else "of an answer", status)
     if (object_id is None) != (version is None) or (object_id is not None and found_version is None):
         report.add("idempotency", where, "object_id, version", "a version in the log", (object_id, version))
+    if own_version is not None and own_version != version:
+        report.add("idempotency", where, "version", own_version, version)
+    if expected_hash != recorded_hash:
+        report.add("idempotency", where, "hash", expected_hash, recorded_hash)
 
 
 async def check_secrets(connection: Connection, report: "VerifyReport") -> None:

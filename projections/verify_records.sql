@@ -10,21 +10,33 @@ where c.first_position is null
 order by c.command_id
 
 -- name: idempotency --
--- Keys that disagree with the command they were written with, or name a version that is not in the log by then. A refusal has no events
--- but those of the proposal that it opens.
+-- Keys that disagree with the command they were written with, name a version that is not in the log by then, or another than the last of
+-- the command's own (the one before, where that ended the object), or are not what was recorded: the hash is that of
+-- icecore.idempotency_hash. A refusal has no events but those of the proposal that it opens.
 select i.project_id, i.actor, i.key, i.command_id, i.position, i.recorded_at, i.object_id, i.version, i.status,
        c.last_position, c.recorded_at, e.actor, e.project_id, o.originator_version,
-       c.first_position is not null and not starts_with(e.topic, 'proposal.'), i.keys
-from (select *, count(*) over (partition by command_id) as keys from icecore.idempotency) i
+       c.first_position is not null and not starts_with(e.topic, 'proposal.'), i.keys, own.version, i.expected_hash, i.hash
+from (
+  select i.*, count(*) over (partition by i.command_id) as keys,
+         sha256(coalesce(h.hash, decode(repeat('00', 32), 'hex')) || convert_to(jsonb_build_array(
+           i.project_id, i.actor, i.key, i.command_id, encode(i.request_hash, 'hex'), i.operation, i.status, i.object_id, i.version,
+           i.position, encode(sha256(i.body), 'hex'), (extract(epoch from i.recorded_at) * 1000000)::bigint)::text, 'UTF8')) as expected_hash
+  from icecore.idempotency i left join icecore.events h on h.notification_id = i.position
+) i
 left join icecore.commands c on c.command_id = i.command_id
 left join icecore.events e on e.notification_id = c.first_position
 left join icecore.events o on o.originator_id = i.object_id and o.originator_version = i.version
   and o.notification_id <= i.position
+left join lateral (
+  select x.originator_version - case when i.operation = 'unregisterTable' then 1 else 0 end as version from icecore.events x
+  where c.first_position is not null and x.originator_id = i.object_id and x.notification_id between c.first_position and c.last_position
+  order by x.notification_id desc limit 1) own on true
 where c.command_id is null or c.last_position <> i.position or c.recorded_at <> i.recorded_at
    or e.actor <> i.actor or e.project_id <> i.project_id
    or (i.object_id is null) <> (i.version is null) or (i.object_id is not null and o.originator_id is null)
    or i.status not between 200 and 499
    or (i.status >= 400 and c.first_position is not null and not starts_with(e.topic, 'proposal.')) or i.keys > 1
+   or own.version <> i.version or i.expected_hash <> i.hash
 order by i.project_id, i.actor, i.key
 
 -- name: secrets --

@@ -5,34 +5,45 @@ select p.proname || case when lag(p.oid) over (partition by p.proname order by p
        p.prosrc, p.prosecdef, coalesce(array_to_string(p.proconfig, ', '), '')
 from pg_proc p where p.pronamespace = 'icecore'::regnamespace order by p.proname, p.oid
 
--- name: constraints --
--- What refuses a row or a change: triggers, constraints, unique indexes that are no constraint's, and rules, which the schema has none of.
--- Not null stands in the tables' columns and is a constraint only since Postgres 18.
+-- name: schema --
+-- All that says which rows there may be and what is read of them, except functions: catalog, name, definition as Postgres 14 and later
+-- write it. Not null is a constraint of its own since Postgres 18, and stands in the columns here.
+with relation as (select c.* from pg_class c where c.relnamespace = 'icecore'::regnamespace)
 select * from (
-  select c.relname, t.tgname,
+  select 'pg_class', c.relname,
+         case c.relkind when 'r' then 'table' else 'kind ' || c.relkind::text end
+         || case c.relpersistence when 'p' then '' else ', unlogged' end
+         || case when c.relrowsecurity then ', row security' else '' end
+         || case when exists (select from pg_inherits h where c.oid in (h.inhparent, h.inhrelid)) then ', inheritance' else '' end
+  from relation c where c.relkind <> 'i'
+  union all
+  select 'pg_attribute', c.relname || ' ' || a.attname,
+         row_number() over (partition by c.oid order by a.attnum) || ' ' || format_type(a.atttypid, a.atttypmod)
+         || case when a.attnotnull then ' not null' else '' end
+         || case when a.attcollation in (0, t.typcollation) then '' else ' collate ' || a.attcollation::regcollation end
+         || case a.attidentity when '' then '' else ' identity ' || a.attidentity::text end
+         || coalesce(case a.attgenerated when '' then ' default ' else ' generated ' end || pg_get_expr(d.adbin, d.adrelid), '')
+  from relation c join pg_attribute a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
+  join pg_type t on t.oid = a.atttypid
+  left join pg_attrdef d on d.adrelid = c.oid and d.adnum = a.attnum
+  where c.relkind <> 'i'
+  union all
+  select 'pg_trigger', c.relname || ' ' || t.tgname,
          replace(replace(pg_get_triggerdef(t.oid), 'CREATE TRIGGER ' || t.tgname || ' ', ''), 'icecore.', '')
-         || case t.tgenabled when 'O' then '' when 'A' then '' else ' (disabled)' end as definition
-  from pg_trigger t join pg_class c on c.oid = t.tgrelid
-  where c.relnamespace = 'icecore'::regnamespace and not t.tgisinternal
+         || case t.tgenabled when 'O' then '' when 'A' then '' else ' (disabled)' end
+  from relation c join pg_trigger t on t.tgrelid = c.oid where not t.tgisinternal
   union all
-  select c.relname, k.conname, pg_get_constraintdef(k.oid)
-  from pg_constraint k join pg_class c on c.oid = k.conrelid
-  where c.relnamespace = 'icecore'::regnamespace and k.contype <> 'n'
+  select 'pg_constraint', c.relname || ' ' || k.conname, pg_get_constraintdef(k.oid)
+  from relation c join pg_constraint k on k.conrelid = c.oid where k.contype <> 'n'
   union all
-  select c.relname, x.relname, replace(pg_get_indexdef(i.indexrelid), 'icecore.', '') || case when i.indisvalid then '' else ' (invalid)' end
-  from pg_index i join pg_class x on x.oid = i.indexrelid join pg_class c on c.oid = i.indrelid
-  where c.relnamespace = 'icecore'::regnamespace and i.indisunique
-    and not exists (select from pg_constraint k where k.conindid = i.indexrelid)
+  select 'pg_index', c.relname || ' ' || x.relname,
+         replace(pg_get_indexdef(i.indexrelid), 'icecore.', '') || case when i.indisvalid and i.indisready then '' else ' (invalid)' end
+  from relation c join pg_index i on i.indrelid = c.oid join pg_class x on x.oid = i.indexrelid
+  where not (i.indisvalid and i.indisready and exists (select from pg_constraint k where k.conindid = i.indexrelid))
   union all
-  select c.relname, r.rulename, pg_get_ruledef(r.oid)
-  from pg_rewrite r join pg_class c on c.oid = r.ev_class
-  where c.relnamespace = 'icecore'::regnamespace
-) found order by 1, 2
-
--- name: unlogged --
--- Tables that a crash of Postgres empties.
-select relname from pg_class
-where relnamespace = 'icecore'::regnamespace and relkind in ('r', 'p') and relpersistence <> 'p' order by 1
+  select 'pg_rewrite', c.relname || ' ' || r.rulename, pg_get_ruledef(r.oid)
+  from relation c join pg_rewrite r on r.ev_class = c.oid
+) found (catalog, name, definition) order by 1, 2
 
 -- name: rights --
 -- Who besides the owner may write what only append, a rebuild and a migration write (migrations/serving_role.sql).

@@ -43,7 +43,7 @@ insert into icecore.events
   from generate_series(1, {rows}) n, (select * from icecore.events where notification_id = 1) e;
 insert into icecore.commands select gen_random_uuid(), null, 0, now() from generate_series(1, {rows});
 insert into icecore.idempotency
-  select project_id, actor, gen_random_uuid(), gen_random_uuid(), request_hash, operation, status, null, null, 1, null, now()
+  select project_id, actor, gen_random_uuid(), gen_random_uuid(), request_hash, operation, status, null, null, 1, null, now(), hash
   from icecore.idempotency, generate_series(1, {rows});
 insert into icecore.claims
   select kind, scope, key || n, gen_random_uuid()

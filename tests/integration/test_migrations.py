@@ -10,6 +10,7 @@ from psycopg.sql import SQL, Identifier
 
 from icecore.server_check import UnfitServerError, check_server
 from migrations.apply import Migration, MigrationError, apply_migrations, load_migrations, pending_migrations
+from projections.verify import verify
 
 CHECKSUMS = {
     "0001_log": "00260ee8d5dbe23a1619c5e98086b791ddad8cf8854f647881e667458db6bcef",
@@ -18,7 +19,7 @@ CHECKSUMS = {
     "0010_sinks": "99037d9bea16380da653895ba83d2b9f36055b31001b624a005b53e683487216",
     "0011_proposals": "c79f2407f2a7ff7a70edd7e1a22cae2a6c6fcb52da88da8dc489f558c9c1ca32",
     "0012_append_loops": "b973a3c215a98855ce68b0b40d8475353603565c3c9a350279e45278126f21a8",
-    "0013_functions": "709b4c9ecceee96f9b77765def3ae97f6681afdfe7a990dddb7685c0777ba6a8",
+    "0013_functions": "58c55827c12d5fc70688ac015778bc1c988b4f7a4e7f16d9f06d1f267923fa20",
 }
 
 
@@ -42,6 +43,20 @@ async def test_an_empty_database_gets_every_migration_in_order(empty_database: s
         applied = connection.execute("select number from icecore.migrations order by applied_at, number").fetchall()
     assert [int(name[:4]) for name in expected] == [number for (number,) in applied]
     assert [] == await pending_migrations(empty_database)
+
+
+async def test_idempotency_keys_of_an_older_schema_are_tied_to_the_log(empty_database: str) -> None:
+    """Those recorded before migration 0013 have no hash; the migration gives them theirs."""
+    await apply_migrations(empty_database, [carried for carried in load_migrations() if carried.number < 13])
+    with psycopg.connect(empty_database) as connection:
+        command = "insert into icecore.commands (command_id, last_position, recorded_at) values (gen_random_uuid(), 0, now())"
+        connection.execute(command)
+        connection.execute(
+            "insert into icecore.idempotency (project_id, actor, key, command_id, request_hash, operation, status, position, recorded_at) "
+            "select gen_random_uuid(), 'a', gen_random_uuid(), command_id, 'h', 'createTable', 409, 0, recorded_at from icecore.commands"
+        )
+    await apply_migrations(empty_database)
+    assert [] == (await verify(empty_database)).differences
 
 
 async def test_a_second_run_changes_nothing(database: str) -> None:

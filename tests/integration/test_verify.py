@@ -13,14 +13,17 @@ import pytest
 from psycopg import sql
 from uuid_utils.compat import uuid7
 
+from commands.commit_table import CommitTable, commit_table
 from commands.create_namespace import CreateNamespace, create_namespace
 from commands.create_table import CreateTable, create_table
+from domain.documents import Json
 from domain.events import topics
-from domain.identifiers import NamespaceIdentifier
+from domain.identifiers import NamespaceIdentifier, TabularIdentifier
 from icecore.compose import Catalog
 from projections.rebuild import rebuild
 from projections.verify import Difference, VerifyReport
 from projections.verify import verify as verify_all
+from projections.verify_schema import found_schema, recorded_schema
 from tests.fixtures.catalog import context
 from tests.fixtures.command_runs import EVERY_KIND, SCHEMA, CommandRun, Step
 
@@ -251,7 +254,14 @@ async def test_a_state_that_cannot_be_read_is_a_difference_and_no_crash(dsn: str
 @pytest.mark.parametrize(
     ("column", "value"),
     [
+        ("key", "gen_random_uuid()"),
         ("command_id", "gen_random_uuid()"),
+        ("request_hash", "request_hash || '\\x00'"),
+        ("operation", "'loadTable'"),
+        ("status", "201"),
+        ("version", "version - 1"),
+        ("body", "'{}'"),
+        ("hash", "sha256(hash)"),
         ("position", "position + 1"),
         ("recorded_at", "recorded_at + interval '1 microsecond'"),
         ("object_id", "gen_random_uuid()"),
@@ -274,6 +284,26 @@ async def test_an_idempotency_key_agrees_with_its_command(catalog: Catalog, colu
     assert {"idempotency"} == {difference.table for difference in (await verify(catalog.dsn)).differences}
 
 
+async def test_an_idempotency_key_answers_with_the_version_of_its_own_command(catalog: Catalog) -> None:
+    """Another one of the same object is not its answer, even where the record's hash is right."""
+    run = await CommandRun.on(catalog)
+    for step in (Step("create_namespace"), Step("create_table")):
+        await run.step(step)
+    identifier = TabularIdentifier(NamespaceIdentifier(("a",)), "t")
+    for number in range(2):
+        updates: list[Json] = [{"action": "set-properties", "updates": {"n": str(number)}}]
+        command = CommitTable(identifier, [], updates)
+        await commit_table(catalog.write, context("updateTable", key=uuid7(), request_hash=b"h"), run.warehouse, command)
+    assert [] == (await verify(catalog.dsn)).differences
+    with psycopg.connect(catalog.dsn) as connection:
+        connection.execute("update icecore.idempotency set version = 2")
+        connection.execute(
+            "update icecore.idempotency i set hash = icecore.idempotency_hash(e.hash, i) from icecore.events e "
+            "where e.notification_id = i.position"
+        )
+    assert [("version", 3, 2)] == [(found.column, found.expected, found.found) for found in (await verify(catalog.dsn)).differences]
+
+
 async def test_a_command_has_one_idempotency_key(catalog: Catalog) -> None:
     """A second one would answer another request with the first one's outcome."""
     run = await CommandRun.on(catalog)
@@ -283,9 +313,9 @@ async def test_a_command_has_one_idempotency_key(catalog: Catalog) -> None:
     with psycopg.connect(catalog.dsn) as connection:
         connection.execute(
             "insert into icecore.idempotency select project_id, actor, gen_random_uuid(), command_id, request_hash, operation, status, "
-            "object_id, version, position, body, recorded_at from icecore.idempotency"
+            "object_id, version, position, body, recorded_at, hash from icecore.idempotency"
         )
-    assert ["command_id"] * 2 == [difference.column for difference in (await verify_all(catalog.dsn)).differences]
+    assert ["command_id", "command_id", "hash"] == sorted(str(found.column) for found in (await verify_all(catalog.dsn)).differences)
 
 
 # The schema, and what stands beside the log
@@ -308,6 +338,17 @@ async def test_a_command_has_one_idempotency_key(catalog: Catalog) -> None:
             "function settle_claims(c jsonb, other jsonb)",
         ),
         ("alter table icecore.commands set unlogged", "commands"),
+        ("alter table icecore.events alter actor drop not null", "events actor"),
+        ("alter table icecore.idempotency alter status type integer", "idempotency status"),
+        ("alter table icecore.read_models alter one drop default", "read_models one"),
+        ("alter table icecore.claims add column note text", "claims note"),
+        ("alter table icecore.proposals rename column hook to asked", "proposals asked, proposals hook"),
+        ("create index other on icecore.names (lower(name))", "names other"),
+        ("drop index icecore.commands_last_position_idx", "commands commands_last_position_idx"),
+        ("alter table icecore.tables enable row level security", "tables"),
+        ("create table other () inherits (icecore.events)", "events"),
+        ("create table icecore.other ()", "other"),
+        ("create view icecore.other as select 1 as one", "other one, other, other _RETURN"),
         ("grant insert on icecore.events to public", "events"),
         ("create role meddler; alter function icecore.append(jsonb, bytea[]) owner to meddler", "function append"),
         ("create function icecore.other() returns integer language sql as 'select 1'", "function other"),
@@ -319,11 +360,17 @@ async def test_a_command_has_one_idempotency_key(catalog: Catalog) -> None:
     ],
 )
 async def test_a_schema_that_was_tampered_with_is_named(database: str, tampering: str, named_so: str) -> None:
-    """Functions, triggers, constraints, unique indexes, rules: what the migrations make, and nothing else."""
+    """Functions, tables, columns, triggers, constraints, indexes, rules: what the migrations make, and nothing else."""
     assert [] == (await verify_all(database)).differences
     with psycopg.connect(database) as connection:
         connection.execute(tampering.encode())
-    assert [named_so] == [difference.key for difference in (await verify_all(database)).differences]
+    assert named_so == ", ".join(difference.key for difference in (await verify_all(database)).differences)
+
+
+async def test_the_recorded_schema_is_what_the_migrations_make(database: str) -> None:
+    """On whatever version of Postgres this runs; `python -m tests.servers.record_schema` writes it anew."""
+    async with await psycopg.AsyncConnection.connect(database) as connection:
+        assert recorded_schema() == await found_schema(connection)
 
 
 async def test_a_secret_that_a_warehouse_refers_to_is_there(dsn: str, meddler: psycopg.Connection[Any]) -> None:

@@ -20,12 +20,12 @@ from commands.create_warehouse import CreateWarehouse, create_warehouse
 from commands.drop_table import DropTable, drop_table
 from commands.purge_tables import PurgeJob
 from commands.register_table import RegisterTable, register_table
-from commands.submission import AppendResult, Submission
 from commands.table_purge import DELETE_PAGE_FILES
 from commands.write_side import WriteSide
 from domain.errors import AlreadyExists, CatalogError, NotFound, ServiceUnavailable
 from domain.identifiers import NamespaceIdentifier, TabularIdentifier
 from icecore.compose import Catalog
+from projections.rebuild import rebuild
 from queries.resolve_warehouse import resolve_warehouse
 from queries.warehouse import Warehouse
 from storage.locations import StorageLocation
@@ -377,21 +377,23 @@ async def test_what_the_process_that_reads_manifests_says_at_its_end_is_logged(m
 
 
 async def test_a_purge_whose_event_is_not_taken_waits(catalog: Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever the log answers: a pause lies between two attempts, and the next one ends it."""
+    """The read models are rebuilt while files are deleted, and append refuses the event: the next attempt waits, and ends it."""
     warehouse = await the_warehouse(catalog)
     await a_table(catalog, warehouse, "t", tmp_path / "warehouse" / "here")
     await dropped(catalog, warehouse, "t")
-    attempts = 0
+    deletes = 0
 
-    async def refuses(_: Submission) -> AppendResult:
-        nonlocal attempts
-        attempts += 1
-        return AppendResult("generation", 0)
+    async def rebuilt() -> None:
+        nonlocal deletes
+        deletes += 1
+        if deletes == 1:
+            await rebuild(catalog.dsn)
 
-    with monkeypatch.context() as patched:
-        patched.setattr(catalog.write, "submit", refuses)
+    with monkeypatch.context() as patched, structlog.testing.capture_logs() as logged:
+        gate(patched, catalog.write, held=rebuilt)
         patched.setattr("commands.purge_tables.PAUSE_SECONDS_MIN", SECONDS_MAX)
         async with asyncio.timeout(SECONDS_MAX / 2):
-            assert (0, 1) == (await catalog.purge.run_once(), attempts)
+            assert 0 == await catalog.purge.run_once()
+    assert ["generation"] == [each["outcome"] for each in logged if each["event"] == "table_purged"]
     catalog.purge._failures.clear()  # the pause is over
     assert 1 == await catalog.purge.run_once()

@@ -13,8 +13,8 @@ QUICK_TESTS := tests/tidy tests/unit tests/property
 # The log's own tests run on both databases: Debian's Postgres, then the embedded one with all the rest.
 LOG_TESTS := $(addprefix tests/integration/test_,append.py event_store.py follow.py idempotency.py lanes.py migrations.py rebuild.py \
 	time_travel.py verify.py)
-# How long `make test-long` looks for faults that no test notices.
-MUTATION_MINUTES ?= 120
+# Of how many small faults `make test-long` tries one.
+MUTATION_ONE_IN ?= 40
 OTHER_TESTS := tests/contract tests/integration tests/reliability tests/conformance tests/acceptance
 
 help:
@@ -47,7 +47,7 @@ test: setup
 
 test-long:
 	@ICECORE_TEST_LONG=1 ICECORE_TEST_ORACLE_SEQUENCES=10000 ICECORE_TEST_MACHINE_EXAMPLES=200 ICECORE_TEST_CONTENTIONS=20000 $(MAKE) test
-	$(PYTHON) -m tests.mutation --minutes $(MUTATION_MINUTES)
+	$(PYTHON) -m tests.mutation --one-in $(MUTATION_ONE_IN)
 
 demo: setup
 	@$(PYTHON) -m demo

@@ -113,6 +113,18 @@ async def test_a_process_with_an_old_memory_decides_on_the_newest_state(two: tup
     assert {"a": "1", "b": "1", "c": "1"} == {key: properties.get(key) for key in "abc"}
 
 
+async def test_a_chain_that_loses_to_another_process_is_counted_and_tried_one_by_one(two: tuple[Process, Process]) -> None:
+    """Only until a commit comes to effect: then chains are as long as before."""
+    first, second = two
+    await first.set("t", {"warm": "the lane"})
+    await second.set("t", {"b": "1"})
+    figures = first.catalog.write.lanes.figures
+    assert 0 == figures.lost
+    before = figures.chain_lengths.copy()
+    await asyncio.gather(*(first.set("t", {f"writer-{n}": "1"}) for n in range(3)))
+    assert (1, {3: 1, 1: 1, 2: 1}) == (figures.lost, figures.chain_lengths - before)
+
+
 async def test_a_refusal_rests_on_a_head_that_was_read_after_the_request(two: tuple[Process, Process]) -> None:
     """A requirement that holds on the newest state is not refused for what this process remembers."""
     first, second = two

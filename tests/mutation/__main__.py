@@ -1,16 +1,19 @@
 """Puts small faults into the code, one at a time, and sees whether the tests that concern the module notice.
 
-    python -m tests.mutation [--minutes M] [--seed N] [--modules PATH ...]
+    python -m tests.mutation [--one-in N] [--seed S] [--minutes M] [--modules PATH ...]
+    python -m tests.mutation --mutant MODULE OPERATOR OCCURRENCE
 
-The mutants are cosmic-ray's, in an order drawn from the seed, until the time is up. They are made in a copy of the checkout. tests.toml
-says which tests concern a module. A mutant that survives is listed in equivalent.toml with a reason, or the run fails. The report is in
-`.cache/mutation/`. Standard library only: cosmic-ray runs in an environment of its own, and the tests in the project's.
+The mutants are cosmic-ray's; of N one is drawn, by a hash of the seed and its name, so the same code always gives the same sample.
+They are made in a copy of the checkout. tests.toml says which tests concern a module. A mutant that survives is listed in
+equivalent.toml with a reason, or the run fails. The report is in `.cache/mutation/`. Standard library only: cosmic-ray runs in an
+environment of its own, and the tests in the project's.
 """
 
 import argparse
+import difflib
+import hashlib
 import json
 import os
-import random
 import shutil
 import signal
 import subprocess
@@ -29,7 +32,7 @@ from tests.servers.places import ROOT
 
 HERE = Path(__file__).resolve().parent
 TARGETS = ("domain", "commands", "publishers", "projections/verify.py")
-MINUTES_DEFAULT = 120
+ONE_IN_DEFAULT = 40
 SECONDS_MIN = 120.0
 SLOWER_MAX = 4
 """A mutant that makes its tests take this many times as long, and SECONDS_MIN at least, is killed; a busy machine alone does not."""
@@ -42,15 +45,21 @@ class Mutant:
     operator: str
     occurrence: int
 
+    def place(self, seed: int) -> float:
+        """Where it stands among all mutants, from 0 to 1: the same whatever the other mutants are."""
+        name = f"{seed} {self.module} {self.operator} {self.occurrence}"
+        return int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "big") / 2**64
+
 
 @dataclass(frozen=True)
 class Result:
-    """`was` and `becomes` are the changed lines without indentation."""
+    """`was` and `becomes` are the changed lines without indentation; `diff` is for readers."""
 
     mutant: Mutant
     outcome: str
     was: str
     becomes: str
+    diff: str
 
 
 class Mutation:
@@ -79,7 +88,7 @@ class Mutation:
             outcome = self._outcome(tests, max(SECONDS_MIN, SLOWER_MAX * self._seconds[tests]))
         finally:
             file.write_text(original, encoding="utf-8")
-        return Result(mutant, outcome, was, becomes)
+        return Result(mutant, outcome, was, becomes, _diff(mutant.module, original, mutated))
 
     def tests_of(self, module: str) -> tuple[str, ...]:
         """The longest path that begins the module's; a KeyError says that tests.toml has none."""
@@ -129,6 +138,11 @@ def _changed_lines(original: str, mutated: str) -> tuple[str, str]:
     return " ".join(line.strip() for line in before), " ".join(line.strip() for line in after)
 
 
+def _diff(module: str, original: str, mutated: str) -> str:
+    lines = difflib.unified_diff(original.splitlines(), mutated.splitlines(), module, module, lineterm="")
+    return "\n".join(lines)
+
+
 def _copied_checkout(folder: Path) -> Path:
     copy = folder / "checkout"
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, check=True, capture_output=True, text=True).stdout
@@ -154,9 +168,13 @@ def _modules(wanted: list[str]) -> Iterator[str]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Do the tests notice small faults?")
-    parser.add_argument("--minutes", type=float, default=MINUTES_DEFAULT, help="when to stop; the mutant under way is finished")
-    parser.add_argument("--seed", type=int, default=1, help="of the order of the mutants")
+    parser.add_argument("--one-in", type=int, default=ONE_IN_DEFAULT, help="how many mutants there are for each that is drawn")
+    parser.add_argument("--seed", type=int, default=1, help="of the draw")
+    parser.add_argument("--minutes", type=float, default=float("inf"), help="when to stop; the mutant under way is finished")
     parser.add_argument("--modules", nargs="*", default=[], help="files or folders instead of all")
+    parser.add_argument(
+        "--mutant", nargs=3, action="append", metavar=("MODULE", "OPERATOR", "OCCURRENCE"), help="this one instead of a draw"
+    )
     given = parser.parse_args()
     until = time.monotonic() + given.minutes * 60
     python = environment.make(ROOT / ".tools" / "mutation", ROOT / "requirements" / "mutation.lock")
@@ -169,23 +187,25 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="icecore-mutation-") as folder, report.open("w", encoding="utf-8") as lines:
         Path(folder).chmod(0o755)
         mutation = Mutation(_copied_checkout(Path(folder)), python)
-        mutants = mutation.mutants(list(_modules(given.modules)))
-        random.Random(given.seed).shuffle(mutants)
-        for mutant in mutants:
+        if given.mutant:
+            drawn = [Mutant(module, operator, int(occurrence)) for module, operator, occurrence in given.mutant]
+        else:
+            drawn = [mutant for mutant in mutation.mutants(list(_modules(given.modules))) if mutant.place(given.seed) < 1 / given.one_in]
+            drawn.sort(key=lambda mutant: mutant.place(given.seed))
+        for mutant in drawn:
             if time.monotonic() > until:
                 break
             result = mutation.run(mutant)
             outcome = result.outcome
-            is_argued = (mutant.module, result.was, result.becomes) in argued
-            if is_argued:
-                outcome = "equivalent" if outcome == "survived" else "argued equivalent, yet killed"
+            if (mutant.module, result.was, result.becomes) in argued:
+                outcome = "argued equivalent" if outcome == "survived" else "argued equivalent, yet killed"
             counts[outcome] += 1
-            lines.write(json.dumps({**asdict(mutant), "outcome": outcome, "was": result.was, "becomes": result.becomes}) + "\n")
+            lines.write(json.dumps({**asdict(result), "outcome": outcome}) + "\n")
             lines.flush()
-            if outcome not in ("killed", "killed by time", "equivalent"):
-                print(f"{outcome}: {mutant.module}\n    {result.was}\n    {result.becomes}", flush=True)
-    print(f"{counts.total()} of {len(mutants)} mutants: {dict(counts)}; {report}")
-    sys.exit(1 if counts["survived"] or counts["argued equivalent, yet killed"] else 0)
+            if outcome not in ("killed", "killed by time", "argued equivalent"):
+                print(f"\n{outcome}: --mutant {mutant.module} {mutant.operator} {mutant.occurrence}\n{result.diff}", flush=True)
+    print(f"\n{counts.total()} of {len(drawn)} mutants: {dict(counts)}; {report}")
+    sys.exit(1 if counts["survived"] else 0)
 
 
 if __name__ == "__main__":

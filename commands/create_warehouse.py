@@ -21,7 +21,8 @@ from queries.warehouse import Warehouse
 from security.property_rules import refuse_credential_properties
 from storage.credentials import parse_storage_credential
 from storage.object_store import open_store
-from storage.profiles import LocalProfile, StorageProfile, parse_storage_profile
+from storage.profiles import LocalProfile, S3Profile, StorageProfile, parse_storage_profile
+from storage.same_bucket import refuse_bucket_in_endpoint, shared_buckets
 from storage.same_folder import shared_folders
 
 
@@ -45,7 +46,9 @@ async def create_warehouse(write: WriteSide, context: CommandContext, command: C
     refuse_credential_properties(profile.fields.get("sts-session-tags", {}), "storage-profile: sts-session-tags")
     open_store(profile, credential)  # refuses a credential that does not belong to the profile
     warehouse_rules.create(command.name, profile.to_json(), None, exact_names=command.exact_names)
-    await _refuse_shared_folders(write, context, profile)
+    if isinstance(profile, S3Profile):
+        refuse_bucket_in_endpoint(profile)
+    await _refuse_shared_places(write, context, profile)
     secret_ref = None
     if credential is not None:
         async with write.connection() as connection:
@@ -70,18 +73,21 @@ async def create_warehouse(write: WriteSide, context: CommandContext, command: C
     raise InternalError("The log refused the warehouse")
 
 
-async def _refuse_shared_folders(write: WriteSide, context: CommandContext, profile: StorageProfile) -> None:
-    """Two warehouses may use one directory, because what lies there is claimed by its path; not by two paths."""
-    if not isinstance(profile, LocalProfile):
-        return
+async def _refuse_shared_places(write: WriteSide, context: CommandContext, profile: StorageProfile) -> None:
+    """Two warehouses may use one place, because what lies there is claimed by its path and store; not by two paths or endpoints."""
     async with write.connection() as connection:
         states = await warehouses.read_all(connection, context.project_id)
     for state in states:
         other = parse_storage_profile(state.storage_profile)
-        if isinstance(other, LocalProfile) and (found := shared_folders(profile, other)) is not None:
+        if isinstance(profile, LocalProfile) and isinstance(other, LocalProfile) and (found := shared_folders(profile, other)) is not None:
             raise BadRequest(
                 f"Invalid storage-profile: {found[0]} is, holds or lies in {found[1]} of the warehouse {state.name} "
                 "by a symbolic link or a mount: name it by that path"
+            )
+        if isinstance(profile, S3Profile) and isinstance(other, S3Profile) and (found := shared_buckets(profile, other)) is not None:
+            raise BadRequest(
+                f"Invalid storage-profile: {found[0]} is, holds or lies in {found[1]} of the warehouse {state.name} "
+                "by another endpoint: name it by that endpoint"
             )
 
 

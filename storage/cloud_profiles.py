@@ -1,8 +1,13 @@
 """Profiles of the cloud stores, with the fields and defaults of Lakekeeper's storage profiles."""
 
 import re
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
+from ipaddress import IPv4Address, ip_address
+from socket import inet_aton, inet_ntoa
 from typing import Any, ClassVar
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from storage.locations import StorageLocation
 from storage.profile_fields import ProfileFields
@@ -12,12 +17,14 @@ TOKEN_VALIDITY_SECONDS_DEFAULT = 3_600
 TOKEN_VALIDITY_SECONDS_MIN = 900
 TOKEN_VALIDITY_SECONDS_MAX = 43_200
 SESSION_TAGS_MAX = 50
+AWS_IDENTITY = "s3"
 
 _BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 _GCS_BUCKET = re.compile(r"[a-z0-9][a-z0-9._-]{1,220}[a-z0-9]")
 _ACCOUNT = re.compile(r"[a-z0-9]{3,24}")
 _FILESYSTEM = re.compile(r"[a-z0-9]([a-z0-9-]{1,61}[a-z0-9])")
 _HOST = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)+")
+_NUMBERS = re.compile(r"(0x[0-9a-f]*|[0-9]+)(\.(0x[0-9a-f]*|[0-9]+))*")
 _AWS_HOST = re.compile(r".*\.amazonaws\.com(\.cn)?")
 
 
@@ -42,6 +49,47 @@ def _url(fields: ProfileFields, name: str) -> str | None:
     if parts.scheme not in ("http", "https") or not parts.hostname or not plain or not text.isascii() or not text.isprintable():
         raise fields.refusal(name, "must be an http or https URL without user, query and fragment")
     return text.rstrip("/")
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where a store is, in one spelling: an address that is spelled otherwise and asks the same server for the same is equal.
+
+    host -- in lower case, without a dot at its end; an IP address as numbers are usually written, IPv6 in brackets. path -- its segments.
+    """
+
+    host: str
+    port: int
+    path: tuple[str, ...]
+
+    @classmethod
+    def parse(cls, text: str) -> "Endpoint":
+        parts = urlsplit(text)
+        port = (443 if parts.scheme == "https" else 80) if parts.port is None else parts.port
+        path: list[str] = []
+        for segment in unquote(parts.path).split("/"):
+            if segment == "..":
+                del path[-1:]
+            elif segment not in ("", "."):
+                path.append(segment)
+        return cls(_host(unquote(parts.hostname or "").lower().rstrip(".")), port, tuple(path))
+
+    def __str__(self) -> str:
+        return "/".join((f"{self.host}:{self.port}", *self.path)).replace("|", "%7C")
+
+
+def _host(text: str) -> str:
+    """A client takes `127.1`, `0x7f.0.0.1` and `2130706433` for the address 127.0.0.1."""
+    if _NUMBERS.fullmatch(text):
+        with suppress(OSError):
+            text = inet_ntoa(inet_aton(text))
+    try:
+        address = ip_address(text)
+    except ValueError:
+        return text
+    if isinstance(address, IPv4Address):
+        return str(address)
+    return str(address.ipv4_mapped or f"[{address}]")
 
 
 def _key_prefix(fields: ProfileFields) -> str | None:
@@ -121,18 +169,18 @@ class S3Profile(CloudProfile):
         fields.end()
         return cls(_base("s3", values["bucket"], values.get("key-prefix")), values, allowed)
 
-    @property
+    @cached_property
+    def endpoint(self) -> Endpoint | None:
+        """None where the profile names none: AWS's own."""
+        text = self.fields.get("endpoint")
+        return None if text is None else Endpoint.parse(text)
+
+    @cached_property
     def storage_identity(self) -> str:
-        endpoint = self.fields.get("endpoint")
-        if endpoint is None:
-            return "s3"
-        parts = urlsplit(endpoint)
-        host = (parts.hostname or "").rstrip(".")
         # Buckets are one space of names over all of AWS, whichever of its hosts is named.
-        if _AWS_HOST.fullmatch(host):
-            return "s3"
-        port = parts.port or (443 if parts.scheme == "https" else 80)
-        return f"s3@{host}:{port}{parts.path}"
+        if self.endpoint is None or _AWS_HOST.fullmatch(self.endpoint.host):
+            return AWS_IDENTITY
+        return f"s3@{self.endpoint}"
 
     def client_config(self) -> dict[str, str]:
         config = {"client.region": self.fields["region"], "s3.region": self.fields["region"]}

@@ -1,4 +1,4 @@
-"""Two warehouses on one folder are found, however its path is spelled: what one purges would be the other's."""
+"""Two warehouses on one folder or in one bucket are found, however it is spelled: what one purges would be the other's."""
 
 from pathlib import Path
 
@@ -65,3 +65,21 @@ def test_a_link_made_later_is_found_when_the_second_is_opened(
     later.unlink()
     assert 200 == other.create_table(["a"], "t").status
     other.close()
+
+
+def test_a_bucket_by_another_endpoint_is_refused(shared_catalog: SharedCatalog) -> None:
+    """Its claims would not meet those of the first; by the same endpoint, however it is spelled, they do."""
+    host = f"{uuid4().hex}.example"
+
+    def create_s3(endpoint: str, bucket: str) -> None:
+        profile = {"type": "s3", "region": "eu-central-1", "endpoint": endpoint, "bucket": bucket, "path-style-access": True}
+        command = CreateWarehouse(f"bucket-{uuid4().hex[:12]}", profile)
+        shared_catalog.run(create_warehouse(shared_catalog.parts.write, context("createWarehouse"), command))
+
+    create_s3(f"http://{host}", "data")
+    create_s3(f"http://{host.upper()}.:80/", "data")
+    for endpoint, bucket in ((f"https://{host}", "data"), (f"http://data.{host}", "other"), (f"http://{host}/data", "other")):
+        with pytest.raises(BadRequest, match="by another endpoint"):
+            create_s3(endpoint, bucket)
+    with pytest.raises(BadRequest, match="must not name a bucket"):
+        create_s3(f"http://data.{host}", "data")

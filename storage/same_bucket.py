@@ -1,0 +1,49 @@
+"""Places in S3-compatible stores that are one although their profiles differ: by another endpoint, or a bucket named in the endpoint."""
+
+from domain.errors import BadRequest
+from storage.cloud_profiles import AWS_IDENTITY, S3Profile
+from storage.locations import StorageLocation
+
+_Place = tuple[str, int | None, tuple[str, ...]]
+"""Host, port (None: the default of http or https), and what stands in the path of a request."""
+
+
+def refuse_bucket_in_endpoint(profile: S3Profile) -> None:
+    """The endpoint is the store's, and the bucket a field of its own: a store takes either for the bucket."""
+    endpoint = profile.endpoint
+    if endpoint is None:
+        return
+    label = endpoint.host.partition(".")[0]
+    # Those of AWS begin with the service; a VPC endpoint has `bucket` or an access point before its own name.
+    of_aws = profile.storage_identity == AWS_IDENTITY and not label.startswith("s3") and ".vpce" not in endpoint.host
+    for bucket in {root.authority for root in profile.roots}:
+        if of_aws or endpoint.host.startswith(f"{bucket}.") or bucket in endpoint.path:
+            raise BadRequest("Invalid storage-profile: endpoint must not name a bucket: the field bucket does")
+
+
+def shared_buckets(one: S3Profile, other: S3Profile) -> tuple[StorageLocation, StorageLocation] | None:
+    """A place of each such that one is or holds the other, which their claims do not tell; None if there are none."""
+    if one.storage_identity == other.storage_identity:
+        return None
+    for mine in one.roots:
+        for theirs in other.roots:
+            if any(_overlap(here, there) for here in _places(one, mine) for there in _places(other, theirs)):
+                return mine, theirs
+    return None
+
+
+def _places(profile: S3Profile, root: StorageLocation) -> list[_Place]:
+    """As a request names it in path style, and as virtual host: a store may serve both, whichever the profile uses."""
+    endpoint = profile.endpoint
+    if endpoint is None:
+        return []
+    port = None if endpoint.port in (80, 443) else endpoint.port
+    return [
+        (endpoint.host, port, (*endpoint.path, root.authority, *root.segments)),
+        (f"{root.authority}.{endpoint.host}", port, (*endpoint.path, *root.segments)),
+    ]
+
+
+def _overlap(one: _Place, other: _Place) -> bool:
+    shorter = min(len(one[2]), len(other[2]))
+    return one[:2] == other[:2] and one[2][:shorter] == other[2][:shorter]

@@ -1,0 +1,75 @@
+"""Two profiles of one place in a store are found, whichever way the store is asked for the bucket."""
+
+from typing import Any
+
+import pytest
+
+from domain.errors import BadRequest
+from storage.profiles import S3Profile, parse_storage_profile
+from storage.same_bucket import refuse_bucket_in_endpoint, shared_buckets
+
+
+def profile(endpoint: str | None, bucket: str = "data", key_prefix: str | None = None, **more: Any) -> S3Profile:
+    fields = {"type": "s3", "region": "eu-central-1", "endpoint": endpoint, "bucket": bucket, "key-prefix": key_prefix, **more}
+    parsed = parse_storage_profile(fields)
+    assert isinstance(parsed, S3Profile)
+    return parsed
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "shared"),
+    [
+        (profile("http://minio:9000"), profile("http://minio:9000"), False),  # claims meet
+        (profile("http://minio:9000"), profile("http://other:9000"), False),
+        (profile("http://minio:9000"), profile("http://minio:9001"), False),
+        (profile("http://minio"), profile("https://minio"), True),
+        (profile("http://minio:80"), profile("https://minio", key_prefix="a"), True),
+        (profile("http://minio", key_prefix="ab"), profile("https://minio", key_prefix="a"), False),
+        (profile("http://minio"), profile("https://minio", "elsewhere", **{"allowed-locations": ["s3://data/a"]}), True),
+        (profile("http://minio:9000"), profile("http://minio:9000/data", "warehouse"), True),
+        (profile("http://minio:9000"), profile("http://minio:9000/other", "warehouse"), False),
+        (profile("http://minio:9000"), profile("http://data.minio:9000", "warehouse"), True),
+        (profile("http://minio:9000", key_prefix="a"), profile("http://data.minio:9000", "warehouse"), False),
+        (profile("http://minio:9000", key_prefix="warehouse/a"), profile("http://data.minio:9000", "warehouse"), True),
+        (profile(None), profile("http://minio:9000"), False),
+    ],
+)
+def test_a_place_with_two_names_is_found(one: S3Profile, other: S3Profile, shared: bool) -> None:
+    """In either order; places of one endpoint are none, since their claims meet."""
+    assert shared == (shared_buckets(one, other) is not None)
+    assert shared == (shared_buckets(other, one) is not None)
+
+
+@pytest.mark.parametrize(
+    "endpoint",
+    [
+        "http://data.minio:9000",
+        "http://DATA.minio:9000",
+        "http://minio:9000/data",
+        "http://minio:9000/x/data/",
+        "https://data.s3.eu-central-1.amazonaws.com",
+        "https://other.s3.amazonaws.com",
+        "http://allowed.minio:9000",
+    ],
+)
+def test_an_endpoint_that_names_a_bucket_is_refused(endpoint: str) -> None:
+    """Of the profile, or of its allowed locations; of AWS any."""
+    with pytest.raises(BadRequest, match="endpoint must not name a bucket"):
+        refuse_bucket_in_endpoint(profile(endpoint, **{"allowed-locations": ["s3://allowed/a"]}))
+
+
+@pytest.mark.parametrize(
+    "endpoint",
+    [
+        None,
+        "http://minio:9000",
+        "http://database.minio:9000",
+        "https://abc.storage.example/storage/v1/s3",
+        "https://s3.eu-central-1.amazonaws.com",
+        "https://s3-fips.dualstack.us-east-1.amazonaws.com",
+        "https://bucket.vpce-1a2b-3c.s3.us-east-1.vpce.amazonaws.com",
+    ],
+)
+def test_an_endpoint_without_a_bucket_is_taken(endpoint: str | None) -> None:
+    """The addresses that stores are usually reached by."""
+    refuse_bucket_in_endpoint(profile(endpoint))

@@ -190,6 +190,32 @@ def test_an_answer_kept_since_the_log_was_last_compared_is_not_given_again(catal
         assert "lost" not in client.load_table(LEVELS, "t").json["metadata"]["properties"]
 
 
+@pytest.mark.parametrize("looked", [True, False], ids=["the served head was compared", "it was not"])
+@pytest.mark.parametrize("more", [0, 1, 3], ids=["as many events", "one more", "three more"])
+async def test_a_log_that_grew_past_the_served_head_is_told_from_it(
+    catalog_server: CatalogServer, client: RestClient, tmp_path: Path, looked: bool, more: int
+) -> None:
+    """Restored in place under connections that go on, with other events at the same positions before anybody asks again."""
+    for name in ("t", "other"):
+        client.load_table(LEVELS, name)
+    before = StateInPlace(catalog_server.dsn)
+    client.commit(LEVELS, "t", set_properties(lost="yes"))
+    client.drop_table(LEVELS, "other")
+    for _ in range(3 if looked else 1):
+        assert "yes" == client.load_table(LEVELS, "t").json["metadata"]["properties"]["lost"]
+        assert ["t"] == client.table_names(*LEVELS)
+    before.restore()
+    async with opened_catalog(catalog_server.dsn, tmp_path / "warehouse") as elsewhere:
+        for number in range(2 + more):
+            await create_namespace_named(elsewhere, f"found{number}")
+    assert ["other", "t"] == sorted(client.table_names(*LEVELS))
+    assert "lost" not in client.load_table(LEVELS, "t").json["metadata"]["properties"]
+    assert 200 == client.load_table(LEVELS, "other").status
+    assert 200 == client.commit(LEVELS, "t", set_properties(found="yes")).status
+    assert "lost" not in client.load_table(LEVELS, "t").json["metadata"]["properties"]
+    assert [] == (await verify(catalog_server.dsn)).differences
+
+
 async def test_a_lost_warehouse_is_not_found_any_more(catalog: Catalog, tmp_path: Path) -> None:
     """It is not decided again until the time is up, and it is forgotten; connections go on."""
     before = StateInPlace(catalog.dsn)

@@ -36,12 +36,14 @@ async def read_body(request: web.Request, limits: ApiLimits, held: HeldBytes) ->
     try:
         async with asyncio.timeout(limits.body_seconds_max):
             return await _read(request.content, limits, held)
-    except TimeoutError:
+    except (TimeoutError, web.RequestPayloadError, ConnectionError) as error:
+        # Frames behind here hold the error and what came of the body: a cycle that would keep both until a collection.
+        error.__traceback__ = None
+        if not isinstance(error, TimeoutError):
+            raise BadRequest("Invalid body: it broke off") from error
         raise RequestTimeout(
             f"Invalid body: not complete after {limits.body_seconds_max:g} seconds, or nothing of it came for {limits.stall_seconds_max:g}"
         ) from None
-    except (web.RequestPayloadError, ConnectionError) as error:
-        raise BadRequest("Invalid body: it broke off") from error
 
 
 async def _read(content: StreamReader, limits: ApiLimits, held: HeldBytes) -> bytes:

@@ -35,6 +35,10 @@ class PiecePayload(Payload):
         try:
             for piece in _pieces(self._value):
                 await writer.write(piece)
+        except ConnectionError as error:
+            # Frames behind here hold the error and the piece: a cycle that would keep the content until a collection.
+            error.__traceback__ = None
+            raise
         finally:
             self._value = b""
             if self._held is not None:

@@ -48,6 +48,13 @@ class EdgeProtocol(web.RequestHandler):
         self._opened = cast(asyncio.Transport, transport)
         super().connection_made(transport)
 
+    def connection_lost(self, exc: BaseException | None) -> None:
+        super().connection_lost(exc)
+        # They refer to the connection: cycles that would keep its buffers until a collection.
+        self._opened = self._answer = None
+        self._last_body = EMPTY_PAYLOAD
+        self._messages.clear()
+
     def data_received(self, data: bytes) -> None:
         if self._refused:
             # Answered, and about to be closed.
@@ -112,12 +119,14 @@ class EdgeProtocol(web.RequestHandler):
         self, request: web.BaseRequest, resp: web.StreamResponse, start_time: float | None
     ) -> tuple[web.StreamResponse, bool]:
         # Streams of events write before this, as their events come: they are not measured.
-        self._answer = request.writer
+        if self._opened is not None:
+            self._answer = request.writer
         return await super().finish_response(request, resp, start_time)
 
     def cut(self, awaited: str) -> None:
         if awaited == "body":
-            self._last_body.set_exception(TimeoutError())
+            # By its class, so that each is a new one: an error that the body kept would keep the body, in the frames it went through.
+            self._last_body.set_exception(cast(TimeoutError, TimeoutError))
         else:
             self.abort()
 

@@ -25,9 +25,9 @@ LISTENING = 1
 """Of the sockets that `open_connections` counts, the server's own."""
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def server() -> Iterator[Icecore]:
-    """A server for each attack: what all of them leave behind in one is over the bound (docs/decisions/0011)."""
+    """One for all attacks: what one leaves behind is there in the next (docs/decisions/0011)."""
     with (
         open_directory() as directory,
         icecore(directory / "data", environment={"ICECORE_HTTP__STALL_SECONDS_MAX": str(STALL_SECONDS)}) as opened,

@@ -1,0 +1,63 @@
+"""Connections that end leave nothing in memory: neither what came of a body nor what was not sent of an answer."""
+
+import socket
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+from aiohttp.streams import StreamReader
+
+from api.piece_payload import PiecePayload
+from api.protocol import EdgeProtocol
+from icecore.settings import HttpSettings
+from tests.fixtures.catalog import CatalogServer, served_catalog
+from tests.fixtures.leftovers import nothing_left
+from tests.fixtures.rest_client import RestClient
+
+MEBIBYTE = 1024 * 1024
+STALL_SECONDS = 1.0
+
+
+@pytest.fixture
+def server(database: str, tmp_path: Path) -> Iterator[CatalogServer]:
+    """With a namespace `wide`, whose answer has 6 MB."""
+    with served_catalog(database, tmp_path / "warehouse", http=HttpSettings(stall_seconds_max=STALL_SECONDS)) as server:
+        client = RestClient(server.url)
+        properties = {f"p{number}": "x" * 60_000 for number in range(100)}
+        assert 200 == client.call("POST", "/namespaces", {"namespace": ["wide"], "properties": properties}).status
+        client.close()
+        yield server
+
+
+@contextmanager
+def connected(server: CatalogServer) -> Iterator[socket.socket]:
+    with socket.socket() as opened:
+        opened.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+        opened.settimeout(20)
+        parts = urlsplit(server.url)
+        opened.connect((parts.hostname, parts.port))
+        yield opened
+
+
+HEAD = b"POST /catalog/v1/demo/namespaces HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 9000000\r\n\r\n"
+LOAD = b"GET /catalog/v1/demo/namespaces/wide HTTP/1.1\r\nHost: localhost\r\n\r\n"
+
+
+SENT = {"idle": b"", "head": b"GET /health HTTP/1.1\r\nHost:", "body": HEAD + b" " * MEBIBYTE, "answer": LOAD}
+
+
+@pytest.mark.parametrize(
+    ("sent", "ended_by"),
+    [(sent, "client") for sent in SENT] + [(sent, "server") for sent in SENT if sent != "idle"],
+)
+def test_of_a_connection(server: CatalogServer, sent: str, ended_by: str) -> None:
+    """Ended by the client, or by the server because the client does nothing more."""
+    with ExitStack() as opened, nothing_left(EdgeProtocol, StreamReader, PiecePayload):
+        client = opened.enter_context(connected(server))
+        client.sendall(SENT[sent])
+        if sent == "answer":
+            assert b"HTTP/1.1 200" == client.recv(12)
+        if ended_by == "client":
+            client.close()

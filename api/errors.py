@@ -19,6 +19,10 @@ class UnsupportedMediaType(CatalogError, status=415, type="UnsupportedMediaTypeE
     """The body is not plain JSON in UTF-8."""
 
 
+class ChunksTooSmall(CatalogError, status=BadRequest.status, type=BadRequest.type):
+    """Invalid body: its chunks are too small, send at least 100 bytes in each"""
+
+
 _BY_HTTP_STATUS: dict[int, type[CatalogError]] = {
     error.status: error for error in (BadRequest, NotAuthorized, Forbidden, NotFound, MethodNotAllowed, RequestTimeout, PayloadTooLarge)
 }

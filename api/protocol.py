@@ -14,8 +14,9 @@ from aiohttp.web_protocol import _ErrInfo
 from api.connections import Awaited, Connections
 from api.draining import Draining
 from api.edge import Edge, Handler
-from api.errors import error_response
+from api.errors import ChunksTooSmall, error_response
 from api.origins import ORIGIN_RULES
+from api.pipelining import PipelinedRequests
 from api.request_figures import REQUEST_FIGURES
 from api.request_ids import name_answer, request_id_of
 from domain.errors import BadRequest, CatalogError, InternalError
@@ -26,6 +27,15 @@ _log: structlog.stdlib.BoundLogger = structlog.get_logger("icecore.api")
 HEAD_BYTES_MAX = 96 * 1024
 """Of a request's line and all its headers together."""
 
+CHUNK_FRAMING_BYTES_MAX = 8 * 1024
+CHUNK_FRAMING_SHARE_MAX = 1 / 16
+"""Of a body in chunks: how many bytes may be sizes and line ends, and how many more for each byte of content.
+
+Together with what is parsed at one time they are fewer chunks than those at which aiohttp pauses reading, when they are not counted.
+"""
+# Of heads and chunks at one time, before they are counted: parsed, they take several times their bytes.
+_PARSED_BYTES_MAX = 4 * 1024
+
 
 class EdgeProtocol(web.RequestHandler):
     """aiohttp's connection handler, with bounds on what it holds of a client that sends too much, or stops sending or reading.
@@ -33,11 +43,26 @@ class EdgeProtocol(web.RequestHandler):
     Its own error page and log line would repeat header lines, credentials among them.
     """
 
-    __slots__ = ("_answer", "_drained", "_head_bytes", "_last_body", "_opened", "_refused")
+    __slots__ = (
+        "_answer",
+        "_body_bytes",
+        "_body_refused",
+        "_drained",
+        "_head_bytes",
+        "_in_chunks",
+        "_last_body",
+        "_opened",
+        "_pipelined",
+        "_refused",
+        "idle_since",
+    )
 
-    def __init__(self, manager: web.Server, **settings: Any) -> None:
+    def __init__(self, manager: web.Server, pipelined: PipelinedRequests, **settings: Any) -> None:
         super().__init__(manager, **settings)
-        self._drained = self._head_bytes = 0
+        self._pipelined = pipelined
+        self._drained = self._head_bytes = self._body_bytes = 0
+        self._in_chunks = self._body_refused = False
+        self.idle_since = 0.0
         self._last_body: StreamReader = EMPTY_PAYLOAD
         self._opened: asyncio.Transport | None = None
         self._answer: AbstractStreamWriter | None = None
@@ -46,6 +71,7 @@ class EdgeProtocol(web.RequestHandler):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         # Kept apart: aiohttp forgets its transport when it asks it to close, which waits for a client that reads nothing.
         self._opened = cast(asyncio.Transport, transport)
+        self.idle_since = asyncio.get_running_loop().time()
         super().connection_made(transport)
 
     def connection_lost(self, exc: BaseException | None) -> None:
@@ -56,19 +82,22 @@ class EdgeProtocol(web.RequestHandler):
         self._messages.clear()
 
     def data_received(self, data: bytes) -> None:
+        start = 0
+        while len(data) - start > _PARSED_BYTES_MAX and (self._in_chunks or self._last_body.is_eof()):
+            self._parse(data[start : start + _PARSED_BYTES_MAX])
+            start += _PARSED_BYTES_MAX
+        self._parse(data[start:] if start else data)
+
+    def _parse(self, data: bytes) -> None:
         if self._refused:
             # Answered, and about to be closed.
             return
         in_head, requests = self._last_body.is_eof(), self._request_count
-        if in_head and len(data) > HEAD_BYTES_MAX:
-            # Parsed headers take several times their bytes: no more of them are parsed than are permitted.
-            self.data_received(data[:HEAD_BYTES_MAX])
-            self.data_received(data[HEAD_BYTES_MAX:])
-            return
         super().data_received(data)
         if self._request_count != requests:
-            self._head_bytes = 0
-            self._last_body = self._messages[-1][1]
+            self._head_bytes = self._body_bytes = 0
+            message, self._last_body = self._messages[-1]
+            self._in_chunks = not isinstance(message, _ErrInfo) and message.chunked
             if (len(self._messages) > 1 or self._request_in_progress) and not self._buffer_paused:
                 # Requests behind one that is being answered wait in the socket: here they would take up to 32 bodies' room.
                 self._pause_reading_for_buffer()
@@ -76,6 +105,12 @@ class EdgeProtocol(web.RequestHandler):
             self._head_bytes += len(data)
             if self._head_bytes >= HEAD_BYTES_MAX:
                 self._refuse_head()
+        elif self._in_chunks:
+            self._body_bytes += len(data)
+            content = self._last_body.total_bytes
+            # While reading is paused, some of the bytes are not parsed yet.
+            if not self._reading_paused and self._body_bytes - content > CHUNK_FRAMING_BYTES_MAX + CHUNK_FRAMING_SHARE_MAX * content:
+                self._refuse_body()
 
     def _resume_reading_if_drained(self) -> None:
         if not self._messages:
@@ -89,13 +124,18 @@ class EdgeProtocol(web.RequestHandler):
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 
+    def _refuse_body(self) -> None:
+        self._refused = self._body_refused = True
+        if self._request_in_progress or self._messages:
+            # By its class, as in `cut`.
+            self._last_body.set_exception(cast(ChunksTooSmall, ChunksTooSmall))
+        else:
+            # It was answered before all of it came.
+            self.abort()
+
     def resume_writing(self) -> None:
         self._drained += 1
         super().resume_writing()
-
-    @property
-    def idle_since(self) -> float:
-        return self._next_keepalive_close_time - self._keepalive_timeout
 
     def awaited(self) -> Awaited | None:
         unsent = 0 if self._opened is None else self._opened.get_write_buffer_size()
@@ -121,7 +161,15 @@ class EdgeProtocol(web.RequestHandler):
         # Streams of events write before this, as their events come: they are not measured.
         if self._opened is not None:
             self._answer = request.writer
-        return await super().finish_response(request, resp, start_time)
+        if self._body_refused and not resp.prepared:
+            resp.force_close()
+        finished = await super().finish_response(request, resp, start_time)
+        self.idle_since = asyncio.get_running_loop().time()
+        if self._body_refused and not self._messages:
+            self.force_close()
+        elif self._messages:
+            await self._pipelined.turn()
+        return finished
 
     def cut(self, awaited: str) -> None:
         if awaited == "body":
@@ -154,10 +202,12 @@ class EdgeProtocol(web.RequestHandler):
 
 
 class _EdgeServer(web.Server):
-    connections_open: Connections
+    def __init__(self, answer: Any, connections_open: Connections, *, request_factory: Any, **settings: Any) -> None:
+        super().__init__(answer, request_factory=request_factory)
+        self._settings, self._pipelined, self.connections_open = settings, PipelinedRequests(), connections_open
 
     def __call__(self) -> web.RequestHandler:
-        return EdgeProtocol(self, loop=self._loop, **self._kwargs)
+        return EdgeProtocol(self, self._pipelined, loop=asyncio.get_running_loop(), **self._settings)
 
     def connection_made(self, handler: web.RequestHandler, transport: asyncio.Transport) -> None:
         super().connection_made(handler, transport)
@@ -175,11 +225,11 @@ class EdgeRunner(web.AppRunner):
     draining -- the requests in flight. connections -- the bounds on them.
     """
 
-    __slots__ = ("_handler_over", "connections", "draining")
+    __slots__ = ("_handler_over", "_settings", "connections", "draining")
 
     def __init__(self, app: web.Application, handler_over: Callable[[Handler], Handler], connections: Connections, **settings: Any) -> None:
         super().__init__(app, **settings)
-        self._handler_over, self.connections = handler_over, connections
+        self._handler_over, self._settings, self.connections = handler_over, settings, connections
         self.draining = Draining()
 
     async def drain(self) -> None:
@@ -198,8 +248,6 @@ class EdgeRunner(web.AppRunner):
         server: Any = await super()._make_server()
         edge = Edge(self._handler_over(server.request_handler), self.app[REQUEST_FIGURES], self.draining, self.app[ORIGIN_RULES])
         # The requests are the application's, web.Request: its request_factory makes them.
-        answer: Any = edge.answer
-        edge_server = _EdgeServer(answer, request_factory=server.request_factory, loop=server._loop, **server._kwargs)
-        edge_server.connections_open = self.connections
+        edge_server = _EdgeServer(edge.answer, self.connections, request_factory=server.request_factory, **self._settings)
         self.connections.start()
         return edge_server

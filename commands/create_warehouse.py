@@ -1,5 +1,6 @@
 """CreateWarehouse: a name, a storage profile, and a credential that goes to the secret store."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -13,13 +14,14 @@ from commands.submission import Submission
 from commands.write_side import WriteSide
 from domain import warehouse as warehouse_rules
 from domain.documents import Json
-from domain.errors import AlreadyExists, BadRequest, CatalogError, InternalError
+from domain.errors import AlreadyExists, BadRequest, CatalogError, InternalError, ServiceUnavailable
 from domain.warehouse import WarehouseState
 from projections import warehouses
 from queries.resolve_warehouse import as_warehouse
 from queries.warehouse import Warehouse
 from security.property_rules import refuse_credential_properties
 from storage.credentials import parse_storage_credential
+from storage.locations import StorageLocation
 from storage.object_store import open_store
 from storage.profiles import LocalProfile, S3Profile, StorageProfile, parse_storage_profile
 from storage.same_bucket import refuse_bucket_in_endpoint, shared_buckets
@@ -77,18 +79,30 @@ async def _refuse_shared_places(write: WriteSide, context: CommandContext, profi
     """Two warehouses may use one place, because what lies there is claimed by its path and store; not by two paths or endpoints."""
     async with write.connection() as connection:
         states = await warehouses.read_all(connection, context.project_id)
-    for state in states:
-        other = parse_storage_profile(state.storage_profile)
-        if isinstance(profile, LocalProfile) and isinstance(other, LocalProfile) and (found := shared_folders(profile, other)) is not None:
-            raise BadRequest(
-                f"Invalid storage-profile: {found[0]} is, holds or lies in {found[1]} of the warehouse {state.name} "
-                "by a symbolic link or a mount: name it by that path"
-            )
+    others = [(state.name, parse_storage_profile(state.storage_profile)) for state in states]
+    if isinstance(profile, LocalProfile):
+        await _refuse_shared_folders(profile, [(name, other) for name, other in others if isinstance(other, LocalProfile)])
+    for name, other in others:
         if isinstance(profile, S3Profile) and isinstance(other, S3Profile) and (found := shared_buckets(profile, other)) is not None:
-            raise BadRequest(
-                f"Invalid storage-profile: {found[0]} is, holds or lies in {found[1]} of the warehouse {state.name} "
-                "by another endpoint: name it by that endpoint"
-            )
+            raise _shared_place(*found, name, "another endpoint", "endpoint")
+
+
+async def _refuse_shared_folders(profile: LocalProfile, others: Sequence[tuple[str, LocalProfile]]) -> None:
+    try:
+        found = await shared_folders(profile, [other for _, other in others])
+    except TimeoutError:
+        raise ServiceUnavailable("The folders of all warehouses could not be compared: the file system did not answer in time") from None
+    if found is not None:
+        shared, mine, theirs = found
+        name = next(name for name, other in others if other is shared)
+        raise _shared_place(mine, theirs, name, "a symbolic link or a mount", "path")
+
+
+def _shared_place(mine: StorageLocation, theirs: StorageLocation, name: str, way: str, spelled_by: str) -> BadRequest:
+    return BadRequest(
+        f"Invalid storage-profile: {mine} is, contains or lies inside {theirs}, which the warehouse {name} uses, through {way}; "
+        f"use the same {spelled_by} as that warehouse"
+    )
 
 
 async def _review(write: WriteSide, context: CommandContext, warehouse: Warehouse, submission: Submission) -> None:

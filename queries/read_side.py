@@ -132,4 +132,4 @@ class ReadSide:
                     data = await self._secrets.get(connection, warehouse.project_id, warehouse.secret_ref)
                 # A secret's bytes never change under its reference.
                 credential = self._credentials[warehouse.secret_ref] = StorageCredential.from_bytes(data)
-        return self._stores.open(warehouse.profile, credential)
+        return await self._stores.open(warehouse.profile, credential)

@@ -53,25 +53,33 @@ class ObjectStores:
         self._stores_open_max = stores_open_max
         self._fsync = fsync
 
-    def open(self, profile: StorageProfile, credential: StorageCredential | None) -> ObjectStore:
+    async def open(self, profile: StorageProfile, credential: StorageCredential | None) -> ObjectStore:
         """The store of `profile`, read and written with `credential` alone: nothing is taken from the machine around."""
         key = (profile, credential)
         store = self._opened.get(key)
+        if store is None and isinstance(profile, LocalProfile):
+            await self._check_folders(profile)
+            store = self._opened.get(key)
         if store is None:
-            self._check_folders(profile)
             self._opened[key] = store = open_store(profile, credential, fsync=self._fsync)
             if len(self._opened) > self._stores_open_max:
                 self._opened.popitem(last=False)
         self._opened.move_to_end(key)
         return store
 
-    def _check_folders(self, profile: StorageProfile) -> None:
+    async def _check_folders(self, profile: LocalProfile) -> None:
         """A link may be made after both warehouses: whose store is opened second is refused, until somebody takes it away."""
-        if not isinstance(profile, LocalProfile):
-            return
-        for other, _ in self._opened:
-            if isinstance(other, LocalProfile) and (found := shared_folders(profile, other)) is not None:
-                raise store_away(found[0], f"it is, holds or lies in {found[1]} of another warehouse by a symbolic link or a mount")
+        compared: set[LocalProfile] = {profile}
+        while others := [other for other, _ in self._opened if isinstance(other, LocalProfile) and other not in compared]:
+            try:
+                found = await shared_folders(profile, others)
+            except TimeoutError:
+                raise store_away(profile.base, "the file system did not answer in time when folders of warehouses were compared") from None
+            if found is not None:
+                _, mine, theirs = found
+                raise store_away(mine, f"it is, holds or lies in {theirs} of another warehouse by a symbolic link or a mount")
+            # Others may have been opened meanwhile.
+            compared.update(others)
 
 
 def open_store(profile: StorageProfile, credential: StorageCredential | None, *, fsync: bool = True) -> ObjectStore:

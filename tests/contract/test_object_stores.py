@@ -428,14 +428,14 @@ class TestCredentials:
         other = parse_storage_credential(
             {"type": "s3", "credential-type": "access-key", "aws-access-key-id": "other", "aws-secret-access-key": "other"}
         )
-        first = stores.open(odd_store.profile, odd_store.credential)
-        assert first is stores.open(parse_storage_profile(odd_store.profile.to_json()), odd_store.credential)
-        second = stores.open(odd_store.profile, other)
+        first = await stores.open(odd_store.profile, odd_store.credential)
+        assert first is await stores.open(parse_storage_profile(odd_store.profile.to_json()), odd_store.credential)
+        second = await stores.open(odd_store.profile, other)
         assert first is not second
-        assert first is stores.open(odd_store.profile, odd_store.credential)
-        stores.open(odd_store.profile, None)
-        assert first is stores.open(odd_store.profile, odd_store.credential)
-        assert second is not stores.open(odd_store.profile, other)
+        assert first is await stores.open(odd_store.profile, odd_store.credential)
+        await stores.open(odd_store.profile, None)
+        assert first is await stores.open(odd_store.profile, odd_store.credential)
+        assert second is not await stores.open(odd_store.profile, other)
 
     @pytest.mark.parametrize(
         ("profile", "credential"),

@@ -31,7 +31,7 @@ def test_a_link_to_another_warehouse_is_refused(shared_catalog: SharedCatalog, w
         [tmp_path / "above" / warehouse.directory.name],
         [tmp_path / "other", tmp_path / "same"],
     ):
-        with pytest.raises(BadRequest, match="by a symbolic link"):
+        with pytest.raises(BadRequest, match="through a symbolic link"):
             create(shared_catalog, directory, *allowed)
     create(shared_catalog, tmp_path / "above" / f"beside-{uuid4().hex}")
 
@@ -79,7 +79,7 @@ def test_a_bucket_by_another_endpoint_is_refused(shared_catalog: SharedCatalog) 
     create_s3(f"http://{host}", "data")
     create_s3(f"http://{host.upper()}.:80/", "data")
     for endpoint, bucket in ((f"https://{host}", "data"), (f"http://data.{host}", "other"), (f"http://{host}/data", "other")):
-        with pytest.raises(BadRequest, match="by another endpoint"):
+        with pytest.raises(BadRequest, match="through another endpoint"):
             create_s3(endpoint, bucket)
     with pytest.raises(BadRequest, match="must not name a bucket"):
         create_s3(f"http://data.{host}", "data")

@@ -1,0 +1,96 @@
+"""Folders of warehouses are compared at a cost that grows with how many there are, and never on the event loop."""
+
+import asyncio
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from storage import same_folder
+from storage.object_store import ObjectStores
+from storage.profile_fields import ALLOWED_LOCATIONS_MAX
+from storage.profiles import LocalProfile, parse_storage_profile
+from storage.same_folder import COMPARED_AT_ONCE_MAX, shared_folders
+
+PROCESSOR_SECONDS_MAX = 0.4
+
+
+def profile(directory: Path, *allowed: Path) -> LocalProfile:
+    parsed = parse_storage_profile(
+        {"type": "local", "directory": str(directory), "allowed-locations": [f"file://{path}" for path in allowed]}
+    )
+    assert isinstance(parsed, LocalProfile)
+    return parsed
+
+
+def with_many(folder: Path) -> LocalProfile:
+    allowed = [folder / "allowed" / str(number) for number in range(ALLOWED_LOCATIONS_MAX)]
+    for path in allowed:
+        path.mkdir(parents=True)
+    return profile(folder / "warehouse", *allowed)
+
+
+async def test_many_allowed_locations_are_compared_in_time_that_grows_with_their_number(tmp_path: Path) -> None:
+    """Ten warehouses with a hundred each."""
+    first, *others = [with_many(tmp_path / str(number)) for number in range(10)]
+    began = time.process_time()
+    assert await shared_folders(first, others) is None
+    assert time.process_time() - began < PROCESSOR_SECONDS_MAX
+
+
+async def test_the_last_of_many_is_found(tmp_path: Path) -> None:
+    """By a link to it, to a folder above and to one below, and by folders that are not there yet."""
+    many = with_many(tmp_path / "many")
+    last = tmp_path / "many" / "allowed" / str(ALLOWED_LOCATIONS_MAX - 1)
+    (last / "below").mkdir()
+    for name, target in (("same", last), ("above", tmp_path / "many"), ("below", last / "below")):
+        (tmp_path / name).symlink_to(target)
+        one = profile(tmp_path / f"one-{name}", tmp_path / name)
+        for asked, other in ((one, many), (many, one)):
+            found = await shared_folders(asked, [profile(tmp_path / "none"), other])
+            assert found is not None
+            assert other is found[0]
+    (tmp_path / "later").symlink_to(last / "not-there")
+    assert await shared_folders(profile(tmp_path / "one", tmp_path / "later" / "x"), [many]) is not None
+    assert await shared_folders(many, [profile(tmp_path / "many" / "warehouse" / "x"), many]) is None
+
+
+async def test_a_file_system_that_does_not_answer_holds_nobody_up(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """As a mount whose server is away: the comparison ends in time, the loop goes on, threads are not used up, and it heals."""
+    answers = threading.Event()
+    identity = same_folder._identity
+
+    def wait(folder: Path) -> object:
+        assert answers.wait(60)
+        return identity(folder)
+
+    monkeypatch.setattr(same_folder, "_identity", wait)
+    monkeypatch.setattr(same_folder, "COMPARING_SECONDS_MAX", 0.05)
+    one, other = profile(tmp_path / "one"), profile(tmp_path / "other")
+    try:
+        began = time.monotonic()
+        for _ in range(COMPARED_AT_ONCE_MAX + 2):
+            with pytest.raises(TimeoutError):
+                await shared_folders(one, [other])
+        assert COMPARED_AT_ONCE_MAX == sum(thread.name == "compare-folders" for thread in threading.enumerate())
+        assert await asyncio.to_thread(lambda: "the pool is free") == "the pool is free"
+        assert time.monotonic() - began < 5
+    finally:
+        answers.set()
+    for thread in threading.enumerate():
+        if thread.name == "compare-folders":
+            thread.join()
+    monkeypatch.setattr(same_folder, "COMPARING_SECONDS_MAX", 5.0)
+    assert await shared_folders(one, [other]) is None
+
+
+async def test_stores_opened_at_once_are_compared_with_each_other(tmp_path: Path) -> None:
+    """Of two whose folders are one, opened at the same moment, one is refused."""
+    (tmp_path / "one").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "one")
+    stores = ObjectStores()
+    await stores.open(profile(tmp_path / "first"), None)
+    opened = await asyncio.gather(*(stores.open(profile(tmp_path / name), None) for name in ("one", "link", "one")), return_exceptions=True)
+    assert opened[0] is opened[2]
+    assert 1 == sum(isinstance(each, Exception) for each in opened)

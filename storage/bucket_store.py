@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import hashlib
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
@@ -31,6 +33,7 @@ RETRIES_MAX = 3
 RETRY_SECONDS_MAX = 10
 LIST_PAGE_OBJECTS = 1_000
 DELETE_BATCH_OBJECTS = 1_000
+HASHED_ON_LOOP_BYTES_MAX = 256 * 1024
 _NOWHERE = "http://127.0.0.1:0"
 """No socket can listen on port 0: a connection is refused by the kernel."""
 
@@ -65,9 +68,26 @@ class BucketStore:
             data = data.joined()
         async with _errors(location):
             try:
-                await obstore.put_async(self._bucket(location), _path(location), data, mode="create", use_multipart=False)
+                put = await obstore.put_async(self._bucket(location), _path(location), data, mode="create", use_multipart=False)
             except FileNotFoundError:
                 raise store_away(location, "there is no such bucket") from None
+            if isinstance(self._profile, S3Profile):
+                await self._check_kept(location, data, put["e_tag"])
+
+    async def _check_kept(self, location: StorageLocation, data: bytes | memoryview, etag: str | None) -> None:
+        """The client follows a redirect within the store's host, of a PUT by a GET, and takes that answer for the PUT's.
+
+        An ETag that is the MD5 of what was put is the store's own; where it is not (encryption by a key service), the size tells.
+        """
+        md5 = await asyncio.to_thread(_md5, data) if len(data) > HASHED_ON_LOOP_BYTES_MAX else _md5(data)
+        if etag is not None and etag.strip('"').lower() == md5:
+            return
+        try:
+            kept = await obstore.head_async(self._bucket(location), _path(location))
+        except FileNotFoundError:
+            raise store_away(location, "it does not have what it was given") from None
+        if kept["size"] != len(data):
+            raise store_away(location, "it does not have what it was given")
 
     async def exists(self, location: StorageLocation) -> bool:
         async with _errors(location):
@@ -223,6 +243,10 @@ def _path(location: StorageLocation) -> str:
     if not location.segments:
         raise refuse_location("location", "names a bucket, not an object", location.spelled)
     return "/".join(location.segments)
+
+
+def _md5(data: bytes | memoryview) -> str:
+    return hashlib.md5(data, usedforsecurity=False).hexdigest()
 
 
 def _listed(prefix: StorageLocation, path: str) -> StorageLocation:

@@ -17,13 +17,18 @@ from storage.object_store import ObjectStore, open_store
 from storage.profiles import parse_storage_profile
 from tests.fixtures.object_stores import S3_CREDENTIAL, OddS3Server, odd_s3_profile
 
+PATH = "/latest/meta-data/credentials"
+OTHER_FILE = b"a page that asks for a password"
+
 
 class RedirectingServer:
     """Sends every request on to another address, with the status it is told to."""
 
-    def __init__(self, target: str) -> None:
+    def __init__(self, target: str | None) -> None:
+        """target -- the address of another server; None: this one's own, whose other paths hold a file."""
         self.status = 307
         self.asked = 0
+        self.followed: list[str] = []
         server = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -31,9 +36,19 @@ class RedirectingServer:
 
             def do_GET(self) -> None:
                 self.rfile.read(int(self.headers.get("content-length", 0)))
+                if target is None and self.path == PATH:
+                    server.followed.append(self.command)
+                    self.send_response(200)
+                    self.send_header("ETag", '"0"')
+                    self.send_header("Last-Modified", "Thu, 01 Jan 2026 00:00:00 GMT")
+                    self.send_header("Content-Length", str(len(OTHER_FILE)))
+                    self.end_headers()
+                    if self.command != "HEAD":
+                        self.wfile.write(OTHER_FILE)
+                    return
                 server.asked += 1
                 self.send_response(server.status)
-                self.send_header("Location", f"{target}/latest/meta-data/credentials")
+                self.send_header("Location", f"{target or ''}{PATH}")
                 self.send_header("Content-Length", "0")
                 self.end_headers()
 
@@ -93,6 +108,21 @@ async def test_no_redirect_to_another_host_is_followed(
     assert [] == odd_s3_server.seen
     assert "latest" not in refused.value.message
     assert "localhost" not in refused.value.message
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+@pytest.mark.parametrize("to", ["another port", "another path"])
+async def test_no_put_counts_that_was_led_to_another_file(odd_s3_server: OddS3Server, status: int, to: str) -> None:
+    """Of the same host, as a gateway leads to its log-in: the client follows a 303 by a GET, and takes the page for the put's answer."""
+    odd_s3_server.status, odd_s3_server.content_length = 200, len(OTHER_FILE)
+    redirecting = RedirectingServer(odd_s3_server.endpoint if to == "another port" else None)
+    redirecting.status = status
+    profile = parse_storage_profile(odd_s3_profile(redirecting.endpoint))
+    store = open_store(profile, parse_storage_credential(S3_CREDENTIAL))
+    with pytest.raises(ServiceUnavailable):
+        await store.put_new(profile.base.child("t", "metadata", "00000-a.metadata.json"), b"metadata")
+    redirecting.close()
+    assert not {"PUT", "POST", "DELETE"} & {*redirecting.followed, *(request.method for request in odd_s3_server.seen)}
 
 
 async def test_a_proxy_of_the_environment_is_still_used(odd_s3_server: OddS3Server, monkeypatch: pytest.MonkeyPatch) -> None:

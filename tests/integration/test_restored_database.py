@@ -216,6 +216,33 @@ async def test_a_log_that_grew_past_the_served_head_is_told_from_it(
     assert [] == (await verify(catalog_server.dsn)).differences
 
 
+@pytest.mark.parametrize("more", [None, 0, 3], ids=["behind", "as many events", "three more"])
+async def test_no_change_is_refused_for_what_was_lost(
+    catalog_server: CatalogServer, client: RestClient, tmp_path: Path, more: int | None
+) -> None:
+    """Names taken, objects dropped and versions made in the lost part stand in nobody's way."""
+    schema = {"type": "struct", "schema-id": 1, "fields": [{"id": 1, "name": "y", "required": False, "type": "long"}]}
+    change = [{"action": "add-schema", "schema": schema}, {"action": "set-current-schema", "schema-id": -1}]
+    unchanged = [{"type": "assert-current-schema-id", "current-schema-id": 0}]
+    before = StateInPlace(catalog_server.dsn)
+    assert 200 == client.commit(LEVELS, "t", *change, requirements=unchanged).status
+    assert 409 == client.commit(LEVELS, "t", *change, requirements=unchanged).status
+    assert 200 == client.create_table(LEVELS, "lost").status
+    assert 200 == client.create_namespace("lost").status
+    client.drop_table(LEVELS, "other")
+    assert 404 == client.commit(LEVELS, "other", set_properties(a="b")).status
+    before.restore()
+    if more is not None:
+        async with opened_catalog(catalog_server.dsn, tmp_path / "warehouse") as elsewhere:
+            for number in range(4 + more):
+                await create_namespace_named(elsewhere, f"found{number}")
+    assert 200 == client.commit(LEVELS, "other", set_properties(a="b")).status
+    assert 200 == client.commit(LEVELS, "t", *change, requirements=unchanged).status
+    assert 200 == client.create_namespace("lost").status
+    assert 200 == client.create_table(LEVELS, "lost").status
+    assert [] == (await verify(catalog_server.dsn)).differences
+
+
 async def test_a_lost_warehouse_is_not_found_any_more(catalog: Catalog, tmp_path: Path) -> None:
     """It is not decided again until the time is up, and it is forgotten; connections go on."""
     before = StateInPlace(catalog.dsn)

@@ -8,16 +8,14 @@ from commands.commit_table import CommitTable, add_commit, add_created, creates
 from commands.context import Answer, CommandContext
 from commands.deciding import decided, is_large_request, is_large_state
 from commands.decision import Decision, MetadataFile
-from commands.located import Located, locate_table
+from commands.located import Located, locate_table, take_room
 from commands.submission import IdempotencyRecord, Submission
 from commands.table_files import written_table
 from commands.write_side import WriteSide
 from domain.errors import BadRequest
 from domain.table import TableCommit, TableState
-from projections import tables
 from projections.streams import State
 from queries.warehouse import Warehouse
-from storage.large_documents import BYTES_AT_ONCE_MAX, LARGE_BYTES_MIN, DocumentShare
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,10 +38,11 @@ async def commit_transaction(write: WriteSide, context: CommandContext, warehous
             raise BadRequest("Invalid table-changes: a table is named more than once")
         parsed[:] = await decided(is_large, lambda: [TableCommit.parse(commit.requirements, commit.updates) for commit in commits])
         located[:] = await asyncio.gather(*(locate_table(write, warehouse, commit.table) for commit in commits))
+        # Before the tables' queues are joined: who waits for room there keeps others waiting.
+        await take_room(write, share, located)
         return located
 
-    async def decide(share: DocumentShare) -> Decision:
-        await _take_room(write, share, located)
+    async def decide() -> Decision:
         found = [await stream.read_now(share) for stream in located]
         submission = Submission(context)
         files: list[MetadataFile] = []
@@ -60,18 +59,5 @@ async def commit_transaction(write: WriteSide, context: CommandContext, warehous
             files.append((await add_created(write, warehouse, submission, creation)).file)
         return Decision(submission, IdempotencyRecord(204), lambda position: Answer(204, None, position), files)
 
-    async def decide_with_room() -> Decision:
-        return await decide(share)
-
     async with write.large_documents.share() as share:
-        return await write.execute_together(context, warehouse, locate, decide_with_room)
-
-
-async def _take_room(write: WriteSide, share: DocumentShare, located: Sequence[Located[TableState]]) -> None:
-    """For all tables at once: with room for some in hand, two transactions could wait for each other."""
-    async with write.connection() as connection:
-        size = await tables.open_bytes(connection, [stream.id for stream in located])
-    if len(located) > 1 and size > BYTES_AT_ONCE_MAX:
-        raise BadRequest(f"Invalid table-changes: the tables' metadata is larger than {BYTES_AT_ONCE_MAX} bytes together")
-    if size >= LARGE_BYTES_MIN:
-        await share.take(size)
+        return await write.execute_together(context, warehouse, locate, decide)

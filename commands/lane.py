@@ -22,7 +22,7 @@ from commands.submission import AppendResult
 from commands.turns import Turns
 from domain.errors import ApprovalUnavailable, CatalogError, CommitFailed
 from projections.streams import State
-from storage.large_documents import DocumentShare, LargeDocuments
+from storage.large_documents import DocumentShare, LargeDocuments, SteppedBack
 
 _log = structlog.get_logger("icecore.lanes")
 
@@ -74,6 +74,7 @@ class Lane(Generic[S]):
         self._proved_at = 0.0
         self._chain_max = CHAIN_COMMANDS_MAX
         self._task: asyncio.Task[None] | None = None
+        self._share: DocumentShare | None = None
         self._turns = Turns()
 
     @property
@@ -82,6 +83,8 @@ class Lane(Generic[S]):
 
     def put(self, entry: "Job[S] | Barrier") -> None:
         self.queue.append(entry)
+        if isinstance(entry, Barrier) and self._share is not None and self._share.step_back():
+            self._barrier_first()
         if self._task is None:
             self._task = asyncio.create_task(self._run())
 
@@ -110,16 +113,27 @@ class Lane(Generic[S]):
                     entry.arrive()
                     await entry.done.wait()
                 else:
-                    async with self._large_documents.share() as share:
-                        await self._run_chain(share)
+                    async with self._large_documents.share(lambda: not self._barrier_first()) as self._share:
+                        await self._run_chain(self._share)
         finally:
-            self._task = None
+            self._share = self._task = None
             self._became_idle(self._stream.id)
+
+    def _barrier_first(self) -> bool:
+        """Whoever waits for several queues may hold the room that this one waits for: it is let pass."""
+        barrier = next((entry for entry in self.queue if isinstance(entry, Barrier)), None)
+        if barrier is None:
+            return False
+        self.queue.remove(barrier)
+        self.queue.appendleft(barrier)
+        return True
 
     async def _run_chain(self, share: DocumentShare) -> None:
         try:
             if self._state is None:
                 await self._read(share)
+        except SteppedBack:
+            return
         except Exception as error:
             self._fail_queue(error)
             return
@@ -222,6 +236,8 @@ class Lane(Generic[S]):
             known = self._state
             try:
                 await self._read(share)
+            except SteppedBack:
+                return [entry.job for entry in refused]
             except Exception as error:
                 self.forget()
                 for entry in refused:

@@ -1,6 +1,6 @@
 """Objects found by their names: the stream a command's lane is joined for, and whether the name still stands for it."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 from uuid import UUID
@@ -9,7 +9,7 @@ from commands.decision import Relocate
 from commands.names_known import Called
 from commands.write_side import WriteSide
 from domain.claims import NameClaim
-from domain.errors import NoSuchTable, NoSuchView
+from domain.errors import BadRequest, NoSuchTable, NoSuchView
 from domain.identifiers import NamespaceIdentifier, TabularIdentifier
 from domain.namespace import NamespaceState
 from domain.table import TableState
@@ -67,9 +67,12 @@ class Located(Generic[S_co]):
             raise Relocate
 
 
-async def locate_table(write: WriteSide, warehouse: Warehouse, table: TabularIdentifier) -> Located[TableState]:
-    """NoSuchTable where the name stands for none."""
-    claim = await _locate(write, warehouse, table, "table")
+async def locate_table(write: WriteSide, warehouse: Warehouse, table: TabularIdentifier, *, anew: bool = False) -> Located[TableState]:
+    """NoSuchTable where the name stands for none.
+
+    anew -- looked up even where it is known: for who refuses by the id before the state is read, which else shows an old id.
+    """
+    claim = await _locate(write, warehouse, table, "table", anew=anew)
     if claim is None:
         raise NoSuchTable(f"Table does not exist: {table}")
     return Located(claim.owner, claim, write, tables.read_state_within)
@@ -90,6 +93,16 @@ async def locate_namespace(write: WriteSide, warehouse: Warehouse, namespace: Na
     return Located(namespace_id, None, write, _read_namespace)
 
 
+async def take_room(write: WriteSide, share: DocumentShare, located: Sequence[Located[State]]) -> None:
+    """For all tables at once: with room for some in hand, two transactions could wait for each other. Nothing where there is a share."""
+    async with write.connection() as connection:
+        size = await tables.open_bytes(connection, [stream.id for stream in located])
+    if len(located) > 1 and size > share.bytes_max:
+        raise BadRequest(f"Invalid table-changes: the tables' metadata is larger than {share.bytes_max} bytes together")
+    if size >= LARGE_BYTES_MIN:
+        await share.take(size)
+
+
 def remember_begun(
     write: WriteSide, warehouse: Warehouse, table: TabularIdentifier, state: TableState, document_bytes: int, proved_at: float
 ) -> None:
@@ -107,9 +120,11 @@ async def _read_namespace(connection: Connection, namespace_id: UUID, _: int) ->
     return await namespaces.read_state(connection, namespace_id)
 
 
-async def _locate(write: WriteSide, warehouse: Warehouse, identifier: TabularIdentifier, kind: str) -> NameClaim | None:
+async def _locate(
+    write: WriteSide, warehouse: Warehouse, identifier: TabularIdentifier, kind: str, *, anew: bool = False
+) -> NameClaim | None:
     called: Called = (kind, *warehouse.scope.path(identifier))
-    known = write.names_known.get(called)
+    known = None if anew else write.names_known.get(called)
     if known is not None:
         # It may have come to stand for something else: then the state it leads to says so, and it is looked up again.
         return known

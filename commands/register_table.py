@@ -4,12 +4,13 @@ import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from uuid import UUID
 
 from uuid_utils.compat import uuid7
 
 from commands.context import Answer, CommandContext
 from commands.decision import Decision
-from commands.located import Located, locate_table
+from commands.located import Located, locate_table, take_room
 from commands.staged_parts import stage_parts
 from commands.submission import IdempotencyRecord, Submission
 from commands.table_files import free_name, loaded_table, location_key, path_keys, refuse_taken_places, registered_keys, written_table
@@ -25,8 +26,8 @@ from projections import old_metadata_files, results
 from projections.streams import State
 from queries.warehouse import Warehouse
 from security.property_rules import check_registered_properties
-from storage.large_documents import DocumentShare
 from storage.location_door import check_document_locations
+from storage.locations import StorageLocation
 from storage.metadata_files import read_metadata
 
 
@@ -38,28 +39,40 @@ class RegisterTable:
     overwrite: bool
 
 
+@dataclass(frozen=True, slots=True)
+class _File:
+    """A metadata file that was read, while at `position` its place was nobody else's; `namespace_id` where there is no table yet."""
+
+    place: StorageLocation
+    key: str
+    position: int
+    namespace_id: UUID | None
+    metadata: Json
+
+
 async def register_table(write: WriteSide, context: CommandContext, warehouse: Warehouse, command: RegisterTable) -> Answer:
     """200 with a LoadTableResult; every location the file names must be the warehouse's own."""
     identifier = TabularIdentifier(command.namespace, command.name)
 
     located: list[Located[State]] = []
+    read: list[_File] = []
 
     async def locate() -> Sequence[Located[State]]:
         located.clear()
         if command.overwrite:
             # Where there is none, it is a registration like any other.
             with suppress(NoSuchTable):
-                located.append(await locate_table(write, warehouse, identifier))
+                located.append(await locate_table(write, warehouse, identifier, anew=True))
+        # Before the table's queue is joined: it takes long, and who waits for room there keeps others waiting.
+        read[:] = [await read_file(located[0].id if located else None)]
+        if located:
+            await take_room(write, share, located)
         return located
 
-    async def decide(share: DocumentShare) -> Decision:
+    async def read_file(owner: UUID | None) -> _File:
         place = warehouse.profile.permit(command.metadata_location, imported=True, field="metadata-location")
-        found = await located[0].read_now() if located else None
-        existing = None if found is None else found[0]
-        assert existing is None or isinstance(existing, TableState)
-        owner = None if existing is None else existing.id
         async with write.connection() as connection:
-            namespace_id = None if found is not None else await free_name(connection, warehouse, identifier, "table")
+            namespace_id = None if owner is not None else await free_name(connection, warehouse, identifier, "table")
             # Both before the file is read: in a place of another's, a purge's too, it may be gone before this is in the log.
             file_key = place.claim_key(warehouse.profile.storage_identity)
             position = await refuse_taken_places(connection, [file_key], owner)
@@ -67,33 +80,43 @@ async def register_table(write: WriteSide, context: CommandContext, warehouse: W
                 raise NotFound(f"Metadata file is being deleted, a commit removed it from its metadata log: {place.spelled}")
         document = await read_metadata(await write.store(warehouse), place, share)
         # A large file takes a second of work: in a thread, so that others get their turns meanwhile.
-        metadata = await asyncio.to_thread(_checked, warehouse, document)
+        return _File(place, file_key, position, namespace_id, await asyncio.to_thread(_checked, warehouse, document))
+
+    async def decide() -> Decision:
+        file = read.pop()
+        metadata = file.metadata
+        found = await located[0].read_now(share) if located else None
+        existing = None if found is None else found[0]
+        assert existing is None or isinstance(existing, TableState)
         key, paths = location_key(warehouse, metadata), path_keys(warehouse, metadata) or []
         held = [key, *paths, *(() if existing is None else existing.location_keys)]
-        places = [*paths, *await asyncio.to_thread(registered_keys, warehouse, metadata, file_key, held)]
+        places = [*paths, *await asyncio.to_thread(registered_keys, warehouse, metadata, file.key, held)]
         async with write.connection() as connection:
-            await refuse_taken_places(connection, [key, *places], owner)
-        submission = Submission(context, read_from=(position, file_key))
+            await refuse_taken_places(connection, [key, *places], None if existing is None else existing.id)
+        submission = Submission(context, read_from=(file.position, file.key))
         if found is not None:
             before, generation = found
-            overwritten = TableOverwritten(key, place.spelled, metadata, places or None)
+            overwritten = TableOverwritten(key, file.place.spelled, metadata, places or None)
             state = await asyncio.to_thread(submission.add, before.id, warehouse.id, before, [overwritten], generation)
         else:
-            assert namespace_id is not None
-            submission.alive.append(namespace_id)
+            assert file.namespace_id is not None
+            submission.alive.append(file.namespace_id)
             name_key = warehouse.scope.key(command.name)
-            registered = TableRegistered(namespace_id, command.name, name_key, key, place.spelled, metadata, places or None)
+            registered = TableRegistered(file.namespace_id, command.name, name_key, key, file.place.spelled, metadata, places or None)
             table_id = uuid7()
             state = await asyncio.to_thread(submission.add, table_id, warehouse.id, None, [registered])
-            # A new table's parts can be there before it; those of an overwritten one would be seen.
-            await stage_parts(write.connection, submission, table_id)
         assert isinstance(state, TableState)
         body = await asyncio.to_thread(_answered, warehouse, state)
+        if context.make_room is not None:
+            context.make_room(len(body))
+        if found is None:
+            # A new table's parts can be there before it; those of an overwritten one would be seen.
+            await stage_parts(write.connection, submission, table_id)
         etag = results.table_etag(state.event_id)
         return Decision(submission, IdempotencyRecord(200, state.id, state.version), lambda position: Answer(200, body, position, etag))
 
     async with write.large_documents.share() as share:
-        return await write.execute_together(context, warehouse, locate, lambda: decide(share))
+        return await write.execute_together(context, warehouse, locate, decide)
 
 
 def _checked(warehouse: Warehouse, document: Json) -> Json:

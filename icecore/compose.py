@@ -96,7 +96,13 @@ async def open_catalog(settings: Settings, *, jobs: bool = False) -> AsyncIterat
         connections = ConnectionHandOff(settings.dsn, settings.database_read_connections_max, application_name="icecore-reads")
         opened.push_async_callback(connections.close)
         stores = ObjectStores(fsync=settings.local_files_fsync)
-        reads = ReadSide(connections, stores, secrets, cache_bytes_max=settings.read_cache_bytes_max)
+        reads = ReadSide(
+            connections,
+            stores,
+            secrets,
+            cache_bytes_max=settings.read_cache_bytes_max,
+            large_documents_bytes_max=settings.large_documents_bytes_max,
+        )
         opened.push_async_callback(reads.close)
         committer = Committer(settings.dsn, settings.database_write_connections_max)
         committer.start()

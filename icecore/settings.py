@@ -27,6 +27,7 @@ from icecore.database_url import check_database_url
 from icecore.postgres_account import STATE_DIRECTORY
 from publishers.hook_settings import HOOK_FIELDS, HookSettings
 from publishers.sink_settings import SINK_FIELDS, SinkName, SinkSettings
+from storage.large_documents import BYTES_AT_ONCE_MAX
 
 PREFIX = "ICECORE_"
 CONFIG_VARIABLE = "ICECORE_CONFIG"
@@ -110,6 +111,7 @@ class Settings(BaseSettings):
     database_write_connections_max: int = Field(default=4, ge=1, le=1_000)
     commit_deadline_seconds: float = Field(default=30.0, gt=0)
     read_cache_bytes_max: int = Field(default=64 * MEBIBYTE, ge=0)
+    large_documents_bytes_max: int = Field(default=BYTES_AT_ONCE_MAX, ge=BYTES_AT_ONCE_MAX)
 
     # The server
     host: str = "127.0.0.1"

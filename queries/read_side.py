@@ -15,7 +15,7 @@ from queries.table_loads import TableLoads
 from queries.warehouse import Warehouse
 from security.secrets import SecretStore
 from storage.credentials import StorageCredential
-from storage.large_documents import LargeDocuments
+from storage.large_documents import BYTES_AT_ONCE_MAX, LargeDocuments
 from storage.object_store import ObjectStore, ObjectStores
 
 Value = TypeVar("Value")
@@ -56,7 +56,15 @@ class KnownWarehouses:
 class ReadSide:
     """What every question takes. `cache_bytes_max` 0 keeps nothing: every question then asks the read models."""
 
-    def __init__(self, connections: ConnectionHandOff, stores: ObjectStores, secrets: SecretStore, *, cache_bytes_max: int) -> None:
+    def __init__(
+        self,
+        connections: ConnectionHandOff,
+        stores: ObjectStores,
+        secrets: SecretStore,
+        *,
+        cache_bytes_max: int,
+        large_documents_bytes_max: int = BYTES_AT_ONCE_MAX,
+    ) -> None:
         self._connections = connections
         self._stores = stores
         self._secrets = secrets
@@ -66,7 +74,7 @@ class ReadSide:
         self._keeps = cache_bytes_max > 0
         self._freshness = Freshness(self.cache, partial(connections.connection, CATCH_UP_SECONDS_MAX), self._forget)
         connections.on_broken = self._forget
-        self.large_documents = LargeDocuments()
+        self.large_documents = LargeDocuments(large_documents_bytes_max)
         self.table_loads = TableLoads(connections.connection, connections.connection_once, self.large_documents)
 
     async def close(self) -> None:

@@ -19,25 +19,33 @@ LARGE_BYTES_MIN = 1024 * 1024
 """Documents below this are not counted: a connection each is bound enough."""
 
 BYTES_AT_ONCE_MAX = 32 * 1024 * 1024
-"""Of documents that are worked on at one time, as JSON; one that is alone may have more."""
+"""Of documents that are worked on at one time, as JSON, where no setting says more; one that is alone may have more."""
 
 # By then whoever worked on the document, and the error it may have ended with, has let go of it.
 _TRIM_AFTER_SECONDS = 0.5
 
 
-class LargeDocuments:
-    """At most BYTES_AT_ONCE_MAX of large documents in this process; who waits is let in in the order they came."""
+class SteppedBack(Exception):
+    """A share was not waited for any longer: what is ahead of it needs what its holder has."""
 
-    def __init__(self, wait_seconds_max: float = DOCUMENT_WAIT_SECONDS_MAX) -> None:
-        self._wait_seconds_max = wait_seconds_max
+
+class LargeDocuments:
+    """At most `bytes_max` of large documents in this process; who waits is let in in the order they came."""
+
+    def __init__(self, bytes_max: int = BYTES_AT_ONCE_MAX, wait_seconds_max: float = DOCUMENT_WAIT_SECONDS_MAX) -> None:
+        self.bytes_max, self._wait_seconds_max = bytes_max, wait_seconds_max
         self._held = 0
         self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
         self._trimming: asyncio.Task[None] | None = None
 
     @asynccontextmanager
-    async def share(self) -> AsyncIterator["DocumentShare"]:
-        """For one request, until it is done with what it has read."""
-        share = DocumentShare(self)
+    async def share(self, may_wait: Callable[[], bool] = lambda: True) -> AsyncIterator["DocumentShare"]:
+        """For one request, until it is done with what it has read.
+
+        Whoever holds a share may wait for the queues of objects, and whoever has such a queue waits for a share only as long as it
+        `may_wait`: else they could wait for each other.
+        """
+        share = DocumentShare(self, may_wait)
         try:
             yield share
         finally:
@@ -45,29 +53,33 @@ class LargeDocuments:
                 self._give_back(share.size)
                 self._trim()
 
-    async def take(self, size: int) -> None:
-        """Returns when there is room for so many bytes. TooManyRequests after too long a wait."""
+    def take(self, size: int) -> "asyncio.Future[None] | None":
+        """None where there is room for so many bytes, which are taken; else what `wait` waits for."""
         if not self._waiting and self._fits(size):
             self._held += size
-            return
-        turn = asyncio.get_running_loop().create_future()
+            return None
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append((size, turn))
+        return turn
+
+    async def wait(self, size: int, turn: "asyncio.Future[None]") -> None:
+        """Returns when there is room. TooManyRequests after too long a wait."""
         try:
             async with asyncio.timeout(self._wait_seconds_max):
                 await turn
         except BaseException as error:
-            if turn.done() and not turn.cancelled():
-                self._give_back(size)
-            else:
+            if (size, turn) in self._waiting:
                 self._waiting.remove((size, turn))
                 self._let_in()
+            elif not turn.cancelled() and turn.exception() is None:
+                self._give_back(size)
             if isinstance(error, TimeoutError):
                 reason = f"Large tables and metadata files are read in turns, and others took longer than {self._wait_seconds_max:g} s"
                 raise TooManyRequests(reason) from None
             raise
 
     def _fits(self, size: int) -> bool:
-        return self._held == 0 or self._held + size <= BYTES_AT_ONCE_MAX
+        return self._held == 0 or self._held + size <= self.bytes_max
 
     def _give_back(self, size: int) -> None:
         self._held -= size
@@ -76,8 +88,9 @@ class LargeDocuments:
     def _let_in(self) -> None:
         while self._waiting and self._fits(self._waiting[0][0]):
             size, turn = self._waiting.popleft()
-            self._held += size
-            turn.set_result(None)
+            if not turn.done():
+                self._held += size
+                turn.set_result(None)
 
     def _trim(self) -> None:
         if self._trimming is not None:
@@ -92,19 +105,40 @@ class DocumentShare:
     size -- bytes it has; 0 before.
     """
 
-    def __init__(self, documents: LargeDocuments) -> None:
-        self._documents = documents
+    def __init__(self, documents: LargeDocuments, may_wait: Callable[[], bool] = lambda: True) -> None:
+        self._documents, self._may_wait = documents, may_wait
+        self._turn: asyncio.Future[None] | None = None
         self.size = 0
 
     async def take(self, size: int) -> None:
-        """Once, for all that the request works on: to wait with a share in hand could be for ever. TooManyRequests."""
-        if not self.size:
-            await self._documents.take(size)
-            self.size = size
+        """Once, for all that the request works on: to wait with a share in hand could be for ever. TooManyRequests, SteppedBack."""
+        if self.size:
+            return
+        self._turn = self._documents.take(size)
+        if self._turn is not None:
+            if not self._may_wait():
+                self.step_back()
+            try:
+                await self._documents.wait(size, self._turn)
+            finally:
+                self._turn = None
+        self.size = size
+
+    def step_back(self) -> bool:
+        """Ends the wait by SteppedBack; whether it was waited."""
+        if self._turn is None or self._turn.done():
+            return False
+        self._turn.set_exception(SteppedBack())
+        return True
+
+    @property
+    def bytes_max(self) -> int:
+        """Of all documents at one time."""
+        return self._documents.bytes_max
 
     async def take_all(self) -> None:
         """For a document whose structure nobody knows yet."""
-        await self.take(BYTES_AT_ONCE_MAX)
+        await self.take(self.bytes_max)
 
 
 async def _trim_soon() -> None:

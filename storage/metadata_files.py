@@ -112,18 +112,21 @@ async def read_metadata(store: ObjectStore, location: StorageLocation, share: Do
 
     share -- the request's; a large document is read when no other request works on one.
     NotFound if missing; PayloadTooLarge over METADATA_BYTES_MAX, stored or unpacked; BadRequest if it is not one JSON object or holds
-    more than METADATA_VALUES_MAX values; TooManyRequests where others' large documents take too long.
+    more than METADATA_VALUES_MAX values (both more where the setting for large documents is); TooManyRequests where others' large
+    documents take too long.
     """
     try:
         data = await store.get(location, bytes_max=_SMALL_BYTES_MAX)
         return await _read(location, data, _SMALL_BYTES_MAX, _SMALL_VALUES_MAX)
     except (PayloadTooLarge, _TooManyValues):
         await share.take_all()
-    data = await store.get(location, bytes_max=METADATA_BYTES_MAX)
+    bytes_max = max(METADATA_BYTES_MAX, share.bytes_max)
+    values_max = METADATA_VALUES_MAX * bytes_max // METADATA_BYTES_MAX
+    data = await store.get(location, bytes_max=bytes_max)
     try:
-        return await _read(location, data, METADATA_BYTES_MAX, METADATA_VALUES_MAX)
+        return await _read(location, data, bytes_max, values_max)
     except _TooManyValues:
-        raise _unreadable(location, f"it holds more than {METADATA_VALUES_MAX} values") from None
+        raise _unreadable(location, f"it holds more than {values_max} values") from None
 
 
 async def _read(location: StorageLocation, data: bytes, bytes_max: int, values_max: int) -> dict[str, Any]:

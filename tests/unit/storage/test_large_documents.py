@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from domain.errors import TooManyRequests
-from storage.large_documents import BYTES_AT_ONCE_MAX, LargeDocuments
+from storage.large_documents import BYTES_AT_ONCE_MAX, LargeDocuments, SteppedBack
 
 HALF = BYTES_AT_ONCE_MAX // 2
 
@@ -46,11 +46,47 @@ async def test_who_waited_too_long_or_went_away_leaves_room_for_others() -> None
         with pytest.raises(TooManyRequests, match="in turns"):
             async with documents.share() as other:
                 await other.take_all()
-        gone = asyncio.create_task(documents.take(BYTES_AT_ONCE_MAX))
+        done = asyncio.Event()
+        done.set()
+        gone = asyncio.create_task(_worked(documents, BYTES_AT_ONCE_MAX, done, []))
         await asyncio.sleep(0)
-        behind = asyncio.create_task(documents.take(HALF))
+        behind = asyncio.create_task(_worked(documents, HALF, done, []))
         await asyncio.sleep(0)
         gone.cancel()
         await behind
-    documents._give_back(HALF)
+    assert documents._held == 0
+
+
+async def test_room_that_is_given_back_while_somebody_goes_away_is_the_next_ones() -> None:
+    """Who was cancelled has not heard of it yet when the turn comes to him."""
+    documents, done = LargeDocuments(), asyncio.Event()
+    done.set()
+    async with documents.share() as share:
+        await share.take(BYTES_AT_ONCE_MAX)
+        gone = asyncio.create_task(_worked(documents, HALF, done, []))
+        behind = asyncio.create_task(_worked(documents, HALF, done, []))
+        await asyncio.sleep(0)
+        gone.cancel()
+    await behind
+    assert gone.cancelled() or (await asyncio.wait({gone}))[0]
+    assert documents._held == 0
+
+
+async def test_who_may_not_wait_steps_back() -> None:
+    """From the beginning, or once it is asked to; where there is room it is taken."""
+    documents = LargeDocuments()
+    async with documents.share() as share:
+        await share.take(BYTES_AT_ONCE_MAX)
+        async with documents.share(lambda: False) as other:
+            with pytest.raises(SteppedBack):
+                await other.take(HALF)
+        async with documents.share() as other:
+            waiting = asyncio.create_task(other.take(HALF))
+            await asyncio.sleep(0)
+            assert other.step_back()
+            with pytest.raises(SteppedBack):
+                await waiting
+            assert not other.step_back()
+    async with documents.share(lambda: False) as other:
+        await other.take(HALF)
     assert documents._held == 0

@@ -1,0 +1,77 @@
+"""Who waits for room for large documents keeps no queue of an object standing, and no two wait for each other."""
+
+import asyncio
+from collections.abc import Awaitable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from commands.commit_table import CommitTable, commit_table
+from commands.commit_transaction import CommitTransaction, commit_transaction
+from commands.create_namespace import CreateNamespace, create_namespace
+from commands.create_table import CreateTable, create_table
+from commands.lanes import LANE_WAIT_SECONDS_MAX
+from icecore.compose import Catalog
+from tests.fixtures.catalog import catalog, context
+from tests.integration.test_large_tables import TABLE, demo, metadata_file, register
+
+__all__ = ["catalog"]
+
+UPDATE = {"action": "set-properties", "updates": {"a": "b"}}
+
+
+@pytest.fixture
+async def begun(catalog: Catalog) -> Catalog:
+    await create_namespace(catalog.write, context("createNamespace"), await demo(catalog), CreateNamespace(TABLE.namespace, {}))
+    return catalog
+
+
+async def commit(catalog: Catalog) -> None:
+    await commit_table(catalog.write, context("updateTable"), await demo(catalog), CommitTable(TABLE, [], [UPDATE]))
+
+
+async def transaction(catalog: Catalog) -> None:
+    command = CommitTransaction([CommitTable(TABLE, [], [UPDATE])])
+    await commit_transaction(catalog.write, context("commitTransaction"), await demo(catalog), command)
+
+
+async def waiting(catalog: Catalog, command: Awaitable[Any], before: int) -> "asyncio.Task[Any]":
+    """The command, once so many wait for room with it."""
+    task = asyncio.ensure_future(command)
+    async with asyncio.timeout(30):
+        while len(catalog.write.large_documents._waiting) <= before:
+            await asyncio.sleep(0.01)
+    assert isinstance(task, asyncio.Task)
+    return task
+
+
+async def test_a_registration_that_waits_for_room_keeps_no_queue_standing(begun: Catalog, tmp_path: Path) -> None:
+    """Commits to the table that it will overwrite are answered meanwhile."""
+    schema = {"type": "struct", "fields": [{"id": 1, "name": "x", "required": False, "type": "long"}]}
+    command = CreateTable(TABLE.namespace, TABLE.name, None, schema, None, None, {}, stage_create=False)
+    await create_table(begun.write, context("createTable"), await demo(begun), command)
+    async with begun.write.large_documents.share() as share:
+        await share.take_all()
+        overwriting = await waiting(begun, register(begun, metadata_file(tmp_path, snapshots=5_000), overwrite=True), 0)
+        async with asyncio.timeout(LANE_WAIT_SECONDS_MAX / 2):
+            await commit(begun)
+        assert not overwriting.done()
+    await overwriting
+
+
+@pytest.mark.parametrize("commits_first", [False, True])
+async def test_a_queue_that_waits_for_room_lets_pass_who_has_it(begun: Catalog, tmp_path: Path, commits_first: bool) -> None:
+    """A transaction has the room that the commit ahead of it waits for; or the commit has it, and the transaction waits."""
+    await register(begun, metadata_file(tmp_path, snapshots=10_000))
+    documents = begun.write.large_documents
+    # Each of the two takes all of it.
+    documents.bytes_max = 1
+    begun.write.lanes._lanes.clear()
+    order = [commit, transaction] if commits_first else [transaction, commit]
+    async with documents.share() as share:
+        await share.take_all()
+        tasks = [await waiting(begun, command(begun), before) for before, command in enumerate(order)]
+    async with asyncio.timeout(LANE_WAIT_SECONDS_MAX / 2):
+        await asyncio.gather(*tasks)
+    assert documents._held == 0

@@ -3,8 +3,11 @@
 import asyncio
 from pathlib import Path
 
+from psycopg import AsyncConnection
+
 from commands.create_namespace import CreateNamespace, create_namespace
 from domain.identifiers import NamespaceIdentifier
+from migrations.named_sql import named_sql
 from queries.resolve_warehouse import resolve_warehouse
 from tests.fixtures.catalog import PROJECT_ID, context, opened_catalog
 
@@ -21,3 +24,28 @@ async def test_a_catalog_that_is_closed_leaves_no_watch_behind(database: str, tm
         assert 2 == watches()
     await asyncio.sleep(0)
     assert 0 == watches()
+
+
+async def test_who_reads_by_time_is_not_taken_for_the_append_that_holds_the_lock(database: str) -> None:
+    """Any number of them have it at one time; an append behind them waits for it."""
+    async with (
+        await AsyncConnection.connect(database) as one,
+        await AsyncConnection.connect(database) as other,
+        await AsyncConnection.connect(database, autocommit=True) as append,
+        await AsyncConnection.connect(database, autocommit=True) as probe,
+    ):
+        sessions = named_sql("projections", "silence_watch.sql")["sessions"]
+
+        async def seen() -> list[tuple[bool, str | None]]:
+            rows = await (await probe.execute(sessions, {"process_ids": [append.info.backend_pid]})).fetchall()
+            return [(waits, holder) for _, _, _, waits, holder in rows]
+
+        for connection in (one, other):
+            await connection.execute("select pg_advisory_xact_lock_shared(4936203174)")
+        assert [(False, None)] == await seen()
+        waiting = asyncio.create_task(append.execute("select pg_advisory_xact_lock(4936203174)"))
+        while [(True, None)] != await seen():
+            assert not waiting.done()
+        await one.commit()
+        await other.commit()
+        await waiting

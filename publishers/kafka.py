@@ -102,16 +102,7 @@ class Kafka:
 
     def _open(self) -> Tail:
         self._make_topics()
-        producer = Producer(
-            {
-                "transactional.id": self._settings.transactional_id or f"icecore-{self._settings.topic}-{self._name}",
-                "transaction.timeout.ms": max(1_000, int(self._settings.answer_seconds_max * 1_000)),
-                "partitioner": "murmur2_random",  # the Java client's: other producers of a key agree with us
-                "message.max.bytes": self._settings.event_bytes_max + _MESSAGE_ROOM_BYTES,
-                **self._configuration,
-            },
-            logger=None,
-        )
+        producer = Producer(_producer_properties(self._name, self._settings) | self._configuration, logger=None)
         self._producer = producer
         self._until_done(producer.init_transactions)
         checkpoint = self._read_checkpoint()
@@ -289,6 +280,16 @@ def _configuration(name: str, settings: KafkaSink) -> dict[str, Any]:
     given["security.protocol"] = ("SASL_" if settings.sasl_mechanism else "") + ("SSL" if secure else "PLAINTEXT")
     own = {name: value for name, value in given.items() if value is not None}
     return own | (_properties(read_secret("config_file", settings.config_file)) if settings.config_file else {}) | settings.config
+
+
+def _producer_properties(name: str, settings: KafkaSink) -> dict[str, Any]:
+    """What the producer has besides; the operator's own properties stand over it."""
+    return {
+        "transactional.id": settings.transactional_id or f"icecore-{settings.topic}-{name}",
+        "transaction.timeout.ms": max(1_000, int(settings.answer_seconds_max * 1_000)),
+        "partitioner": "murmur2_random",  # the Java client's: other producers of a key agree with us
+        "message.max.bytes": settings.event_bytes_max + _MESSAGE_ROOM_BYTES,
+    }
 
 
 def _properties(text: str) -> dict[str, str]:

@@ -8,14 +8,17 @@ import orjson
 import psycopg
 import pytest
 
+from commands.commit_table import CommitTable, commit_table
 from domain.events import topics
+from domain.identifiers import NamespaceIdentifier, TabularIdentifier
 from icecore.compose import Catalog
 from projections.rebuild import rebuild
+from publishers import pointers
 from publishers.cloud_events import OrjsonFormat, encode_json, outgoing
 from publishers.describe import Describer, Description
 from publishers.event_schemas import event_schemas
 from publishers.follow import read_events
-from tests.fixtures.catalog import PROJECT_ID
+from tests.fixtures.catalog import PROJECT_ID, context
 from tests.fixtures.command_runs import EVERY_KIND, CommandRun, Step
 
 
@@ -127,10 +130,6 @@ async def test_a_commit_says_what_it_changed(catalog: Catalog, database: str) ->
 
 async def test_a_roll_back_says_which_snapshot_is_the_current_one(catalog: Catalog, database: str) -> None:
     """Its summary comes from the table's own rows: the commit does not hold it."""
-    from commands.commit_table import CommitTable, commit_table
-    from domain.identifiers import NamespaceIdentifier, TabularIdentifier
-    from tests.fixtures.catalog import context
-
     run = await CommandRun.on(catalog)
     for step in (Step("create_namespace"), Step("create_table"), Step("commit", 0, 0, 1), Step("commit", 0, 0, 1)):
         await run.step(step)
@@ -140,6 +139,48 @@ async def test_a_roll_back_says_which_snapshot_is_the_current_one(catalog: Catal
     await commit_table(catalog.write, context("updateTable"), run.warehouse, CommitTable(table, [], back))
     data = (await told(database))[-1]["data"]
     assert (first, "append", []) == (data["current-snapshot-id"], data["operation"], data["snapshots-added"])
+
+
+async def test_a_commit_of_two_snapshots_tells_the_operation_of_the_current_one(catalog: Catalog, database: str) -> None:
+    """Not of the one that it adds before."""
+    run = await CommandRun.on(catalog)
+    for step in (Step("create_namespace"), Step("create_table", other=1)):
+        await run.step(step)
+    table = TabularIdentifier(NamespaceIdentifier(("a",)), "t")
+    document = (await run.metadata(table))["metadata"]
+    snapshots = [
+        {
+            "snapshot-id": number,
+            "sequence-number": number,
+            "timestamp-ms": document["last-updated-ms"] + number,
+            "manifest-list": f"{document['location']}/metadata/snap-{number}.avro",
+            "summary": {"operation": operation},
+            "schema-id": 0,
+        }
+        for number, operation in ((1, "append"), (2, "overwrite"))
+    ]
+    updates = [
+        *({"action": "add-snapshot", "snapshot": each} for each in snapshots),
+        {"action": "set-snapshot-ref", "ref-name": "main", "type": "branch", "snapshot-id": 2},
+    ]
+    await commit_table(catalog.write, context("updateTable"), run.warehouse, CommitTable(table, [], updates))
+    data = (await told(database))[-1]["data"]
+    assert (2, "overwrite") == (data["current-snapshot-id"], data["operation"])
+
+
+async def test_what_a_thing_lies_in_is_read_once(run: CommandRun, database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not again for a later batch, as long as no namespace changes."""
+    for step in (Step("create_namespace"), Step("create_table"), Step("commit"), Step("commit")):
+        await run.step(step)
+    describer = Describer()
+    async with await psycopg.AsyncConnection.connect(database, autocommit=True) as connection:
+        events = await read_events(connection, 0, 500)
+        assert ["table.committed.v1"] * 2 == [event.topic for event in events[-2:]]
+        before, last = events[:-1], events[-1:]
+        (described,) = await describer.describe(connection, before, before[-1:])
+        monkeypatch.setattr(pointers, "_SQL", {**pointers._SQL, "paths": b"select 1 / 0"})
+        (again,) = await describer.describe(connection, last, last)
+    assert described.path == again.path
 
 
 async def test_ids_in_the_envelope_are_those_of_the_log(run: CommandRun, database: str) -> None:

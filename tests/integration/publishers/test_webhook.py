@@ -20,7 +20,8 @@ from icecore.settings import Settings
 from icecore.sinks import run_publishers
 from publishers import checkpoints
 from tests.fixtures.catalog import opened_catalog
-from tests.integration.publishers.telling import Nursery, Writer, log_ids, row, until, until_told
+from tests.fixtures.command_runs import CommandRun, Step
+from tests.integration.publishers.telling import Nursery, Writer, commit_property, log_ids, row, until, until_told
 
 SECRET = "a secret of both sides"
 
@@ -97,6 +98,20 @@ async def test_every_event_in_order_and_signed(database: str, log: list[str], en
     async with publishing(database, {"hook": endpoint.sink()}):
         await until_told(database, "hook")
     assert log == endpoint.ids
+
+
+async def test_an_event_larger_than_the_setting_goes_out_by_reference(database: str, tmp_path: Path, endpoint: Endpoint) -> None:
+    """And no smaller one."""
+    async with opened_catalog(database, tmp_path / "warehouse") as catalog:
+        run = await CommandRun.on(catalog)
+        for step in (Step("create_namespace"), Step("create_table")):
+            await run.step(step)
+        await commit_property(run, "t", "large", "x" * 20_000)
+        await commit_property(run, "t", "small", "y")
+    async with publishing(database, {"hook": endpoint.sink(event_bytes_max=20_000)}):
+        await until_told(database, "hook")
+    assert log_ids(database) == endpoint.ids
+    assert [False] * (len(endpoint.taken) - 2) + [True, False] == ["dataref" in event for event in endpoint.taken]
 
 
 async def test_two_endpoints_have_positions_of_their_own(database: str, log: list[str], endpoint: Endpoint) -> None:

@@ -104,6 +104,8 @@ def test_binary_mode_keeps_the_data_apart() -> None:
     assert "table" in orjson.loads(over_http.body)
     assert ("a.b.%C3%A9", "application/json") == (over_http.headers["ce-subject"], over_http.headers["content-type"])
     assert ("a.b.é", "application/json") == (over_kafka.headers["ce_subject"], over_kafka.headers["content-type"])
+    lines = b"".join(f"{name}: {value}\r\n".encode() for name, value in over_http.headers.items())
+    assert len(lines) + len(over_http.body) == over_http.bytes_count
     raw = kafka.KafkaMessage({name: value.encode() for name, value in over_kafka.headers.items()}, event.key, over_kafka.body)
     assert str(EVENT) == kafka.from_binary(raw, OrjsonFormat(), CloudEvent).get_id()
 

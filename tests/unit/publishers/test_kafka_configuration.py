@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from publishers.kafka import _configuration
+from publishers.kafka import _configuration, _producer_properties
 from publishers.sink_settings import KafkaSink
 
 
@@ -38,3 +38,13 @@ def test_a_file_of_properties_and_single_ones_over_it(tmp_path: Path) -> None:
     assert ("SASL_SSL", "scope=a b", "9") == tuple(
         properties[name] for name in ("security.protocol", "sasl.oauthbearer.config", "linger.ms")
     )
+
+
+def test_a_transaction_has_the_time_of_an_answer_and_room_for_the_largest_event() -> None:
+    """In milliseconds, a second at least; `message.max.bytes` counts what Kafka adds too."""
+    short, long = (
+        _producer_properties("s", KafkaSink(type="kafka", url="a:1", answer_seconds_max=seconds, event_bytes_max=5_000))  # type: ignore[arg-type]
+        for seconds in (0.5, 12.5)
+    )
+    assert (1_000, 12_500) == (short["transaction.timeout.ms"], long["transaction.timeout.ms"])
+    assert 5_000 < long["message.max.bytes"] < 100_000

@@ -14,6 +14,7 @@ from psycopg import sql
 from uuid_utils.compat import uuid7
 
 from commands.commit_table import CommitTable, commit_table
+from commands.context import CommandContext
 from commands.create_namespace import CreateNamespace, create_namespace
 from commands.create_table import CreateTable, create_table
 from domain.documents import Json
@@ -24,6 +25,7 @@ from projections.rebuild import rebuild
 from projections.verify import Difference, VerifyReport
 from projections.verify import verify as verify_all
 from projections.verify_schema import found_schema, recorded_schema
+from tests.fixtures import command_runs
 from tests.fixtures.catalog import context
 from tests.fixtures.command_runs import EVERY_KIND, SCHEMA, CommandRun, Step
 
@@ -302,6 +304,22 @@ async def test_an_idempotency_key_answers_with_the_version_of_its_own_command(ca
             "where e.notification_id = i.position"
         )
     assert [("version", 3, 2)] == [(found.column, found.expected, found.found) for found in (await verify(catalog.dsn)).differences]
+
+
+async def test_the_keys_of_every_kind_of_command_have_no_difference(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever they answer: a version, the one before it, a document, nothing."""
+
+    def keyed(operation: str, **more: Any) -> CommandContext:
+        return context(operation, **{"key": uuid7(), "request_hash": b"h", **more})
+
+    monkeypatch.setattr(command_runs, "context", keyed)
+    run = await CommandRun.on(catalog)
+    for step in EVERY_KIND:
+        await run.step(step)
+    with psycopg.connect(catalog.dsn) as connection:
+        operations = {name for (name,) in connection.execute("select operation from icecore.idempotency").fetchall()}
+    assert {"createTable", "updateTable", "registerTable", "unregisterTable", "dropTable", "replaceView"} <= operations
+    assert [] == (await verify_all(catalog.dsn)).differences
 
 
 async def test_a_command_has_one_idempotency_key(catalog: Catalog) -> None:

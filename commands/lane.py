@@ -18,7 +18,7 @@ from commands.deciding import decided, document_bytes, is_large_state
 from commands.decision import Decision, Relocate
 from commands.lane_queue import Barrier, Job, S, Settled, fail
 from commands.side_by_side import side_by_side
-from commands.submission import AppendResult
+from commands.submission import NOT_APPENDED, AppendResult
 from commands.turns import Turns
 from domain.errors import ApprovalUnavailable, CatalogError, CommitFailed
 from projections.streams import State
@@ -272,6 +272,8 @@ class Lane(Generic[S]):
             results = await whole[0][0].appending.submit_chain([decision.submission for _, decision in whole])
         except CatalogError as error:
             self.forget()
+            if isinstance(error, NOT_APPENDED):
+                await side_by_side([job.appending.discard(decision) for job, decision in whole])
             for job, _ in whole:
                 fail(job, error)
             # What was decided behind them rests on something that did not happen, or that nobody knows of.

@@ -11,6 +11,7 @@ from commands.context import CommandContext
 from commands.old_metadata_files import OldMetadataFile
 from domain.claims import Claim, NameClaim
 from domain.documents import Json
+from domain.errors import ServiceUnavailable, TooManyRequests
 from domain.events import Event
 from projections.rows import Rows
 from projections.streams import State, StreamFold, claims_of
@@ -18,6 +19,9 @@ from projections.streams import State, StreamFold, claims_of
 Outcome = Literal[
     "appended", "recorded", "replayed", "key_reused", "head", "parent", "not_empty", "claim", "location", "generation", "staged", "error"
 ]
+
+NOT_APPENDED = (ServiceUnavailable, TooManyRequests)
+"""What the committer raises where nothing of a submission is in the log, nor ever will be."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,9 +22,9 @@ from commands.names_known import NamesKnown
 from commands.replays import Replays
 from commands.side_by_side import side_by_side
 from commands.staged_parts import StagedPartsLost, remove_staged_parts
-from commands.submission import AppendResult, Submission
+from commands.submission import NOT_APPENDED, AppendResult, Submission
 from commands.table_files import place_taken
-from domain.errors import CatalogError, CommitFailed, InternalError, NoSuchWarehouse, ServiceUnavailable, UnsupportedOperation
+from domain.errors import CatalogError, CommitFailed, InternalError, NoSuchWarehouse, UnsupportedOperation
 from projections.connections import Connection
 from projections.streams import State
 from projections.warehouses import log_head
@@ -304,8 +304,8 @@ class _Appending:
         try:
             await self.write_files(decision)
             (result,) = await self.submit_chain([decision.submission])
-        except ServiceUnavailable:
-            # Nothing was appended; where that is in doubt, the error is another.
+        except NOT_APPENDED:
+            # Where that is in doubt, the error is another.
             await self.discard(decision)
             raise
         return Settled(decision, result)

@@ -4,6 +4,7 @@ import http.client
 import json
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -12,7 +13,7 @@ from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict
 
 from tests.fixtures.catalog import CatalogServer
-from tests.fixtures.rest_client import RestClient
+from tests.fixtures.rest_client import RestClient, set_properties
 
 HEALED_SECONDS_MAX = 10.0
 
@@ -35,6 +36,10 @@ def health_of(server: CatalogServer) -> tuple[int, Any]:
     return answer.status, body
 
 
+def metadata_files(server: CatalogServer) -> set[Path]:
+    return set(server.warehouse_directory.rglob("*.metadata.json"))
+
+
 def until_created(client: RestClient, name: str) -> None:
     deadline = time.monotonic() + HEALED_SECONDS_MAX
     while (answer := client.create_namespace(name)).status != 200:
@@ -47,6 +52,8 @@ def until_created(client: RestClient, name: str) -> None:
 def test_a_read_only_postgres_refuses_writes_and_heals(catalog_server: CatalogServer, client: RestClient, cut: bool) -> None:
     """As a standby answers after a failover (25006): it is never a fault of ours. Sessions that go on stay read-only."""
     name = sql.Identifier(str(conninfo_to_dict(catalog_server.dsn)["dbname"]))
+    client.create_table(["a"], "t")
+    files = metadata_files(catalog_server)
     others = "select pg_terminate_backend(pid, 5000) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()"
     with psycopg.connect(catalog_server.dsn, autocommit=True) as connection:
         connection.execute(sql.SQL("alter database {} set default_transaction_read_only = on").format(name))
@@ -57,6 +64,9 @@ def test_a_read_only_postgres_refuses_writes_and_heals(catalog_server: CatalogSe
         status, health = health_of(catalog_server)
         assert (503, True) == (status, "read-only" in health["log"]["error"])
         assert 200 == client.call("GET", "/namespaces").status
+        assert {503} == {client.commit(["a"], "t", set_properties(k=str(number))).status for number in range(5)}
+        assert 503 == client.create_table(["a"], "u").status
+        assert files == metadata_files(catalog_server), "of refused mutations nothing is kept"
         connection.execute("set default_transaction_read_only = off")
         connection.execute(sql.SQL("alter database {} reset default_transaction_read_only").format(name))
         if cut:

@@ -20,7 +20,7 @@ from commands.located import Located
 from commands.submission import AppendResult, Submission
 from commands.update_namespace_properties import UpdateNamespaceProperties, update_namespace_properties
 from domain.byte_pieces import BytePieces, Content
-from domain.errors import CommitFailed, CommitStateUnknown, ServiceUnavailable
+from domain.errors import CatalogError, CommitFailed, CommitStateUnknown, ServiceUnavailable, TooManyRequests
 from domain.identifiers import NamespaceIdentifier, TabularIdentifier
 from domain.table import TableState
 from icecore.compose import Catalog
@@ -43,9 +43,10 @@ def bytes_of(body: Content) -> bytes | memoryview:
 class Table:
     """One table, reached through two catalogs that have lanes of their own."""
 
-    def __init__(self, catalogs: list[Catalog], warehouse: Warehouse) -> None:
+    def __init__(self, catalogs: list[Catalog], warehouse: Warehouse, directory: Path) -> None:
         self.catalogs = catalogs
         self.warehouse = warehouse
+        self.directory = directory
 
     async def commit(self, updates: list[dict[str, Any]], requirements: Sequence[dict[str, Any]] = (), process: int = 0) -> Answer:
         command = CommitTable(TABLE, requirements, updates)
@@ -58,6 +59,9 @@ class Table:
     def lane_queue(self) -> int:
         """Commands that wait in the first catalog's lanes."""
         return self.catalogs[0].write.lanes.queued
+
+    def metadata_files(self) -> int:
+        return len([*self.directory.rglob("*.metadata.json")])
 
     async def metadata(self) -> dict[str, Any]:
         answer = await load_table(self.catalogs[1].reads, self.warehouse, TABLE)
@@ -77,7 +81,7 @@ async def table(database: str, tmp_path: Path) -> AsyncIterator[Table]:
         await create_table(
             write, context("createTable"), warehouse, CreateTable(NAMESPACE, "t", None, SCHEMA, None, None, {}, stage_create=False)
         )
-        made = Table(catalogs, warehouse)
+        made = Table(catalogs, warehouse, tmp_path / "warehouse")
         await made.commit([setting("known", "1")])
         yield made
 
@@ -119,6 +123,21 @@ async def test_nothing_to_change_is_not_answered_behind_a_commit_that_failed(
     assert error is first
     assert isinstance(second, Answer), second
     assert 2 == (await table.metadata())["last-column-id"]
+
+
+@pytest.mark.parametrize("by", ["commit", "transaction"])
+@pytest.mark.parametrize(
+    ("error", "files_left"), [(ServiceUnavailable("away"), 0), (TooManyRequests("full"), 0), (CommitStateUnknown("lost"), 1)]
+)
+async def test_what_is_surely_not_appended_leaves_no_files(
+    table: Table, monkeypatch: pytest.MonkeyPatch, by: str, error: CatalogError, files_left: int
+) -> None:
+    """Where nobody knows whether it was, they stay."""
+    before = table.metadata_files()
+    next_append_fails(table.catalogs[0], monkeypatch, error)
+    with pytest.raises(type(error)):
+        await (table.commit if by == "commit" else table.transaction)([setting("b", "1")])
+    assert before + files_left == table.metadata_files()
 
 
 async def test_a_refusal_is_not_given_behind_a_commit_that_failed(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:

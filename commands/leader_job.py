@@ -4,6 +4,10 @@ import asyncio
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
+
+import psycopg
+import structlog
 
 from commands.write_side import WriteSide
 from domain.errors import CatalogError
@@ -12,6 +16,7 @@ from projections.connections import Connection
 from projections.outage_log import OutageLog
 
 _SQL = named_sql("commands", "leader_job.sql")
+_log = structlog.get_logger("icecore.jobs")
 
 POLL_SECONDS = 1.0
 
@@ -48,11 +53,18 @@ class LeaderJob(ABC):
             try:
                 return await work(leading)
             finally:
-                await leading.execute(_SQL["stop_leading"], {"lock": self.LEADER_LOCK})
+                await self._stop_leading(leading)
 
     async def leads(self, leading: Connection) -> bool:
         """Whether the leading connection still holds the lock."""
         return await (await leading.execute(_SQL["leads"], {"lock": self.LEADER_LOCK})).fetchone() == (True,)
+
+    async def _stop_leading(self, leading: Connection) -> None:
+        # A session that has ended leads no more; its error must not take the place of what ended the work, a cancellation above all.
+        with suppress(psycopg.OperationalError):
+            stopped = await (await leading.execute(_SQL["stop_leading"], {"lock": self.LEADER_LOCK})).fetchone()
+            if stopped != (True,):
+                _log.warning("leadership_of_another_session", job=self.NAME)
 
     async def _run(self) -> None:
         while True:

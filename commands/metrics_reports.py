@@ -7,7 +7,7 @@ from uuid import UUID
 
 from uuid_utils.compat import uuid7
 
-from domain.errors import CatalogError
+from domain.client_errors import client_error_text
 from migrations.named_sql import named_sql
 from projections.outage_log import OutageLog
 from queries.read_side import ReadSide
@@ -93,7 +93,8 @@ class MetricsReports:
                 if forget:
                     await connection.execute(_SQL["forget"], {"reports_max": self._reports_max, "bytes_max": self._bytes_max})
             self._outage.succeeded()
-        except CatalogError as error:
-            self._outage.failed("lost", reports=len(batch), error=error.message)
+        except Exception as error:
+            # Whatever it is: the reports that come later are to be kept.
+            self._outage.failed("lost", reports=len(batch), error=client_error_text(error))
         finally:
             self._bytes -= sum(len(each.report) for each in batch)

@@ -26,6 +26,7 @@ from commands.metrics_reports import MetricsReports
 from commands.purge_tables import PurgeJob
 from commands.settle_parts import PartsJob
 from commands.write_side import WriteSide
+from domain.client_errors import client_error_text
 from domain.errors import CatalogError
 from icecore.hooks import opened_hooks
 from icecore.secret_keys import secret_store
@@ -146,6 +147,7 @@ async def _forget_keys(reads: ReadSide, lifetime: timedelta) -> None:
             outage.succeeded()
             if forgotten:
                 _log.info("idempotency_keys_forgotten", keys=forgotten)
-        except CatalogError as error:
-            outage.failed(error=error.message)
+        except Exception as error:
+            # Whatever it is: they are forgotten once it is over.
+            outage.failed(type(error), error=client_error_text(error))
         await asyncio.sleep(_FORGET_KEYS_EVERY_SECONDS)

@@ -52,12 +52,14 @@ class _Session:
     """What Postgres says of one of our sessions.
 
     is_idle -- it waits for a statement. waits_for_lock -- for the append lock, which the transaction `lock_holder` has.
+    is_replicated -- commits wait for a standby: one that is cancelled while it waits is answered as if the standby had it.
     """
 
     is_idle: bool
     state_since: datetime
     waits_for_lock: bool
     lock_holder: str | None
+    is_replicated: bool
 
 
 def sever(connection: Connection) -> None:
@@ -73,7 +75,8 @@ class SilenceWatch:
 
     While Postgres lets somebody else connect, a session is cut where Postgres says that it waits for the statement we sent (its process
     is frozen, or the line is dead), and an append where its session does not even heed a cancellation. An append behind one transaction
-    that keeps the lock is cancelled. Any other statement merely takes long: it is left alone, up to its limit.
+    that keeps the lock is cancelled. Any other statement merely takes long: it is left alone, up to its limit. So is every append where
+    commits wait for a standby.
 
     silent -- called each time the connections were cut because nobody could connect. frozen -- called where single ones were.
     """
@@ -164,7 +167,7 @@ class SilenceWatch:
             await self._cut_frozen(probe, frozen, [silent[process_id][0] for process_id in frozen])
 
     def _to_be_cancelled(self, use: StatementUse, session: _Session) -> bool:
-        if session.is_idle or not use.is_append:
+        if session.is_idle or not use.is_append or session.is_replicated:
             return False
         if session.waits_for_lock:
             use.behind_stuck_lock = session.lock_holder is not None and session.lock_holder == self._lock_holder

@@ -7,7 +7,8 @@ with append_lock as (
       and l.database = (select d.oid from pg_catalog.pg_database d where d.datname = pg_catalog.current_database())
 )
 select a.pid, a.state = 'idle', a.state_change, exists (select from append_lock l where l.pid = a.pid and not l.granted),
-  (select l.virtualtransaction from append_lock l where l.granted)
+  (select l.virtualtransaction from append_lock l where l.granted),
+  pg_catalog.current_setting('synchronous_standby_names') <> ''
 from pg_catalog.pg_stat_activity a where a.pid = any(%(process_ids)s)
 
 -- name: terminate --

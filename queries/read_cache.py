@@ -66,8 +66,9 @@ class ReadCache:
     def give_up(self, ticket: int) -> None:
         """The read came to nothing."""
         del self._filling[ticket]
-        if not self._filling:
-            self._dropped_while_filling.clear()
+        oldest = next(iter(self._filling), self._sequence)
+        while self._dropped_while_filling and next(iter(self._dropped_while_filling.values())) <= oldest:
+            del self._dropped_while_filling[next(iter(self._dropped_while_filling))]
 
     def keep(self, ticket: int, key: Hashable, value: Any, size_bytes: int, tags: Iterable[Tag]) -> Any:
         """Keeps a value unless one of its tags was dropped since its ticket was given, or it is too large to be worth it.
@@ -98,6 +99,8 @@ class ReadCache:
         """Forgets every entry with the tag, and those being read."""
         if self._filling:
             self._sequence += 1
+            # The last one dropped stands last.
+            self._dropped_while_filling.pop(tag, None)
             self._dropped_while_filling[tag] = self._sequence
         for key in [*self._keys_by_tag.get(tag, ())]:
             self._remove(key)
@@ -107,6 +110,7 @@ class ReadCache:
         self._cleared_at = self._sequence
         self._entries.clear()
         self._keys_by_tag.clear()
+        self._dropped_while_filling.clear()
         self.figures.bytes_held = 0
 
     def _remove(self, key: Hashable) -> None:

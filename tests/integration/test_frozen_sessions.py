@@ -206,3 +206,19 @@ def test_what_merely_takes_long_is_answered(server: CatalogServer, client: RestC
         seconds, answer = read.result()
         assert seconds > 1.6
         assert 200 == answer.status
+
+
+def test_a_commit_that_waits_for_a_standby_is_answered_once_the_standby_has_it(cluster: str, server: CatalogServer, client: RestClient) -> None:
+    """Postgres answers a commit that is cancelled meanwhile as if the standby had it: it is lost where the standby takes over."""
+    with ThreadPoolExecutor(1) as threads, psycopg.connect(cluster, autocommit=True) as operator:
+        operator.execute("alter system set synchronous_standby_names = 'none_such'")
+        operator.execute("select pg_reload_conf()")
+        try:
+            created = threads.submit(client.create_namespace, "replicated")
+            # Long enough for a cancellation, had one been sent at the first or second look.
+            until(lambda: sessions(server.dsn, COMMITTERS, "wait_event = 'SyncRep' and now() - query_start > interval '3 seconds'"))
+            assert not created.done()
+        finally:
+            operator.execute("alter system reset synchronous_standby_names")
+            operator.execute("select pg_reload_conf()")
+        assert 200 == created.result().status

@@ -1,5 +1,6 @@
 """Idempotency-Keys on every mutation: one effect, and the first answer again byte for byte, whatever has happened since."""
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -7,9 +8,11 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+import structlog
 from uuid_utils.compat import uuid7
 
-from tests.fixtures.catalog import served_catalog
+from icecore import compose
+from tests.fixtures.catalog import opened_catalog, served_catalog
 from tests.fixtures.rest_client import SCHEMA, RestAnswer, RestClient, namespace_path, set_properties, table_path, view_path, view_version
 from tests.fixtures.shared_server import SharedCatalog, shared
 
@@ -506,3 +509,16 @@ def test_a_refusal_of_the_request_itself_is_remembered_too(client: RestClient) -
     assert first.replayable == client.call("POST", "/namespaces", secretive, key=key).replayable
     other = client.call("POST", "/namespaces", {"namespace": ["n"], "properties": {}}, key=key)
     assert (422, "UnprocessableEntityException") == other.error
+
+
+async def test_a_fault_does_not_end_the_forgetting_of_keys(database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The table is away for a moment, as during a restore; the next round forgets what is old."""
+    monkeypatch.setattr(compose, "_FORGET_KEYS_EVERY_SECONDS", 0.05)
+    async with opened_catalog(database, tmp_path / "warehouse", jobs=True) as catalog, catalog.reads.connection() as connection:
+        with structlog.testing.capture_logs() as logs:
+            await connection.execute("alter table icecore.idempotency rename to away")
+            while "idempotency_keys_kept" not in [log["event"] for log in logs]:
+                await asyncio.sleep(0.01)
+            await connection.execute("alter table icecore.away rename to idempotency")
+            while "idempotency_keys_are_forgotten" not in [log["event"] for log in logs]:
+                await asyncio.sleep(0.01)

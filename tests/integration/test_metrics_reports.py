@@ -6,6 +6,7 @@ import threading
 from uuid import UUID
 
 import pytest
+import structlog
 from uuid_utils.compat import uuid7
 
 from commands.metrics_reports import QUEUE_BYTES_MAX, QUEUE_REPORTS_MAX, MetricsReports
@@ -129,3 +130,20 @@ async def test_large_reports_fill_the_queue_by_their_bytes(catalog: Catalog) -> 
     reports.offer(uuid7(), b"8".zfill(large))
     await reports.close()
     assert [1, 2, 3, 4, 7, 8] == await count(catalog)
+
+
+async def test_what_keeps_some_reports_from_being_written_keeps_no_later_ones(catalog: Catalog) -> None:
+    """Here the table is away for a moment, as during a restore: an error that is none of the connection's."""
+    reports = MetricsReports(catalog.reads, 10_000)
+    async with catalog.reads.connection() as connection:
+        await connection.execute("alter table icecore.metrics_reports rename to away")
+        with structlog.testing.capture_logs() as logs:
+            reports.start()
+            reports.offer(uuid7(), b"1")
+            while not logs:
+                await asyncio.sleep(0.01)
+        await connection.execute("alter table icecore.away rename to metrics_reports")
+    reports.offer(uuid7(), b"2")
+    await reports.close()
+    assert [2] == await count(catalog)
+    assert [("metrics_reports_lost", "UndefinedTable, SQLSTATE 42P01")] == [(log["event"], log["error"]) for log in logs]

@@ -25,6 +25,7 @@ from commands.write_side import WriteSide
 from domain.errors import AlreadyExists, CatalogError, NotFound, ServiceUnavailable
 from domain.identifiers import NamespaceIdentifier, TabularIdentifier
 from icecore.compose import Catalog
+from projections.connections import Connection
 from projections.rebuild import rebuild
 from queries.resolve_warehouse import resolve_warehouse
 from queries.warehouse import Warehouse
@@ -397,3 +398,21 @@ async def test_a_purge_whose_event_is_not_taken_waits(catalog: Catalog, tmp_path
     assert ["generation"] == [each["outcome"] for each in logged if each["event"] == "table_purged"]
     catalog.purge._failures.clear()  # the pause is over
     assert 1 == await catalog.purge.run_once()
+
+
+async def test_a_job_whose_session_ended_can_be_stopped(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its last statement fails: that must not hide from it that it was asked to stop."""
+    job, working = PurgeJob(catalog.write), asyncio.Event()
+
+    async def work(leading: Connection) -> int:
+        async with catalog.reads.connection() as other:
+            await other.execute("select pg_terminate_backend(%s)", (leading.info.backend_pid,))
+        working.set()
+        await asyncio.Event().wait()
+        return 1
+
+    monkeypatch.setattr(job, "run_once", lambda: job.lead(work))
+    job.start()
+    async with asyncio.timeout(SECONDS_MAX):
+        await working.wait()
+        await job.close()

@@ -227,3 +227,22 @@ def test_the_memory_is_bounded_in_bytes() -> None:
     assert cache.figures.bytes_held <= 10 * (ENTRY_OVERHEAD_BYTES + 100)
     cache.keep(cache.begin(), "large", 0, 1_000_000, [])
     assert "large" not in cache
+
+
+def test_what_was_dropped_before_all_reads_in_flight_is_not_remembered() -> None:
+    """Reads that overlap without end would else collect every tag there ever was."""
+    cache = ReadCache(1_000_000)
+    ticket = cache.begin()
+    for n in range(1_000):
+        cache.drop(n)
+        cache.drop("often")
+        following = cache.begin()
+        cache.keep(ticket, "key", n, 10, ["often"])
+        assert cache.get("key") is None
+        ticket = following
+    assert not cache._dropped_while_filling
+    cache.drop("tag")
+    other = cache.begin()
+    cache.give_up(other)
+    cache.keep(ticket, "key", 1, 10, ["tag"])
+    assert cache.get("key") is None

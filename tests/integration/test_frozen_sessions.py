@@ -208,7 +208,7 @@ def test_what_merely_takes_long_is_answered(server: CatalogServer, client: RestC
         assert 200 == answer.status
 
 
-def test_a_commit_that_waits_for_a_standby_is_answered_once_the_standby_has_it(cluster: str, server: CatalogServer, client: RestClient) -> None:
+def test_a_commit_that_waits_for_a_standby_is_answered_once_that_has_it(cluster: str, server: CatalogServer, client: RestClient) -> None:
     """Postgres answers a commit that is cancelled meanwhile as if the standby had it: it is lost where the standby takes over."""
     with ThreadPoolExecutor(1) as threads, psycopg.connect(cluster, autocommit=True) as operator:
         operator.execute("alter system set synchronous_standby_names = 'none_such'")

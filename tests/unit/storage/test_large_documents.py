@@ -95,11 +95,19 @@ async def test_who_may_not_wait_steps_back() -> None:
 @pytest.mark.parametrize("behind", [False, True], ids=["the last", "with another behind"])
 async def test_who_gives_up_just_when_there_is_room_takes_none(behind: bool) -> None:
     """The holder lets go between the end of a wait and the turn of the loop in which the one who waited hears of it."""
-    documents = LargeDocuments()
+    documents, done = LargeDocuments(), asyncio.Event()
+
+    async def one() -> None:
+        async with documents.share() as share:
+            await share.take(BYTES_AT_ONCE_MAX)
+            await done.wait()
+
     async with documents.share() as share:
-        await share.take_all()
-        waiting = [asyncio.create_task(documents.take(BYTES_AT_ONCE_MAX)) for _ in range(1 + behind)]
+        await share.take(BYTES_AT_ONCE_MAX)
+        waiting = [asyncio.create_task(one()) for _ in range(1 + behind)]
         await asyncio.sleep(0)
         waiting[0].cancel()
-    assert [True] + [False] * behind == [isinstance(each, asyncio.CancelledError) for each in await asyncio.gather(*waiting, return_exceptions=True)]
-    assert BYTES_AT_ONCE_MAX * behind == documents._held
+    done.set()
+    ends = await asyncio.gather(*waiting, return_exceptions=True)
+    assert [True] + [False] * behind == [isinstance(end, asyncio.CancelledError) for end in ends]
+    assert documents._held == 0

@@ -75,7 +75,7 @@ def parse_json_object(body: bytes, limits: ApiLimits) -> JsonObject:
     if not body:
         raise BadRequest("Invalid body: must be a JSON object, and is empty")
     if count_values(body) > limits.json_values_max:
-        raise BadRequest(f"Invalid body: holds more than {limits.json_values_max} values")
+        raise BadRequest(f"Invalid body: contains more than {limits.json_values_max} values")
     try:
         document = orjson.loads(body)
     except orjson.JSONDecodeError as error:

@@ -34,7 +34,7 @@ class ByteBudget:
         """`had` is what the same holder has already. Raises BudgetUsedUp."""
         if self.held > had and self.held + size > self._bytes_max:
             self.refused += 1
-            raise BudgetUsedUp(f"{self._what}: the server holds too many bytes for other requests")
+            raise BudgetUsedUp(f"{self._what} of other requests use all the memory that is set aside for them; try again later")
         self.held += size
 
     def give_back(self, size: int) -> None:

@@ -69,10 +69,10 @@ def check_parameters(raw_query: str, known: Collection[str]) -> None:
     for number, name in enumerate(names):
         shown = name[:_PARAMETER_SHOWN_LENGTH_MAX]
         if name not in known:
-            there_are = f"there are {', '.join(sorted(known))}" if known else "there are none"
+            there_are = f"the parameters are {', '.join(sorted(known))}" if known else "this operation has no parameters"
             raise BadRequest(f"Unknown parameter '{shown}': {there_are}")
         if name in names[:number]:
-            raise BadRequest(f"Invalid parameter '{shown}': is given more than once")
+            raise BadRequest(f"Invalid parameter '{shown}': must be given only once")
 
 
 def _refuse_malformed(text: str, what: str) -> str:
@@ -80,7 +80,7 @@ def _refuse_malformed(text: str, what: str) -> str:
     if not text:
         raise BadRequest(f"Invalid {what}: must not be empty")
     if _CONTROL_CHARACTER.search(text):
-        raise BadRequest(f"Invalid {what}: holds a control character")
+        raise BadRequest(f"Invalid {what}: contains a control character")
     return text
 
 

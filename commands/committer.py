@@ -213,7 +213,7 @@ class Committer:
                             self._refuse_waiting("is busy")
                         return connection
                     if time.monotonic() - began > (DOUBT_BEHIND_LOCK_SECONDS_MAX if use.behind_stuck_lock else DOUBT_SECONDS_MAX):
-                        _refuse(batch, CommitStateUnknown("The log went away before it answered"))
+                        _refuse(batch, CommitStateUnknown("The connection to the log was lost before it answered"))
                         return connection
                     await asyncio.sleep(_PAUSE_SECONDS)
         except asyncio.CancelledError:
@@ -249,7 +249,7 @@ class Committer:
         for single in singles:
             error = single.answer.exception()
             if isinstance(error, ServiceUnavailable) and results:
-                error = CommitStateUnknown("The log went away between the commands of a chain")
+                error = CommitStateUnknown("The connection to the log was lost before it answered all commands of a batch")
             if error is not None and not isinstance(error, InternalError):
                 _refuse([waiting], error)
                 return connection

@@ -333,7 +333,7 @@ class Lane(Generic[S]):
         now = time.monotonic()
         for job in sorted(jobs, key=lambda job: job.arrived, reverse=True):
             if now > job.deadline:
-                fail(job, CommitFailed("Others kept changing the same thing: try again"))
+                fail(job, CommitFailed("Other requests kept changing the same object; try again"))
             elif not job.answer.done():
                 self.queue.appendleft(job)
 

@@ -66,7 +66,9 @@ class Lanes:
             try:
                 await asyncio.wait_for(barrier.reached.wait(), LANE_WAIT_SECONDS_MAX)
             except TimeoutError:
-                raise TooManyRequests(f"The command waited {LANE_WAIT_SECONDS_MAX:.0f} seconds behind others on the same objects") from None
+                raise TooManyRequests(
+                    f"The request waited {LANE_WAIT_SECONDS_MAX:.0f} seconds for other requests on the same objects; try again later"
+                ) from None
             if barrier.refused:
                 raise away()
             return await work()
@@ -130,4 +132,9 @@ class Lanes:
 
 def _refuse_untaken(job: "Job[S]") -> None:
     if not job.taken:
-        fail(job, TooManyRequests(f"The command waited {LANE_WAIT_SECONDS_MAX:.0f} seconds behind others on the same object"))
+        fail(
+            job,
+            TooManyRequests(
+                f"The request waited {LANE_WAIT_SECONDS_MAX:.0f} seconds for other requests on the same object; try again later"
+            ),
+        )

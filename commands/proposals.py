@@ -109,7 +109,7 @@ async def hold(
             case "error":
                 raise InternalError("The log refused the proposal")
         # Somebody else opened it, or closed the one that was there: look again.
-    raise CommitFailed("Others kept opening and closing proposals for the same change: try again")
+    raise CommitFailed("Other requests kept opening and closing proposals for the same change; try again")
 
 
 def remembered(refusal: CatalogError) -> IdempotencyRecord:
@@ -158,7 +158,7 @@ async def why_closed(write: "WriteSide", context: CommandContext, warehouse: War
         submission.add(state.id, warehouse.id, state, [ProposalStale()])
         if (await write.submit(submission)).outcome == "appended":
             return _stale(state)
-    raise CommitFailed("Others kept changing the proposal: try again")
+    raise CommitFailed("Other requests kept changing the proposal; try again")
 
 
 async def add_approval(write: "WriteSide", warehouse: Warehouse, decision: Decision, context: CommandContext) -> None:
@@ -177,7 +177,7 @@ async def add_approval(write: "WriteSide", warehouse: Warehouse, decision: Decis
 
 
 def _stale(state: ProposalState) -> ProposalClosed:
-    return ProposalClosed(f"Proposal {state.id} is stale: what it was held for has changed since, or is gone")
+    return ProposalClosed(f"Proposal {state.id} is stale: an object that it changes was changed, replaced or dropped since it was opened")
 
 
 async def _moved_on(write: "WriteSide", state: ProposalState) -> bool:

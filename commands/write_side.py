@@ -153,7 +153,9 @@ class WriteSide:
     async def _settled(self, context: CommandContext, warehouse: Warehouse, attempt: Callable[[float], Awaitable[Settled]]) -> Answer:
         """A refusal that carries a key is recorded before it is answered, so that the key always gets the same answer."""
         if warehouse.as_of is not None:
-            raise UnsupportedOperation(f"Warehouse {warehouse.name} is read as of position {warehouse.as_of}: a past cannot be changed")
+            raise UnsupportedOperation(
+                f"Warehouse {warehouse.name} is read as of position {warehouse.as_of}: a past state cannot be changed"
+            )
         if context.idempotency_key is not None:
             async with self.connection() as connection:
                 remembered = await idempotency.find(connection, context)
@@ -174,7 +176,7 @@ class WriteSide:
             if answer is not None:
                 return answer
             if time.monotonic() > deadline:
-                raise CommitFailed("Others kept changing the same thing: try again")
+                raise CommitFailed("Other requests kept changing the same object; try again")
 
     async def _answered(self, context: CommandContext, warehouse: Warehouse, settled: Settled) -> Answer | None:
         """The answer, or None where another command came first."""

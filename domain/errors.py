@@ -141,7 +141,7 @@ class TooManyRequests(CatalogError, status=429, type="TooManyRequestsException")
 
 
 class InternalError(CatalogError, status=500, type="InternalServerError"):
-    """Something broke that should not have; the request id finds it in the logs."""
+    """Internal error; the server's log describes it under the request id"""
 
 
 class CommitStateUnknown(CatalogError, status=500, type="CommitStateUnknownException"):

@@ -25,12 +25,12 @@ def parse_name(text: str, what: str) -> str:
         raise BadRequest(f"Invalid {what}: longer than {NAME_CODE_POINTS_MAX} code points")
     if text.isascii():
         if not text.isprintable():
-            raise BadRequest(f"Invalid {what}: holds a control character")
+            raise BadRequest(f"Invalid {what}: contains a control character")
         return text
     for character in text:
         refused = _CATEGORIES_REFUSED.get(unicodedata.category(character))
         if refused:
-            raise BadRequest(f"Invalid {what}: holds a {refused} character (U+{ord(character):04X})")
+            raise BadRequest(f"Invalid {what}: contains a {refused} character (U+{ord(character):04X})")
     if not unicodedata.is_normalized("NFC", text):
         raise BadRequest(f"Invalid {what}: not in Unicode normal form NFC")
     return text

@@ -58,7 +58,7 @@ def broken_rule(data: bytes, document: Any, depth_max: int = DEPTH_MAX) -> str |
     if data.count(b"{") + data.count(b"[") > depth_max and _is_deeper(document, depth_max):
         return f"nested deeper than {depth_max} levels"
     if _ESCAPED_NUL in data and any("\0" in text for text in _texts(document)):
-        return "holds a NUL character (U+0000)"
+        return "contains a NUL character (U+0000)"
     return None
 
 

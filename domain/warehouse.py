@@ -30,7 +30,7 @@ def create(name: str, storage_profile: Json, secret_ref: UUID | None, *, exact_n
     parse_name(name, "warehouse name")
     for character in _NAME_CHARACTERS_REFUSED:
         if character in name:
-            raise BadRequest(f"Invalid warehouse name: must not hold '{character}'")
+            raise BadRequest(f"Invalid warehouse name: must not contain '{character}'")
     return WarehouseCreated(name, name_key(name), storage_profile, secret_ref, exact_names)
 
 

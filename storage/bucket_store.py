@@ -272,4 +272,4 @@ async def _errors(location: StorageLocation) -> AsyncIterator[None]:
     except (PermissionDeniedError, UnauthenticatedError):
         raise store_away(location, "it refuses the warehouse's credential") from None
     except (BaseError, TimeoutError, OSError):
-        raise store_away(location, "it does not answer as it should") from None
+        raise store_away(location, "it gave an unexpected answer") from None

@@ -87,7 +87,7 @@ class StorageLocation:
         """`text` as an operator's choice: its folders have names already, so only what clients could misread is refused."""
         location = cls.parse_structure(text, what=what)
         if _CHARACTERS_REFUSED_IN_BASE.search(text):
-            raise refuse_location(what, "must hold neither '?' nor '#'", text)
+            raise refuse_location(what, "must contain neither '?' nor '#'", text)
         if len(text.encode()) > LOCATION_BYTES_MAX:
             raise refuse_location(what, f"longer than {LOCATION_BYTES_MAX} bytes", text)
         return location
@@ -162,9 +162,9 @@ def check_characters(segments: tuple[str, ...], text: str, *, imported: bool, wh
     """Refuse what `segments` may not hold; `text` is the whole location, for the message."""
     below = "/".join(segments)
     if _CHARACTERS_REFUSED.search(below):
-        raise refuse_location(what, "must hold none of * ? $ { } ' \" \\ ` < > #", text)
+        raise refuse_location(what, "must not contain any of * ? $ { } ' \" \\ ` < > #", text)
     if "%" in below and not imported:
-        raise refuse_location(what, "must not hold '%'", text)
+        raise refuse_location(what, "must not contain '%'", text)
     if below.isascii():
         if len(below) > LOCATION_BYTES_MAX:
             raise refuse_location(what, f"longer than {LOCATION_BYTES_MAX} bytes", text)
@@ -181,4 +181,4 @@ def _check_visible(text: str, what: str) -> None:
     for character in text:
         refused = _CATEGORIES_REFUSED.get(unicodedata.category(character))
         if refused:
-            raise refuse_location(what, f"must not hold {refused} (U+{ord(character):04X})", text)
+            raise refuse_location(what, f"must not contain {refused} (U+{ord(character):04X})", text)

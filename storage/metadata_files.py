@@ -90,7 +90,9 @@ async def write_metadata(store: ObjectStore, location: StorageLocation, document
         await store.put_new(location, document)
     except AlreadyExists:
         if not await _is_written(store, location, document):
-            raise store_away(location, "it holds a file under this write's new name, and its content could not be confirmed") from None
+            raise store_away(
+                location, "it contains a file under the new name of this write, whose content could not be confirmed"
+            ) from None
 
 
 async def _is_written(store: ObjectStore, location: StorageLocation, document: Content | memoryview) -> bool:
@@ -126,7 +128,7 @@ async def read_metadata(store: ObjectStore, location: StorageLocation, share: Do
     try:
         return await _read(location, data, bytes_max, values_max)
     except _TooManyValues:
-        raise _unreadable(location, f"it holds more than {values_max} values") from None
+        raise _unreadable(location, f"it contains more than {values_max} values") from None
 
 
 async def _read(location: StorageLocation, data: bytes, bytes_max: int, values_max: int) -> dict[str, Any]:
@@ -179,7 +181,7 @@ def _unpack(location: StorageLocation, data: bytes, bytes_max: int, values_max: 
     except zlib.error:
         raise _unreadable(location, "it is not gzip, though it begins so") from None
     if not unpacker.eof or unpacker.unused_data:
-        raise _unreadable(location, "its gzip data is cut or followed by something else")
+        raise _unreadable(location, "its gzip data is truncated or followed by other data")
     return b"".join(pieces)
 
 

@@ -77,7 +77,9 @@ class ObjectStores:
                 raise store_away(profile.base, "the file system did not answer in time when folders of warehouses were compared") from None
             if found is not None:
                 _, mine, theirs = found
-                raise store_away(mine, f"it is, holds or lies in {theirs} of another warehouse by a symbolic link or a mount")
+                raise store_away(
+                    mine, f"it is, contains or lies inside {theirs}, which another warehouse uses, through a symbolic link or a mount"
+                )
             # Others may have been opened meanwhile.
             compared.update(others)
 

@@ -71,7 +71,7 @@ def parse_table_metadata(document: object) -> Json:
     _read_parts(document, parsed)
     for key in document.keys() - parsed.keys() - _LEGACY_KEYS:
         if holds_large_number(document[key]):
-            raise BadRequest(f"Invalid field '{key}': holds a number outside 64 bits")
+            raise BadRequest(f"Invalid field '{key}': contains a number outside 64 bits")
     parsed.update((key, value) for key, value in document.items() if key not in parsed and key not in _LEGACY_KEYS)
     _check(parsed)
     return parsed

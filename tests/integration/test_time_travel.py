@@ -308,7 +308,7 @@ async def test_a_past_cannot_be_changed(catalog: Catalog, kind: str) -> None:
 async def test_a_past_cannot_be_changed_by_a_new_name_either(catalog: Catalog) -> None:
     """The refusal says what the client did."""
     run = await CommandRun.on(catalog, f"demo@{head(catalog.dsn)}")
-    with pytest.raises(UnsupportedOperation, match="a past cannot be changed"):
+    with pytest.raises(UnsupportedOperation, match="a past state cannot be changed"):
         await create_namespace(catalog.write, context("createNamespace"), run.warehouse, CreateNamespace(NamespaceIdentifier(("z",)), {}))
 
 

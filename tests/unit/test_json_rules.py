@@ -43,7 +43,7 @@ def test_the_bound_is_the_product_s_where_none_is_given() -> None:
 def test_a_nul_is_found_wherever_it_is(data: bytes) -> None:
     """In keys and in values, at every depth."""
     document = orjson.loads(data)
-    assert "holds a NUL character (U+0000)" == broken_rule(data, [document])
+    assert "contains a NUL character (U+0000)" == broken_rule(data, [document])
 
 
 def test_what_only_looks_like_a_nul_is_none() -> None:

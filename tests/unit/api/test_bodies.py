@@ -41,11 +41,11 @@ def holds_nul(value: Any) -> bool:
         (b"[]", "Invalid body: must be a JSON object"),
         (b'"text"', "Invalid body: must be a JSON object"),
         (b"null", "Invalid body: must be a JSON object"),
-        (b'{"a": "\\u0000"}', "Invalid body: holds a NUL character (U+0000)"),
-        (b'{"a\\u0000": 1}', "Invalid body: holds a NUL character (U+0000)"),
-        (b'{"a": [{"b": ["\\u0000"]}]}', "Invalid body: holds a NUL character (U+0000)"),
+        (b'{"a": "\\u0000"}', "Invalid body: contains a NUL character (U+0000)"),
+        (b'{"a\\u0000": 1}', "Invalid body: contains a NUL character (U+0000)"),
+        (b'{"a": [{"b": ["\\u0000"]}]}', "Invalid body: contains a NUL character (U+0000)"),
         (b'{"a":' + b"[" * 10 + b"]" * 10 + b"}", "Invalid body: nested deeper than 10 levels"),
-        (b'{"a":[' + b"1," * 1_000 + b"1]}", "Invalid body: holds more than 1000 values"),
+        (b'{"a":[' + b"1," * 1_000 + b"1]}", "Invalid body: contains more than 1000 values"),
     ],
 )
 def test_what_no_request_means_is_refused(body: bytes, message: str) -> None:

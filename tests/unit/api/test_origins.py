@@ -8,13 +8,15 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-from aiohttp import web
+from aiohttp import HttpVersion11, web
+from multidict import CIMultiDict
 
 from api.call import Call
 from api.limits import ApiLimits
 from api.origins import OriginRules, host_name
 from api.routing import Operation
 from api.server import build_app, build_runner
+from domain.errors import Forbidden
 
 
 async def answer(call: Call) -> web.Response:
@@ -108,6 +110,34 @@ async def test_http_1_0_may_omit_host(exchange: Exchange) -> None:
     assert 400 == (await exchange(b"GET /health HTTP/1.1\r\n\r\n"))[0]
 
 
+def asked(address: str, host: str) -> SimpleNamespace:
+    """A request to that address of the server; tests reach it at loopback addresses only."""
+    headers, protocol = CIMultiDict({"Host": host}), SimpleNamespace(sockname=(address, 8181))
+    return SimpleNamespace(version=HttpVersion11, headers=headers, method="GET", body_exists=False, protocol=protocol)
+
+
+@pytest.mark.parametrize(
+    ("address", "host"),
+    [("10.0.0.5", "10.0.0.5"), ("10.0.0.5", "10.0.0.5:8181"), ("fe80::1%eth0", "[fe80::1]:8181"), ("2001:db8::1", "[2001:DB8:0::1]")],
+)
+def test_the_address_of_the_connection_is_a_host_of_the_server(address: str, host: str) -> None:
+    """A server that is bound to every address is called by each of them, and by none of another machine."""
+    rules: Any = OriginRules()
+    rules.check(asked(address, host))
+    for other in ("10.0.0.6", "2001:db8::2"):
+        with pytest.raises(Forbidden):
+            rules.check(asked(other, host))
+
+
+def test_hosts_that_were_seen_are_not_all_remembered() -> None:
+    """A client that names a new one each time does not fill the memory."""
+    rules: Any = OriginRules()
+    for number in range(300):
+        with pytest.raises(Forbidden):
+            rules.check(asked("127.0.0.1", f"{number}.example"))
+    assert len(rules._known) <= 256
+
+
 def test_a_host_header_is_its_name_without_port() -> None:
     """And None where it is malformed."""
     assert "::1" == host_name("[::1]:80")
@@ -145,6 +175,8 @@ async def test_a_page_of_another_origin_changes_nothing(exchange: Exchange, head
         [],
         ["Origin: http://127.0.0.1:8181", "Sec-Fetch-Site: same-origin"],
         ["Origin: https://127.0.0.1:8181"],
+        ["Origin: HTTP://127.0.0.1:8181"],
+        ["Origin: HTTPS://App.Example.Org", "Sec-Fetch-Site: cross-site"],
         ["Origin: https://public.example.org", "Sec-Fetch-Site: same-origin"],
         ["Origin: https://app.example.org", "Sec-Fetch-Site: cross-site"],
         ["Sec-Fetch-Site: same-origin"],
@@ -155,6 +187,32 @@ async def test_the_server_s_own_pages_and_permitted_origins_may_change(exchange:
     """And clients that are no browsers, which send neither header."""
     assert 200 == (await exchange(request("DELETE", *headers)))[0]
     assert 200 == (await exchange(request("POST", *headers, "Content-Type: application/json", body=b"{}")))[0]
+
+
+async def test_a_page_of_another_origin_without_a_host_changes_nothing(exchange: Exchange) -> None:
+    """HTTP/1.0 may omit Host: then no origin is the server's own."""
+    assert (403, "ForbiddenException") == refused(await exchange(b"DELETE /v1/thing HTTP/1.0\r\nOrigin: http://localhost\r\n\r\n"))
+
+
+async def test_a_page_of_another_origin_may_ask(exchange: Exchange) -> None:
+    """Its browser does not show it the answer: links to the server work, and its own pages may be embedded."""
+    for headers in (["Origin: https://evil.example"], ["Sec-Fetch-Site: cross-site"]):
+        status, answered, _ = await exchange(request("GET", *headers))
+        assert 200 == status
+        assert "access-control-allow-origin" not in answered
+        assert 405 == (await exchange(request("HEAD", *headers)))[0]
+
+
+async def test_only_preflight_requests_are_answered_as_such(exchange: Exchange) -> None:
+    """Not other uses of OPTIONS, and nothing that is no header's name is repeated."""
+    origin, method = "Origin: https://app.example.org", "Access-Control-Request-Method: POST"
+    assert 405 == (await exchange(request("OPTIONS", origin)))[0]
+    assert 405 == (await exchange(request("OPTIONS", method)))[0]
+    assert 405 == (await exchange(request("OPTIONS", "Origin: http://127.0.0.1:8181", method)))[0]
+    for names in ("a b", "a;b", "a,,b", "<script>", "a" * 1_025):
+        status, headers, _ = await exchange(request("OPTIONS", origin, method, f"Access-Control-Request-Headers: {names}"))
+        assert 204 == status
+        assert "access-control-allow-headers" not in headers
 
 
 async def test_a_permitted_origin_gets_cors_answers(exchange: Exchange) -> None:
@@ -190,6 +248,21 @@ async def test_a_body_must_be_json(exchange: Exchange, method: str, kind: str) -
     assert (400, "BadRequestException") == refused(await exchange(request(method, *chunked) + b"2\r\n{}\r\n0\r\n\r\n"))
 
 
+@pytest.mark.parametrize(
+    "kind", ["text/json", "text/x+json", "application/jsonx", "application/json; charset=utf-16", "application/json; CHARSET = latin-1"]
+)
+async def test_other_types_and_charsets_are_not_json(exchange: Exchange, kind: str) -> None:
+    assert (400, "BadRequestException") == refused(await exchange(request("POST", f"Content-Type: {kind}", body=b"{}")))
+
+
+@pytest.mark.parametrize(
+    "kind",
+    ["application/json; charset=utf-8", 'application/json;charset="UTF-8"', "Application/JSON; version=1", "application/vnd.iceberg+json"],
+)
+async def test_json_may_be_described_more_closely(exchange: Exchange, kind: str) -> None:
+    assert 200 == (await exchange(request("POST", f"Content-Type: {kind}", body=b"{}")))[0]
+
+
 JSON = "Content-Type: application/json"
 CHUNKS = b"2\r\n{}\r\n0\r\n\r\n"
 
@@ -218,6 +291,9 @@ CHUNKS = b"2\r\n{}\r\n0\r\n\r\n"
         request("POST", JSON, "Content-Length: +2") + b"{}",
         request("POST", JSON, "Transfer-Encoding: chunked").replace(b"HTTP/1.1", b"HTTP/1.0") + CHUNKS,
         request("POST", JSON, "Transfer-Encoding: chunked") + CHUNKS.replace(b"\r\n", b"\n"),
+        request("GET", "Transfer-Encoding: "),
+        request("GET", "Transfer-Encoding: identity"),
+        request("GET", "Transfer-Encoding: gzip").replace(b"HTTP/1.1", b"HTTP/1.0"),
         request("GET", "X-Folded: a", " b"),
         request("GET").replace(b"\r\n", b"\n"),
         request("GET", "X-Return: a\rb"),

@@ -1,10 +1,12 @@
-"""Connections whose clients make progress, but too little."""
+"""Bounds on connections: which one is closed for room, and whose clients make no progress, or too little."""
 
 import asyncio
+import resource
+from collections.abc import Iterator
 
 import pytest
 
-from api.connections import Awaited, Connections
+from api.connections import DESCRIPTORS_SHARE, DRAINING_STALL_SECONDS_MAX, Awaited, Connections
 
 STALL_SECONDS = 0.2
 RATE_MIN = 1_000
@@ -41,3 +43,133 @@ async def test_an_answer_must_be_taken_at_a_rate(bytes_each: int, aborted: bool)
         connections.look(STALL_SECONDS)
         await asyncio.sleep(STALL_SECONDS / 20)
     assert reader.aborted == aborted
+
+
+class Client:
+    """The server's end of a connection, in a state that the test sets."""
+
+    def __init__(self, awaited: Awaited | None, idle_since: float = 0.0) -> None:
+        self.state, self.idle_since = awaited, idle_since
+        self.aborted, self.ended = False, list[str]()
+
+    def awaited(self) -> Awaited | None:
+        return self.state
+
+    def answer_bytes_taken(self) -> int | None:
+        return self.state[1] if self.state is not None and len(self.state) == 3 else None
+
+    def cut(self, awaited: str) -> None:
+        self.ended.append(awaited)
+
+    def abort(self) -> None:
+        self.aborted = True
+
+
+@pytest.mark.parametrize("idle", [("request",), ("head",)])
+async def test_the_connection_that_has_been_idle_for_longest_makes_room(idle: Awaited) -> None:
+    """Before any whose request is worked on."""
+    connections = Connections(3, STALL_SECONDS, RATE_MIN)
+    busy, older, newer, last = Client(None, 0.0), Client(idle, 1.0), Client(idle, 2.0), Client(idle, 3.0)
+    for each in (busy, newer, older, last):
+        connections.opened(each)
+    assert [older] == [each for each in (busy, older, newer, last) if each.aborted]
+    assert (3, 1) == (len(connections), connections.closed_for_room)
+
+
+async def test_where_none_is_idle_the_one_without_progress_for_longest_makes_room() -> None:
+    """And where all make progress, the new one is closed."""
+    connections, seconds = Connections(2, STALL_SECONDS, RATE_MIN), 2.2 * 0.5
+    longest, shorter = Client(("body", 1)), Client(("body", 1))
+    connections.opened(longest)
+    connections.look(STALL_SECONDS)
+    await asyncio.sleep(0.01)
+    connections.opened(shorter)
+    connections.look(1_000)
+    new = Client(("request",))
+    await asyncio.sleep(seconds)
+    connections.opened(new)
+    assert [True, False, False] == [each.aborted for each in (longest, shorter, new)]
+    shorter.state, new.state = ("body", 2), None
+    connections.opened(too_many := Client(("request",)))
+    assert [False, False, True] == [each.aborted for each in (shorter, new, too_many)]
+    assert 2 == len(connections)
+
+
+@pytest.fixture
+def few_descriptors() -> Iterator[int]:
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (256, before[1]))
+    yield 256
+    resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+async def test_descriptors_are_left_for_others_than_clients(few_descriptors: int) -> None:
+    connections = Connections(1_000, STALL_SECONDS, RATE_MIN)
+    for _ in range(300):
+        connections.opened(Client(("request",)))
+    assert int(few_descriptors * DESCRIPTORS_SHARE) == len(connections) < few_descriptors
+
+
+async def test_there_are_no_more_than_the_limit() -> None:
+    connections = Connections(5, STALL_SECONDS, RATE_MIN)
+    opened = [Client(("request",), number) for number in range(8)]
+    for each in opened:
+        connections.opened(each)
+    assert 5 == len(connections)
+    for each in opened:
+        connections.closed(each)
+    assert 0 == len(connections)
+
+
+@pytest.mark.parametrize(
+    ("awaited", "ended"),
+    [(("body", 1), ["body"]), (("head",), ["head"]), (("answer", 1, 10), ["answer"]), (("request",), []), (None, [])],
+)
+async def test_what_makes_no_progress_in_time_is_cut(awaited: Awaited | None, ended: list[str]) -> None:
+    """A connection without a request is not, nor one whose request the server works on."""
+    connections, client = Connections(10, STALL_SECONDS, 0), Client(awaited)
+    connections.opened(client)
+    connections.look(STALL_SECONDS)
+    await asyncio.sleep(STALL_SECONDS / 2)
+    connections.look(STALL_SECONDS)
+    assert [] == client.ended
+    await asyncio.sleep(STALL_SECONDS)
+    connections.look(STALL_SECONDS)
+    assert ended == client.ended
+    assert len(ended) == connections.stalled
+
+
+async def test_the_next_answer_of_a_connection_is_measured_from_its_beginning() -> None:
+    """It has taken fewer bytes than the one before."""
+    connections, client = Connections(10, STALL_SECONDS, RATE_MIN), Client(("answer", 1_000_000, 10))
+    connections.opened(client)
+    connections.look(STALL_SECONDS)
+    await asyncio.sleep(1.5 * STALL_SECONDS)
+    client.state = ("answer", 0, 10)
+    connections.look(STALL_SECONDS)
+    assert not client.aborted
+
+
+async def test_a_server_that_ends_waits_less_and_a_fault_ends_no_limits() -> None:
+    connections = Connections(10, 100 * DRAINING_STALL_SECONDS_MAX, 0)
+    connections.drain()
+    assert DRAINING_STALL_SECONDS_MAX == connections._stall_seconds_max
+    connections = Connections(10, 0.1, 0)
+    client = Client(("body", 1))
+
+    class Faulty(Client):
+        def awaited(self) -> Awaited | None:
+            if self.state is None:
+                raise RuntimeError("a fault of ours")
+            return self.state
+
+    faulty = Faulty(("request",))
+    connections.opened(faulty)
+    connections.opened(client)
+    connections.start()
+    faulty.state = None
+    await asyncio.sleep(0.1)
+    faulty.state = ("request",)
+    await asyncio.sleep(0.4)
+    connections.close()
+    assert ["body"] == client.ended[:1]

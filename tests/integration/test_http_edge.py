@@ -811,6 +811,24 @@ def test_unknown_and_repeated_parameters_of_our_own_addresses_are_refused(client
     assert 400 == client.send("GET", f"{address}?x=%FF").status
 
 
+@pytest.mark.parametrize("decision", ["approve", "reject"])
+def test_decisions_on_proposals_take_no_parameters(client: Client, decision: str) -> None:
+    """Refused before the proposal is sought."""
+    address = f"/management/v1/proposals/{uuid.UUID(int=7)}/{decision}"
+    assert 404 == client.send("POST", address).status
+    answered = client.send("POST", f"{address}?force=true")
+    assert (400, "BadRequestException") == (answered.status, answered.error_type)
+    assert "'force'" in answered.json["error"]["message"]
+
+
+def test_parameters_have_a_bound_in_number_and_are_shown_in_part(client: Client) -> None:
+    for address in ("/history/v1/events", f"{PREFIX}/namespaces"):
+        assert 400 == client.send("GET", f"{address}?{'&'.join(f'a{number}=1' for number in range(101))}").status
+    shown = client.send("GET", f"/history/v1/events?{'x' * 1_000}=1").json["error"]["message"]
+    assert "x" * 64 in shown
+    assert "x" * 65 not in shown
+
+
 def test_unknown_parameters_of_iceberg_s_addresses_are_ignored(client: Client) -> None:
     """Its clients may send more than this server knows."""
     assert 200 == client.send("GET", f"{PREFIX}/namespaces?unknown=1").status

@@ -1,11 +1,11 @@
 """How many bytes one server holds for clients that are slow to send or to take them."""
 
 from collections import OrderedDict
+from collections.abc import Hashable, Sized
 
 from aiohttp import web
 
-from domain.byte_pieces import Content
-from domain.errors import CatalogError
+from domain.errors import TooManyRequests
 
 UNCOUNTED_BYTES_MAX = 64 * 1024
 """A body or answer up to this size is not counted: the bound on connections is enough, and small requests pass when a budget is used up."""
@@ -13,7 +13,7 @@ RETRY_AFTER_SECONDS = 1
 _ADDRESSES_MAX = 1_000
 
 
-class BudgetUsedUp(CatalogError, status=429, type="TooManyRequestsException"):
+class BudgetUsedUp(TooManyRequests, status=429, type="TooManyRequestsException"):
     """Too many bytes are held for other requests; nothing was done."""
 
     retry_after_seconds = RETRY_AFTER_SECONDS
@@ -40,7 +40,7 @@ class ByteBudget:
     def give_back(self, size: int) -> None:
         self.held -= size
 
-    def hold(self, content: Content) -> "HeldContent":
+    def hold(self, content: Sized) -> "HeldContent":
         """One share of `content`, which counts once however many hold it: answers from a cache are one object. Raises BudgetUsedUp."""
         holders = self._contents.get(id(content), 0)
         if not holders:
@@ -48,7 +48,7 @@ class ByteBudget:
         self._contents[id(content)] = holders + 1
         return HeldContent(self, content)
 
-    def let_go(self, content: Content) -> None:
+    def let_go(self, content: Sized) -> None:
         holders = self._contents.pop(id(content)) - 1
         if holders:
             self._contents[id(content)] = holders
@@ -87,9 +87,9 @@ class HeldContent:
 
     __slots__ = ("_budget", "_content")
 
-    def __init__(self, budget: ByteBudget, content: Content) -> None:
+    def __init__(self, budget: ByteBudget, content: Sized) -> None:
         self._budget = budget
-        self._content: Content | None = content
+        self._content: Sized | None = content
 
     def release(self) -> None:
         """May be called again."""
@@ -103,7 +103,8 @@ class HeldContent:
 class LargeAnswers:
     """How large the counted answers of addresses were, so that room is made before the next one is read.
 
-    An answer takes several times its bytes while it is read: what will find no room should not be read at all.
+    An answer takes several times its bytes while it is read: what will find no room should not be read at all. An address is what is
+    asked for, not how it is spelled.
     """
 
     def __init__(self, budget: ByteBudget) -> None:
@@ -111,7 +112,10 @@ class LargeAnswers:
         # By the hash of an address, which may have 64 KB; two of one hash only reserve too much or too little.
         self._sizes: OrderedDict[int, int] = OrderedDict()
 
-    def expect(self, address: str) -> HeldBytes | None:
+    def __len__(self) -> int:
+        return len(self._sizes)
+
+    def expect(self, address: Hashable) -> HeldBytes | None:
         """Room for the answer of an address that had a large one the last time. Raises BudgetUsedUp."""
         size = self._sizes.get(hash(address))
         if size is None:
@@ -120,12 +124,12 @@ class LargeAnswers:
         held.take(size)
         return held
 
-    def note(self, address: str, size: int) -> None:
-        """The size of an answer; a small one needs no room the next time."""
-        if size <= UNCOUNTED_BYTES_MAX:
+    def note(self, address: Hashable, size: int, *, varies: bool = False) -> None:
+        """The size of an answer; a small one needs no room the next time, unless it `varies`: then the largest one counts."""
+        if size <= UNCOUNTED_BYTES_MAX and not varies:
             self._sizes.pop(hash(address), None)
             return
-        self._sizes[hash(address)] = size
+        self._sizes[hash(address)] = max(size, self._sizes.get(hash(address), 0)) if varies else size
         if len(self._sizes) > _ADDRESSES_MAX:
             self._sizes.popitem(last=False)
 

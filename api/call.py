@@ -2,7 +2,7 @@
 
 import asyncio
 import hashlib
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sized
 from functools import partial
 from typing import Any, TypeVar
 from uuid import UUID
@@ -60,15 +60,17 @@ class Call:
     app -- the application it came to, which holds what its addresses share.
     segments -- the encoded path segments by placeholder; parse them by api/targets.py.
     expected -- room for an answer that was large the last time, until the answer itself takes it.
+    shared -- the same for an answer that shares most of its bytes with others, which are counted once.
     """
 
-    __slots__ = ("_query", "app", "catalog", "expected", "operation", "request", "segments")
+    __slots__ = ("_query", "app", "catalog", "expected", "operation", "request", "segments", "shared")
 
     def __init__(self, app: web.Application, request: web.Request, operation: Operation, segments: Mapping[str, str]) -> None:
         self.app, self.request, self.operation, self.segments = app, request, operation, segments
         self.catalog: Catalog = app[CATALOG]
         self._query: Mapping[str, str] | None = None
         self.expected: HeldBytes | None = None
+        self.shared: HeldContent | None = None
         if operation.parameters is not None:
             check_parameters(request.rel_url.raw_query_string, operation.parameters)
         separator = app[SEPARATOR]
@@ -99,6 +101,13 @@ class Call:
         prefix = self.segments.get("prefix")
         reference = None if prefix is None else warehouse_reference(decode_segment(prefix, "warehouse"))
         return await resolve_warehouse(self.catalog.reads, PROJECT_ID_DEFAULT, reference)
+
+    @property
+    def asked_for(self) -> tuple[str, ...]:
+        """The object by its names, however they are spelled; of the moments of a past one is as good as another."""
+        names = [decode_segment(segment, name) for name, segment in self.segments.items() if name != "prefix"]
+        warehouse, at, _ = decode_segment(self.segments.get("prefix", ""), "warehouse").partition("@")
+        return self.operation.name, warehouse, at, *names
 
     def _idempotency_key(self) -> UUID | None:
         texts = self.request.headers.getall("Idempotency-Key", ())
@@ -136,6 +145,8 @@ class Call:
     ) -> web.Response:
         """Run a command and answer with what it answers; `options` are the query parameters that change what it does."""
         warehouse = await self.warehouse()
+        # An answer repeats most of what was sent.
+        self.make_room(len(body))
         answer = await execute(self.catalog.write, self.context(warehouse, body, options), warehouse, command)
         headers = {POSITION_HEADER: str(answer.position)}
         if answer.etag is not None:
@@ -144,9 +155,18 @@ class Call:
             return web.Response(status=answer.status, headers=headers)
         return await self.json_bytes(answer.body, status=answer.status, headers=headers, counted=answer.replayed)
 
-    def make_room(self, size: int) -> None:
-        """Room for so many bytes of the answer altogether, before they are there. Raises BudgetUsedUp: only where nothing was done."""
-        if size > UNCOUNTED_BYTES_MAX:
+    def make_room(self, size: int, shared: Sized | None = None) -> None:
+        """Room for so many bytes of the answer altogether, before they are there. Raises BudgetUsedUp: only where nothing was done.
+
+        shared -- stands for the bytes where other answers have them too.
+        """
+        if size <= UNCOUNTED_BYTES_MAX:
+            return
+        if shared is not None:
+            if self.shared is not None:
+                self.shared.release()
+            self.shared = self.app[ANSWER_BUDGET].hold(shared)
+        else:
             if self.expected is None:
                 self.expected = HeldBytes(self.app[ANSWER_BUDGET])
             self.expected.raise_to(size)
@@ -169,6 +189,8 @@ class Call:
         headers["Content-Type"] = "application/json"
         counted = counted or not self.operation.mutates
         held = self._room(body) if counted and len(body) > UNCOUNTED_BYTES_MAX else None
+        # What was done has its room already, from before.
+        before = [room for room in (self.expected, self.shared) if room is not None and held is None]
         if len(body) >= limits.gzip_bytes_min:
             headers["Vary"] = "Accept-Encoding"
             if accepts_gzip(self.request.headers.get("Accept-Encoding")):
@@ -181,14 +203,16 @@ class Call:
                 held = self.app[ANSWER_BUDGET].hold(body) if held is not None and len(body) > UNCOUNTED_BYTES_MAX else None
         if len(body) <= _WHOLE_BYTES_MAX:
             return web.Response(body=joined(body), status=status, headers=headers)
-        return web.Response(body=PiecePayload(body, held), status=status, headers=headers)
+        return web.Response(body=PiecePayload(body, *before, *(() if held is None else (held,))), status=status, headers=headers)
 
     def _room(self, body: Content) -> HeldContent:
-        """Its share of the budget for answers. Answers to what was done are not counted: it must not be answered 429."""
+        """Its share of the budget for answers. What was done must not be answered 429: its answer took room before."""
         if self.expected is not None:
             self.expected.release()
         if self.operation.method == "GET":
-            self.app[LARGE_ANSWERS].note(self.request.rel_url.raw_path, len(body))
+            address = self.asked_for
+            # The moments of a past have answers of their own.
+            self.app[LARGE_ANSWERS].note(address, len(body), varies=bool(address[2]))
         return self.app[ANSWER_BUDGET].hold(body)
 
     async def json(self, document: Any) -> web.Response:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from aiohttp.abc import AbstractStreamWriter
 from aiohttp.payload import Payload
 
-from api.byte_budget import HeldContent
+from api.byte_budget import HeldBytes, HeldContent
 from domain.byte_pieces import BytePieces, Content, joined
 
 PIECE_BYTES = 64 * 1024
@@ -15,12 +15,12 @@ PIECE_BYTES = 64 * 1024
 class PiecePayload(Payload):
     """Content as aiohttp sends a body, with its length. It is let go once it was sent: a connection keeps its last answer while it is idle.
 
-    held -- what the content takes of a budget, given back with it.
+    held -- what the content takes of budgets, given back with it.
     """
 
     _value: Content
 
-    def __init__(self, value: Content, held: HeldContent | None = None) -> None:
+    def __init__(self, value: Content, *held: HeldContent | HeldBytes) -> None:
         super().__init__(value, content_type="application/json")
         self._size = len(value)
         self._held = held
@@ -41,8 +41,8 @@ class PiecePayload(Payload):
             raise
         finally:
             self._value = b""
-            if self._held is not None:
-                self._held.release()
+            for held in self._held:
+                held.release()
 
 
 def _pieces(content: Content) -> Iterator[memoryview]:

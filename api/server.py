@@ -76,9 +76,9 @@ def _iceberg_before(app: web.Application, others: Handler) -> Handler:
         call = Call(app, request, operation, segments)
         if operation.mutates:
             return await operation.handler(call)
-        if operation.method == "GET":
+        if operation.method == "GET" and len(large_answers):
             # The address of a POST does not say what it asks for.
-            call.expected = large_answers.expect(request.rel_url.raw_path)
+            call.expected = large_answers.expect(call.asked_for)
         try:
             async with asyncio.timeout(seconds_max):
                 return await operation.handler(call)

@@ -1,7 +1,8 @@
 """Who asks, and what answers a command: the two values every command takes and gives."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sized
 from dataclasses import dataclass, field
+from typing import Protocol
 from uuid import UUID
 
 from domain.byte_pieces import Content
@@ -24,6 +25,12 @@ class Approved:
     operation: str
 
 
+class MakeRoom(Protocol):
+    """As CommandContext.make_room."""
+
+    def __call__(self, size: int, shared: Sized | None = None) -> None: ...
+
+
 @dataclass(frozen=True, slots=True)
 class CommandContext:
     """The envelope of one request.
@@ -33,7 +40,8 @@ class CommandContext:
     idempotency_key, request_hash -- the key, and sha256 over operation, path and body; the hash matters only with a key.
     sent -- the request, for a change that is held back; None: it cannot be.
     approves -- set where a proposal's change is run by its approval.
-    make_room -- takes room for an answer that will only be repeated, before it is read: a number of bytes. Raises TooManyRequests.
+    make_room -- takes room for the answer before there is one: a number of bytes, and what stands for them where answers share them.
+        Raises TooManyRequests.
     """
 
     request_id: str
@@ -46,7 +54,7 @@ class CommandContext:
     traceparent: str | None = None
     sent: SentRequest | None = None
     approves: Approved | None = None
-    make_room: Callable[[int], None] | None = field(default=None, compare=False)
+    make_room: MakeRoom | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,11 +16,11 @@ import structlog
 
 from commands.deciding import decided, document_bytes, is_large_state
 from commands.decision import Decision, Relocate
-from commands.lane_queue import Barrier, Job, S, Settled, fail
+from commands.lane_queue import Barrier, Job, S, Settled, SharedBytes, fail
 from commands.side_by_side import side_by_side
 from commands.submission import NOT_APPENDED, AppendResult
 from commands.turns import Turns
-from domain.errors import ApprovalUnavailable, CatalogError, CommitFailed
+from domain.errors import ApprovalUnavailable, CatalogError, CommitFailed, TooManyRequests
 from projections.streams import State
 from storage.large_documents import DocumentShare, LargeDocuments, SteppedBack
 
@@ -75,6 +75,8 @@ class Lane(Generic[S]):
         self._chain_max = CHAIN_COMMANDS_MAX
         self._task: asyncio.Task[None] | None = None
         self._share: DocumentShare | None = None
+        # Answers share what was read of the document, and hold it.
+        self._document = SharedBytes(0)
         self._turns = Turns()
 
     @property
@@ -93,6 +95,7 @@ class Lane(Generic[S]):
         if self._state is None and self.idle:
             self._state, self._generation, self._proved_at = state, generation, proved_at
             self.state_bytes = _STATE_BYTES_PER_DOCUMENT_BYTE * document_bytes
+            self._document = SharedBytes(document_bytes)
 
     @property
     def generation(self) -> int:
@@ -171,7 +174,8 @@ class Lane(Generic[S]):
         if found is None:
             raise Relocate
         self._state, self._generation = found
-        self.state_bytes = _STATE_BYTES_PER_DOCUMENT_BYTE * document_bytes(self._state)
+        self._document = SharedBytes(document_bytes(self._state))
+        self.state_bytes = _STATE_BYTES_PER_DOCUMENT_BYTE * len(self._document)
         self._proved_at = began
 
     async def _decide_chain(self) -> "tuple[list[tuple[Job[S], Decision]], list[_Refused[S]]]":
@@ -189,6 +193,7 @@ class Lane(Generic[S]):
                 continue
             job.taken = True
             try:
+                job.appending.make_room(self._document)
                 decision = await _decided(job, state, self._generation)
             except Exception as refusal:
                 refused.append(_Refused(job, refusal, len(chain)))
@@ -233,7 +238,7 @@ class Lane(Generic[S]):
     async def _settle_refused(self, refused: "list[_Refused[S]]", share: DocumentShare) -> "list[Job[S]]":
         """Gives refusals that stand behind nothing, on a state that was proved after their requests came; else who is decided again."""
         if any(entry.job.arrived > self._proved_at and not entry.is_fault for entry in refused):
-            known = self._state
+            known, document = self._state, self._document
             try:
                 await self._read(share)
             except SteppedBack:
@@ -246,7 +251,7 @@ class Lane(Generic[S]):
             if known is None or self._state is None or known.event_id != self._state.event_id:
                 return [entry.job for entry in refused]
             # The one that was folded here shares its parts with what comes next.
-            self._state = known
+            self._state, self._document = known, document
         for entry in refused:
             self._give(entry)
         self._figures.refused += len(refused)
@@ -357,7 +362,7 @@ class _Refused(Generic[S]):
     @property
     def is_fault(self) -> bool:
         """Something broke, or gave no answer, which no newer state would mend."""
-        if isinstance(self.outcome, ApprovalUnavailable):
+        if isinstance(self.outcome, ApprovalUnavailable | TooManyRequests):
             return True
         return isinstance(self.outcome, Exception) and not isinstance(self.outcome, CatalogError | Relocate)
 

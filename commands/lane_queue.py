@@ -15,6 +15,18 @@ S = TypeVar("S", bound=State)
 Decide = Callable[[S, int], Decision]
 
 
+class SharedBytes:
+    """So many bytes of a document, which the answers to all commits that were decided on it share."""
+
+    __slots__ = ("_size",)
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+
+    def __len__(self) -> int:
+        return self._size
+
+
 class Appending(Protocol):
     """How a chain gets into the log: reviewed where there is a reviewer, then files, then one batch."""
 
@@ -23,6 +35,8 @@ class Appending(Protocol):
 
     @property
     def is_large(self) -> bool: ...
+
+    def make_room(self, document: SharedBytes) -> None: ...
 
     async def review(self, decision: Decision) -> None: ...
 

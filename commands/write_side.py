@@ -15,7 +15,7 @@ from commands.deciding import is_large_request
 from commands.decision import Decision, Relocate
 from commands.idempotency import Remembered
 from commands.lane import S_co, Stream
-from commands.lane_queue import Decide, Settled
+from commands.lane_queue import Decide, Settled, SharedBytes
 from commands.lanes import Lanes
 from commands.metrics_reports import MetricsReports
 from commands.names_known import NamesKnown
@@ -270,6 +270,11 @@ class _Appending:
         self._warehouse = warehouse
         self.reviews = write.approval is not None or context.approves is not None
         self.is_large = is_large_request(context)
+
+    def make_room(self, document: SharedBytes) -> None:
+        """For an answer with the document. Raises TooManyRequests."""
+        if self._context.make_room is not None:
+            self._context.make_room(len(document), document)
 
     async def review(self, decision: Decision) -> None:
         """Hooks look at the change; where it is an approved proposal's, the approval is added to it. Raises what refuses it."""

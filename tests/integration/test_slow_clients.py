@@ -191,6 +191,31 @@ def test_answers_to_posts_that_change_nothing_and_that_nobody_reads(server: Icec
     assert {200, 429} == set(answered)
 
 
+def test_answers_of_commits_that_nobody_reads(server: Icecore) -> None:
+    """Commits to ten tables of 8 MB, each answered by the whole table: those without room for the answer are 429, and do nothing."""
+    assert 200 == call(server, "POST", "/namespaces", {"namespace": ["committed"]})[0]
+    fields = [{"id": number, "name": f"c{number}", "type": "long", "required": False, "doc": "x" * 8_000} for number in range(1, 1_001)]
+    schema = {"type": "struct", "schema-id": 0, "fields": fields}
+    for number in range(REPEATS):
+        assert 200 == call(server, "POST", "/namespaces/committed/tables", {"name": f"t{number}", "schema": schema})[0]
+    body = '{"requirements":[],"updates":[{"action":"set-properties","updates":{"seen":"1"}}]}'
+    head = f"Host: localhost\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n{body}"
+    answered = []
+    with ExitStack() as opened, bounded_memory(server):
+        for number in range(REPEATS):
+            each = connected(server, opened, receive_bytes=4_096)
+            each.sendall(f"POST /v1/demo/namespaces/committed/tables/t{number} HTTP/1.1\r\n{head}".encode())
+            answered += statuses([each])
+        serves(server)
+    assert {200, 429} == set(answered)
+    end = time.monotonic() + 30
+    for number, status in enumerate(answered):
+        while (loaded := call(server, "GET", f"/namespaces/committed/tables/t{number}"))[0] == 429:
+            assert time.monotonic() < end
+            time.sleep(0.1)
+        assert (b'"seen":"1"' in loaded[1]) == (status == 200)
+
+
 def test_an_answer_that_is_read_by_the_spoonful(server: Icecore) -> None:
     """A client that takes some kilobytes a second is cut off: it would hold the answer for an hour."""
     properties = {f"p{number}": "x" * 60_000 for number in range(200)}

@@ -50,7 +50,7 @@ class LargeDocuments:
             yield share
         finally:
             if share.size:
-                self._give_back(share.size)
+                self.give_back(share.size)
                 self._trim()
 
     def take(self, size: int) -> "asyncio.Future[None] | None":
@@ -72,7 +72,7 @@ class LargeDocuments:
                 self._waiting.remove((size, turn))
                 self._let_in()
             elif not turn.cancelled() and turn.exception() is None:
-                self._give_back(size)
+                self.give_back(size)
             if isinstance(error, TimeoutError):
                 reason = f"Large tables and metadata files are read in turns, and others took longer than {self._wait_seconds_max:g} s"
                 raise TooManyRequests(reason) from None
@@ -81,7 +81,7 @@ class LargeDocuments:
     def _fits(self, size: int) -> bool:
         return self._held == 0 or self._held + size <= self.bytes_max
 
-    def _give_back(self, size: int) -> None:
+    def give_back(self, size: int) -> None:
         self._held -= size
         self._let_in()
 
@@ -137,8 +137,14 @@ class DocumentShare:
         return self._documents.bytes_max
 
     async def take_all(self) -> None:
-        """For a document whose structure nobody knows yet."""
+        """For a document whose structure nobody knows yet; once it is known, `keep` what it needs."""
         await self.take(self.bytes_max)
+
+    def keep(self, size: int) -> None:
+        """Gives back what is beyond `size`."""
+        if size < self.size:
+            self._documents.give_back(self.size - size)
+            self.size = size
 
 
 async def _trim_soon() -> None:

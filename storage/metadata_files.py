@@ -112,37 +112,42 @@ def _packed(document: Content | memoryview) -> bytes:
 async def read_metadata(store: ObjectStore, location: StorageLocation, share: DocumentShare) -> dict[str, Any]:
     """The document in the file at `location`, packed or not whatever its name says.
 
-    share -- the request's; a large document is read when no other request works on one.
+    share -- the request's; a large document is read when no other request works on one, and keeps the share of its bytes or its values in
+    what is permitted, whichever is larger.
     NotFound if missing; PayloadTooLarge over METADATA_BYTES_MAX, stored or unpacked; BadRequest if it is not one JSON object or holds
     more than METADATA_VALUES_MAX values (both more where the setting for large documents is); TooManyRequests where others' large
     documents take too long.
     """
     try:
         data = await store.get(location, bytes_max=_SMALL_BYTES_MAX)
-        return await _read(location, data, _SMALL_BYTES_MAX, _SMALL_VALUES_MAX)
+        return (await _read(location, data, _SMALL_BYTES_MAX, _SMALL_VALUES_MAX))[0]
     except (PayloadTooLarge, _TooManyValues):
         await share.take_all()
     bytes_max = max(METADATA_BYTES_MAX, share.bytes_max)
     values_max = METADATA_VALUES_MAX * bytes_max // METADATA_BYTES_MAX
     data = await store.get(location, bytes_max=bytes_max)
     try:
-        return await _read(location, data, bytes_max, values_max)
+        document, size = await _read(location, data, bytes_max, values_max)
     except _TooManyValues:
         raise _unreadable(location, f"it contains more than {values_max} values") from None
+    share.keep(size)
+    return document
 
 
-async def _read(location: StorageLocation, data: bytes, bytes_max: int, values_max: int) -> dict[str, Any]:
+async def _read(location: StorageLocation, data: bytes, bytes_max: int, values_max: int) -> tuple[dict[str, Any], int]:
+    """The document, and its bytes, or the bytes that as many values are permitted to have."""
     if len(data) > _READ_AT_ONCE_BYTES_MAX:
         return await asyncio.to_thread(_document, location, data, bytes_max, values_max)
     return _document(location, data, bytes_max, values_max)
 
 
-def _document(location: StorageLocation, data: bytes, bytes_max: int, values_max: int) -> dict[str, Any]:
+def _document(location: StorageLocation, data: bytes, bytes_max: int, values_max: int) -> tuple[dict[str, Any], int]:
     if data.startswith(_GZIP_MAGIC):
         data = _unpack(location, data, bytes_max, values_max)
     elif _values(data) > values_max:
         raise _TooManyValues
-    if widened_bytes(data) > METADATA_WIDENED_BYTES_MAX:
+    widened = widened_bytes(data)
+    if widened > METADATA_WIDENED_BYTES_MAX:
         raise _unreadable(
             location, f"its texts take more than {METADATA_WIDENED_BYTES_MAX} bytes beyond its own, for characters beyond Latin-1"
         )
@@ -155,7 +160,7 @@ def _document(location: StorageLocation, data: bytes, bytes_max: int, values_max
     rule = broken_rule(data, document)
     if rule is not None:
         raise _unreadable(location, f"it {'is ' if rule.startswith('nested') else ''}{rule}")
-    return document
+    return document, max(len(data) + widened, _values(data) * METADATA_BYTES_MAX // METADATA_VALUES_MAX)
 
 
 def _values(data: bytes) -> int:

@@ -7,12 +7,15 @@ from typing import Any
 
 import pytest
 
+from commands.approval import Approval, ConfiguredHook
 from commands.commit_table import CommitTable, commit_table
 from commands.commit_transaction import CommitTransaction, commit_transaction
 from commands.create_namespace import CreateNamespace, create_namespace
 from commands.create_table import CreateTable, create_table
 from commands.lanes import LANE_WAIT_SECONDS_MAX
+from domain.approval import ALLOW, Verdict
 from icecore.compose import Catalog
+from queries.load_table import load_table
 from tests.fixtures.catalog import catalog, context
 from tests.integration.test_large_tables import TABLE, demo, metadata_file, register
 
@@ -75,3 +78,25 @@ async def test_a_queue_that_waits_for_room_lets_pass_who_has_it(begun: Catalog, 
     async with asyncio.timeout(LANE_WAIT_SECONDS_MAX / 2):
         await asyncio.gather(*tasks)
     assert documents._held == 0
+
+
+async def test_what_a_hook_thinks_over_takes_the_room_of_its_own_bytes(begun: Catalog, tmp_path: Path) -> None:
+    """A metadata file takes all of it until it has been read, and no longer: a hook may take a minute."""
+    await register(begun, metadata_file(tmp_path, snapshots=10_000))
+    asked, answered = asyncio.Event(), asyncio.Event()
+
+    class Slow:
+        async def review(self, change: Any) -> Verdict:
+            asked.set()
+            await answered.wait()
+            return ALLOW
+
+    begun.write.approval = Approval([ConfiguredHook("slow", Slow(), 60, "refuse")], begun.reads.connection)
+    registering = asyncio.create_task(register(begun, metadata_file(tmp_path, "other", 2_000), "other"))
+    async with asyncio.timeout(30):
+        await asked.wait()
+    async with asyncio.timeout(10):
+        await load_table(begun.reads, await demo(begun), TABLE)
+    answered.set()
+    await registering
+    assert begun.write.large_documents._held == 0

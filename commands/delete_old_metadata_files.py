@@ -2,15 +2,20 @@
 
 It may be stopped at any moment: a file's row is removed after the file, and while the row is there nobody can register the file. The files
 that a live table names again stay, in its metadata log too. A table that is gone keeps what is left of its files.
+
+Before a store is asked to delete a file, the session that leads marks the file's row. From then on the file is kept for nobody: a request
+to a store may take effect long after its sender gave it up, or leads no more, so whoever comes next deletes the file as well.
 """
 
 import asyncio
 import time
+from collections.abc import Mapping, Sequence
 from uuid import UUID
 
+import psycopg
 import structlog
 
-from commands.leader_job import LeaderJob
+from commands.leader_job import FENCE_SECONDS_MAX, LeaderJob, LeadershipLost
 from commands.old_metadata_files import parsed_file
 from commands.write_side import WriteSide
 from domain.errors import CatalogError, ServiceUnavailable
@@ -24,10 +29,10 @@ from storage.object_store import ObjectStore
 _log = structlog.get_logger("icecore.commands")
 
 FILES_AT_ONCE_MAX = 1_000
-"""Of one warehouse, in one round."""
+"""Of one warehouse, in one round: a page."""
 WAREHOUSES_AT_ONCE_MAX = 4
 STORE_SECONDS_MAX = 60.0
-"""For one answer of a store."""
+"""For a page."""
 PAUSE_SECONDS = 30.0
 """How long a warehouse waits whose store failed; the others go on."""
 
@@ -54,7 +59,12 @@ class OldMetadataFilesJob(LeaderJob):
         done = 0
         for start in range(0, len(found), WAREHOUSES_AT_ONCE_MAX):
             together = found[start : start + WAREHOUSES_AT_ONCE_MAX]
-            done += sum(await asyncio.gather(*(self._attempt(leading, warehouse_id) for warehouse_id in together)))
+            # All of them to their ends: none may go on once this process leads no more.
+            outcomes = await asyncio.gather(*(self._attempt(leading, warehouse_id) for warehouse_id in together), return_exceptions=True)
+            for outcome in outcomes:
+                if isinstance(outcome, BaseException):
+                    raise outcome
+                done += outcome
         return done
 
     async def _attempt(self, leading: Connection, warehouse_id: UUID) -> int:
@@ -63,6 +73,8 @@ class OldMetadataFilesJob(LeaderJob):
         first = warehouse_id not in self._paused_until
         try:
             done = await self._delete_some(leading, warehouse_id)
+        except LeadershipLost:
+            raise
         except CatalogError as error:
             if first:
                 _log.warning("metadata_files_wait", warehouse_id=str(warehouse_id), error=error.message)
@@ -80,43 +92,75 @@ class OldMetadataFilesJob(LeaderJob):
             state = await warehouses.read_of_any_project(connection, warehouse_id)
             pending = await old_metadata_files.pending_files(connection, warehouse_id, FILES_AT_ONCE_MAX)
         assert state is not None, "a table's warehouse is in the log before it"
-        store = await self._write.store(as_warehouse(state, None))
         files = await self._unnamed(pending)
-        if files:
-            if not await self.leads(leading):
-                raise ServiceUnavailable("Another process may delete by now")
-            await _delete(store, files)
-        async with self._write.connection() as connection:
-            await old_metadata_files.remove(connection, [file.key for file in pending])
-        return len(pending)
+        kept = [file.key for file in pending if file.key not in files]
+        if not files:
+            await self._remove(leading, [], kept)
+            return len(kept)
+        store = await self._write.store(as_warehouse(state, None))
+        begun = await self._begin(leading, [*files])
+        deleted: list[str] = []
+        try:
+            async with asyncio.timeout(STORE_SECONDS_MAX):
+                await _delete(store, {key: file for key, file in files.items() if key in begun}, deleted)
+            failure = None
+        except TimeoutError:
+            failure = ServiceUnavailable(f"The object store does not answer: {next(iter(files.values())).spelled}")
+        except ServiceUnavailable as error:
+            failure = error
+        await self._remove(leading, deleted, kept)
+        if failure is not None:
+            raise failure
+        return len(deleted) + len(kept)
 
-    async def _unnamed(self, pending: list[PendingFile]) -> list[StorageLocation]:
-        """The files of live tables that their tables as they are now do not name."""
-        by_table: dict[UUID, list[str]] = {}
+    async def _begin(self, leading: Connection, keys: Sequence[str]) -> set[str]:
+        """Which of them are still to be deleted, marked so that nobody keeps them any more; LeadershipLost unless this process leads."""
+        try:
+            async with asyncio.timeout(FENCE_SECONDS_MAX):
+                if await self.leads(leading):
+                    # Of the same session: as long as that goes on, nobody else leads.
+                    return await old_metadata_files.begin(leading, keys)
+        except (TimeoutError, psycopg.Error):
+            pass
+        raise LeadershipLost("Another process may delete by now")
+
+    async def _remove(self, leading: Connection, deleted: Sequence[str], kept: Sequence[str]) -> None:
+        """LeadershipLost where the session that led has ended: whoever leads now finds them again."""
+        try:
+            await old_metadata_files.remove(leading, deleted=deleted, kept=kept)
+        except psycopg.Error:
+            raise LeadershipLost("Another process may delete by now") from None
+
+    async def _unnamed(self, pending: list[PendingFile]) -> dict[str, StorageLocation]:
+        """By key, the files whose deletion has begun, and those of live tables that their tables as they are now do not name."""
+        by_table: dict[UUID, list[PendingFile]] = {}
         for file in pending:
-            by_table.setdefault(file.table_id, []).append(file.location)
-        unnamed: list[StorageLocation] = []
+            by_table.setdefault(file.table_id, []).append(file)
+        unnamed: dict[str, StorageLocation] = {}
         for table_id, files in by_table.items():
             async with self._write.connection() as connection:
                 current = await tables.named_metadata_files(connection, table_id)
-            if current is not None:
-                named = {parsed_file(file) for file in current.files}
-                unnamed += [location for file in files if (location := parsed_file(file)) is not None and location not in named]
+            named = set() if current is None else {parsed_file(text) for text in current.files}
+            for file in files:
+                location = parsed_file(file.location)
+                if location is not None and (file.begun or (current is not None and location not in named)):
+                    unnamed[file.key] = location
         return unnamed
 
 
-async def _delete(store: ObjectStore, files: list[StorageLocation]) -> None:
-    """ServiceUnavailable where the store is away: then it may delete them yet. One that it refuses to delete is left."""
+async def _delete(store: ObjectStore, files: Mapping[str, StorageLocation], done: list[str]) -> None:
+    """Adds to `done` the keys of those that are gone, or that the store refuses to delete: these are left.
+
+    ServiceUnavailable where the store is away: then it may delete the others yet.
+    """
     try:
-        async with asyncio.timeout(STORE_SECONDS_MAX):
-            await store.delete(files)
-    except TimeoutError:
-        raise ServiceUnavailable(f"The object store does not answer: {files[0].spelled}") from None
+        await store.delete([*files.values()])
     except ServiceUnavailable:
         raise
     except CatalogError as error:
-        if len(files) == 1:
-            _log.warning("metadata_file_left", files=[files[0].spelled], error=error.message)
+        if len(files) > 1:
+            for key, file in files.items():
+                await _delete(store, {key: file}, done)
             return
-        for file in files:
-            await _delete(store, [file])
+        _log.warning("metadata_file_left", files=[file.spelled for file in files.values()], error=error.message)
+    done += files

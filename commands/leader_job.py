@@ -10,7 +10,7 @@ import psycopg
 import structlog
 
 from commands.write_side import WriteSide
-from domain.errors import CatalogError
+from domain.errors import CatalogError, ServiceUnavailable
 from migrations.named_sql import named_sql
 from projections.connections import Connection
 from projections.outage_log import OutageLog
@@ -19,6 +19,12 @@ _SQL = named_sql("commands", "leader_job.sql")
 _log = structlog.get_logger("icecore.jobs")
 
 POLL_SECONDS = 1.0
+FENCE_SECONDS_MAX = 10.0
+"""How long Postgres may take to say that this process still leads, before something is deleted."""
+
+
+class LeadershipLost(ServiceUnavailable, status=503, type="ServiceUnavailableException"):
+    """Another process may lead by now, and rely on what this one had no time to say: nothing may be deleted any more."""
 
 
 class LeaderJob(ABC):

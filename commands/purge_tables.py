@@ -15,7 +15,7 @@ import structlog
 from uuid_utils.compat import uuid7
 
 from commands.context import CommandContext
-from commands.leader_job import LeaderJob
+from commands.leader_job import FENCE_SECONDS_MAX, LeaderJob, LeadershipLost
 from commands.submission import Submission
 from commands.table_purge import TablePurge
 from commands.write_side import WriteSide
@@ -33,15 +33,9 @@ PURGES_OF_A_WAREHOUSE_MAX = 3
 PAUSE_SECONDS_MIN = 1.0
 PAUSE_SECONDS_MAX = 300.0
 FAILURES_REMEMBERED_MAX = 10_000
-# Before a page of deletes: Postgres says whether this process still leads.
-FENCE_SECONDS_MAX = 10.0
 # How often tables that were dropped meanwhile are looked for, while others are being purged.
 _LOOK_SECONDS = 1.0
 _ACTOR = "icecore-purge"
-
-
-class LeadershipLost(ServiceUnavailable, status=503, type="ServiceUnavailableException"):
-    """Another process may lead by now, and may have given the table's places to somebody else: nothing may be deleted any more."""
 
 
 class _Failure(NamedTuple):

@@ -14,7 +14,8 @@ create table icecore.old_metadata_files (
   key text not null primary key,  -- the file as a location claim key
   table_id uuid not null,
   warehouse_id uuid not null,
-  location text not null
+  location text not null,
+  begun boolean not null default false  -- a store was asked to delete it, or is about to be: it may be gone at any time from then on
 );
 -- Of no table, and never deleted: a plan made for a table without any page prices a scan of it at nothing.
 insert into icecore.old_metadata_files values ('', '00000000-0000-0000-0000-000000000000', '00000000-0000-0000-0000-000000000000', '');

@@ -19,7 +19,7 @@ GRANT INSERT, UPDATE (valid_to), DELETE ON icecore.table_parts TO {role};
 GRANT INSERT, UPDATE (given_up, parts), DELETE ON icecore.staged_parts TO {role};
 GRANT DELETE ON icecore.part_tombstones TO {role};
 -- The append adds them.
-GRANT DELETE ON icecore.old_metadata_files TO {role};
+GRANT UPDATE (begun), DELETE ON icecore.old_metadata_files TO {role};
 -- Beside the log.
 GRANT INSERT, UPDATE ON icecore.secrets, icecore.sinks, icecore.sink_replays TO {role};
 GRANT INSERT ON icecore.sink_skips TO {role};

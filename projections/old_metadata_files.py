@@ -11,11 +11,15 @@ _SQL = named_sql("projections", "old_metadata_files.sql")
 
 
 class PendingFile(NamedTuple):
-    """key -- the file as a location claim key."""
+    """key -- the file as a location claim key.
+
+    begun -- its deletion has begun: it may be gone at any time, and is kept no more.
+    """
 
     key: str
     table_id: UUID
     location: str
+    begun: bool
 
 
 async def is_pending(connection: Connection, key: str) -> bool:
@@ -32,6 +36,11 @@ async def pending_files(connection: Connection, warehouse_id: UUID, limit: int) 
     return [PendingFile(*row) for row in await cursor.fetchall()]
 
 
-async def remove(connection: Connection, keys: Sequence[str]) -> None:
-    """Once they are deleted, or kept."""
-    await connection.execute(_SQL["remove"], {"keys": list(keys)})
+async def begin(connection: Connection, keys: Sequence[str]) -> set[str]:
+    """Marks those that are still there as files whose deletion has begun; which they are."""
+    return {row[0] for row in await (await connection.execute(_SQL["begin"], {"keys": list(keys)})).fetchall()}
+
+
+async def remove(connection: Connection, *, deleted: Sequence[str], kept: Sequence[str]) -> None:
+    """Of the kept only those whose deletion nobody has begun."""
+    await connection.execute(_SQL["remove"], {"deleted": list(deleted), "kept": list(kept)})

@@ -6,7 +6,10 @@ select 1 from icecore.old_metadata_files where key = %(key)s
 select distinct warehouse_id from icecore.old_metadata_files where key <> '' and warehouse_id <> all (%(without)s::uuid[])
 
 -- name: pending --
-select key, table_id, location from icecore.old_metadata_files where warehouse_id = %(warehouse_id)s order by key limit %(limit)s
+select key, table_id, location, begun from icecore.old_metadata_files where warehouse_id = %(warehouse_id)s order by key limit %(limit)s
+
+-- name: begin --
+update icecore.old_metadata_files set begun = true where key = any (%(keys)s::text[]) returning key
 
 -- name: remove --
-delete from icecore.old_metadata_files where key = any (%(keys)s::text[])
+delete from icecore.old_metadata_files where key = any (%(deleted)s::text[]) or (key = any (%(kept)s::text[]) and not begun)

@@ -101,7 +101,7 @@ RIGHTS = {
     "idempotency": "read, delete",
     "table_parts": "read, add, (valid_to), delete",
     "part_tombstones": "read, delete",
-    "old_metadata_files": "read, delete",
+    "old_metadata_files": "read, delete, (begun)",
     "staged_parts": "read, add, (given_up), (parts), delete",
     "metrics_reports": "read, add, delete",
     "secrets": "read, add, write",

@@ -1,0 +1,170 @@
+"""A deletion of an old metadata file that has begun is ended by whoever leads the job next, and nobody registers the file."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from commands import delete_old_metadata_files
+from commands.commit_table import CommitTable, commit_table
+from commands.create_namespace import CreateNamespace, create_namespace
+from commands.create_table import CreateTable, create_table
+from commands.delete_old_metadata_files import OldMetadataFilesJob
+from commands.register_table import RegisterTable, register_table
+from commands.unregister_table import UnregisterTable, unregister_table
+from domain.errors import BadRequest, NotFound
+from domain.identifiers import NamespaceIdentifier, TabularIdentifier
+from icecore.compose import Catalog
+from queries.resolve_warehouse import resolve_warehouse
+from queries.warehouse import Warehouse
+from storage.locations import StorageLocation
+from tests.fixtures.catalog import PROJECT_ID, context, opened_catalog
+from tests.fixtures.rest_client import SCHEMA, set_properties
+from tests.integration.test_metadata_trimming import KEEP_ONE, local
+
+NAMESPACE = NamespaceIdentifier(("a",))
+TABLE = TabularIdentifier(NAMESPACE, "t")
+
+
+class SlowStore:
+    """A warehouse's own store whose first deletion of a kind takes effect when a test says so, whatever became of who asked for it.
+
+    one_by_one -- it refuses pages, and deletes single files.
+    """
+
+    def __init__(self, store: Any, one_by_one: bool) -> None:
+        self._store = store
+        self._one_by_one = one_by_one
+        self.asked, self.goes_on = asyncio.Event(), asyncio.Event()
+        self.deletions: list[asyncio.Task[None]] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    async def delete(self, locations: Sequence[StorageLocation]) -> None:
+        if self._one_by_one and len(locations) > 1:
+            raise BadRequest("one of them cannot be deleted")
+        self.deletions.append(asyncio.create_task(self._delete(locations)))
+        self.asked.set()
+        await asyncio.shield(self.deletions[-1])
+
+    async def _delete(self, locations: Sequence[StorageLocation]) -> None:
+        await self.goes_on.wait()
+        await self._store.delete(locations)
+
+
+@dataclass
+class Two:
+    """Two processes of one catalog; `files` of the table `t` wait to be deleted."""
+
+    catalogs: list[Catalog]
+    warehouse: Warehouse
+    dsn: str
+
+    def pending(self) -> list[str]:
+        with psycopg.connect(self.dsn) as connection:
+            rows = connection.execute("select location from icecore.old_metadata_files where key <> '' order by key").fetchall()
+        return [row[0] for row in rows]
+
+    async def slow_store(self, monkeypatch: pytest.MonkeyPatch, *, one_by_one: bool) -> SlowStore:
+        """The first process has it from now on."""
+        write = self.catalogs[0].write
+        slow = SlowStore(await write.store(self.warehouse), one_by_one)
+
+        async def store(_: Warehouse) -> SlowStore:
+            return slow
+
+        monkeypatch.setattr(write, "store", store)
+        return slow
+
+    async def unregister(self) -> None:
+        await unregister_table(self.catalogs[1].write, context("unregisterTable"), self.warehouse, UnregisterTable(TABLE))
+
+    async def register(self, location: str) -> None:
+        command = RegisterTable(NAMESPACE, "back", location, overwrite=False)
+        await register_table(self.catalogs[1].write, context("registerTable"), self.warehouse, command)
+
+
+@pytest.fixture
+async def two(database: str, tmp_path: Path) -> AsyncIterator[Two]:
+    async with AsyncExitStack() as opened:
+        catalogs = [await opened.enter_async_context(opened_catalog(database, tmp_path / "warehouse")) for _ in range(2)]
+        warehouse, write = await resolve_warehouse(catalogs[0].reads, PROJECT_ID, "demo"), catalogs[0].write
+        await create_namespace(write, context("createNamespace"), warehouse, CreateNamespace(NAMESPACE, {}))
+        command = CreateTable(NAMESPACE, "t", None, SCHEMA, None, None, KEEP_ONE, stage_create=False)
+        await create_table(write, context("createTable"), warehouse, command)
+        for number in range(4):
+            await commit_table(write, context("updateTable"), warehouse, CommitTable(TABLE, [], [set_properties(k=str(number))]))
+        yield Two(catalogs, warehouse, database)
+
+
+def end_leading(dsn: str) -> None:
+    """The leading session ends, as by a failover; its process lives on."""
+    ended = (
+        "select pg_terminate_backend(pid, 5000) from pg_locks where locktype = 'advisory' and (classid::bigint << 32) | objid::bigint = %s"
+    )
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        assert [(True,)] == connection.execute(ended, [OldMetadataFilesJob.LEADER_LOCK]).fetchall()
+
+
+@pytest.mark.parametrize("one_by_one", [False, True])
+async def test_a_file_is_not_registered_while_a_process_that_led_may_delete_it(
+    two: Two, monkeypatch: pytest.MonkeyPatch, one_by_one: bool
+) -> None:
+    """It lost its leadership in the middle of a page; the table is gone since, and a second process is done with the page."""
+    slow, waiting = await two.slow_store(monkeypatch, one_by_one=one_by_one), two.pending()
+    assert 3 == len(waiting)
+    first = asyncio.create_task(OldMetadataFilesJob(two.catalogs[0].write).run_once())
+    await slow.asked.wait()
+    end_leading(two.dsn)
+    await two.unregister()
+    assert 3 == await OldMetadataFilesJob(two.catalogs[1].write).run_once()
+    for location in waiting:
+        with pytest.raises(NotFound):
+            await two.register(location)
+    slow.goes_on.set()
+    await asyncio.gather(first, return_exceptions=True)
+    assert ([], []) == (two.pending(), [location for location in waiting if local(location).exists()])
+
+
+async def test_a_file_is_not_registered_while_a_deletion_that_was_given_up_may_take_effect(
+    two: Two, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The store did not answer in time, and is slow rather than away."""
+    slow, waiting = await two.slow_store(monkeypatch, one_by_one=False), two.pending()
+    monkeypatch.setattr(delete_old_metadata_files, "STORE_SECONDS_MAX", 0.05)
+    assert 0 == await OldMetadataFilesJob(two.catalogs[0].write).run_once()
+    assert waiting == two.pending()
+    await two.unregister()
+    assert 3 == await OldMetadataFilesJob(two.catalogs[1].write).run_once()
+    for location in waiting:
+        with pytest.raises(NotFound):
+            await two.register(location)
+    slow.goes_on.set()
+    await asyncio.gather(*slow.deletions)
+
+
+async def test_single_deletions_of_a_page_are_not_repeated(two: Two, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A page's time is up between them: what is deleted is done with, the rest waits."""
+    slow, waiting = await two.slow_store(monkeypatch, one_by_one=True), two.pending()
+    real, deleted = slow.delete, list[StorageLocation]()
+
+    async def third_hangs(locations: Sequence[StorageLocation]) -> None:
+        if len(deleted) < 2:
+            slow.goes_on.set()
+        else:
+            slow.goes_on.clear()
+        await real(locations)
+        deleted.extend(locations)
+
+    monkeypatch.setattr(slow, "delete", third_hangs)
+    monkeypatch.setattr(delete_old_metadata_files, "STORE_SECONDS_MAX", 1.0)
+    assert 0 == await OldMetadataFilesJob(two.catalogs[0].write).run_once()
+    assert (2, waiting[2:]) == (len(deleted), two.pending())
+    slow.goes_on.set()
+    await asyncio.gather(*slow.deletions)

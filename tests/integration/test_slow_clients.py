@@ -233,12 +233,12 @@ def test_an_answer_that_is_read_by_the_spoonful(server: Icecore) -> None:
 
 
 def test_requests_that_are_sent_without_waiting_for_answers(server: Icecore) -> None:
-    """Behind one that takes a while, 150 clients send bodies of 60 KB one after another."""
-    wait = b"GET /history/v1/wait?position=999999&wait-seconds=3 HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    """Behind one that takes a while, 300 clients send bodies of 60 KB one after another."""
+    wait = b"GET /history/v1/wait?position=999999&wait-seconds=6 HTTP/1.1\r\nHost: localhost\r\n\r\n"
     head = b"POST /catalog/v1/demo/nowhere HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 60000\r\n\r\n"
     with ExitStack() as opened, bounded_memory(server):
-        sockets = [connected(server, opened) for _ in range(150)]
-        push(sockets, wait + (head + b" " * 60_000) * 60, 2.5)
+        sockets = [connected(server, opened) for _ in range(ATTACKERS)]
+        push(sockets, wait + (head + b" " * 60_000) * 40, 4.0)
         serves(server)
 
 

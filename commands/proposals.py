@@ -231,7 +231,7 @@ def _kept(sent: SentRequest, operation: str) -> Json:
         members = _MEMBERS[operation]
         body = {name: value for name, value in orjson.loads(sent.body).items() if name in members}
     segments = {name: value for name, value in sent.segments.items() if name != "prefix"}
-    query = {name: value for name, value in parse_qsl(sent.raw_query, keep_blank_values=True) if name in _PARAMETERS}
+    query = {name: value for name, value in parse_qsl(sent.raw_query) if name in _PARAMETERS}
     return {"segments": segments, "query": query, "body": body}
 
 

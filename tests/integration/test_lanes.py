@@ -281,6 +281,22 @@ async def test_two_processes_on_one_table_lose_no_commit(two: tuple[Process, Pro
     assert (await verify(two[0].catalog.dsn)).ok
 
 
+async def test_of_lanes_that_remember_too_much_the_newest_is_kept(one: Process, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Unless it alone remembers too much: most commits to a large table follow one another."""
+    opened = one.catalog.write.lanes
+    await one.create("u")
+    monkeypatch.setattr(lanes, "LANES_KEPT_BYTES_MAX", 1)
+    kept = []
+    for name in ("t", "u", "t"):
+        await one.set(name, {"k": "v"})
+        (lane,) = opened._lanes.values()
+        kept.append((lane.state_bytes > 0, opened._held_bytes == lane.state_bytes))
+    assert [(True, True)] * 3 == kept
+    monkeypatch.setattr(lanes, "LANE_KEPT_BYTES_MAX", 1)
+    await one.set("t", {"k": "w"})
+    assert (0, 0) == (len(opened._lanes), opened._held_bytes)
+
+
 async def test_a_full_lane_asks_to_come_again_later(one: Process, monkeypatch: pytest.MonkeyPatch) -> None:
     """The queue is bounded, and so is the time in it."""
     monkeypatch.setattr(lanes, "LANE_COMMANDS_MAX", 2)

@@ -1,11 +1,13 @@
 """Tables of many parts: what takes long is done before the append or after it, and nobody who reads can tell."""
 
 import asyncio
+import itertools
 import sys
 import time
 import tracemalloc
 from collections.abc import AsyncIterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import orjson
@@ -13,6 +15,7 @@ import psycopg
 import pytest
 
 from commands import register_table as registering
+from commands import settle_parts
 from commands.commit_table import CommitTable, commit_table
 from commands.create_namespace import CreateNamespace, create_namespace
 from commands.create_table import CreateTable, create_table
@@ -429,6 +432,20 @@ async def test_a_job_that_is_stopped_half_way_is_gone_on_with(catalog: Catalog, 
             await asyncio.sleep(0.05)
     assert [SNAPSHOTS] == [each["snapshot-id"] for each in (await loaded(catalog))["snapshots"]]
     assert [] == (await verify(catalog.dsn)).differences
+
+
+async def test_a_round_ends_when_its_time_is_up(catalog: Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It leads no longer than that; the next one goes on. By a clock of two seconds for each look at it."""
+    await register(catalog, metadata_file(tmp_path))
+    await expire(catalog, list(range(1, SNAPSHOTS)))
+    seconds = itertools.count(1_000.0, 2.0)
+    with monkeypatch.context() as patched:
+        patched.setattr(settle_parts, "time", SimpleNamespace(monotonic=lambda: next(seconds)))
+        patched.setattr(settle_parts, "_PAUSE_FACTOR", 0)
+        closed = await catalog.parts.run_once()
+    assert (settle_parts._PARTS_PER_STATEMENT, 2) == (closed, left_over(catalog.dsn)[2])
+    assert 0 < await catalog.parts.run_once()
+    assert 0 == left_over(catalog.dsn)[2]
 
 
 async def test_parts_are_closed_by_their_places_whatever_the_planner_believes(catalog: Catalog, tmp_path: Path) -> None:

@@ -80,6 +80,15 @@ def test_a_replaced_view_has_one_more_version(client: RestClient) -> None:
     assert answer.json == client.load_view(["a"], "v").json
 
 
+@pytest.mark.parametrize("place", ["a", "z"])
+def test_a_view_that_is_moved_claims_its_new_place(client: RestClient, warehouse: FreshWarehouse, place: str) -> None:
+    """Wherever the new one stands in the order of names."""
+    client.create_view(["a"], "v", location=f"{warehouse.base}/m")
+    assert 200 == replace(client, "v", {"action": "set-location", "location": f"{warehouse.base}/{place}"}).status
+    refused = client.create_table(["a"], "t", location=f"{warehouse.base}/{place}/below")
+    assert (409, "AlreadyExistsException") == refused.error
+
+
 def test_a_replacement_that_changes_nothing_writes_nothing(client: RestClient, warehouse: FreshWarehouse) -> None:
     """The same answer and position, no file more."""
     created = client.create_view(["a"], "v", "select 1")

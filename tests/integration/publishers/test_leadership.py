@@ -7,6 +7,7 @@ import pytest
 
 from publishers import checkpoints
 from publishers.checkpoints import LeadershipLostError, leading
+from tests.integration.publishers.telling import row
 
 
 async def test_one_leads_and_the_next_takes_over_where_it_was(database: str) -> None:
@@ -50,6 +51,21 @@ async def test_two_writes_from_one_place_are_one_too_many(database: str) -> None
         with pytest.raises(LeadershipLostError):
             await lead.move(6, 0)
         lead.position = 5
+
+
+async def test_an_error_is_taken_back_once(database: str) -> None:
+    """Also one of the leader before; where none stands, nothing is written."""
+    async with leading(database, "a", "beginning") as first:
+        assert first is not None
+        await first.report("it fails", 5)
+    async with leading(database, "a", "beginning") as lead:
+        assert lead is not None
+        told = []
+        for error in (None, None, "it fails again", None):
+            await (lead.recovered() if error is None else lead.report(error, None))
+            told.append(await row(database, "last_error, blocked_position, xmin::text", "a"))
+    assert [(None, None), (None, None), ("it fails again", None), (None, None)] == [each[:2] for each in told if each]
+    assert told[0] == told[1] != told[3]
 
 
 async def test_a_leader_that_falls_silent_is_replaced(database: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,6 +14,7 @@ from uuid import UUID
 import nats as nats_client
 import psycopg
 import pytest
+import structlog
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 from nats.js.api import StreamConfig
@@ -246,8 +247,11 @@ async def test_a_property_of_two_megabytes_goes_out_by_reference(
             await run.step(step)
         await commit_property(run, "t", "large", "x" * 2 * 1024 * 1024)
         await commit_property(run, "t", "small", "y")
-    async with publishing(settings_of(database, broker=broker.sink).model_copy(update={"public_url": "https://catalog.example"})):
-        await until_told(database)
+    settings = settings_of(database, broker=broker.sink).model_copy(update={"public_url": "https://catalog.example"})
+    with structlog.testing.capture_logs() as logged:
+        async with publishing(settings):
+            await until_told(database)
+    assert "sink_failed" not in [each["event"] for each in logged]
     told = await broker.read()
     assert log_ids(database) == [each.id for each in told]
     assert f"https://catalog.example/history/v1/events/{told[-2].id}" == told[-2].event["dataref"]

@@ -18,7 +18,7 @@ from commands import committer as committing
 from commands.committer import BATCH_COMMANDS_MAX, Committer
 from commands.context import CommandContext
 from commands.submission import AppendResult, IdempotencyRecord, Submission
-from domain.errors import CommitStateUnknown
+from domain.errors import CommitStateUnknown, InternalError
 from domain.events import (
     NamespaceCreated,
     NamespaceDropped,
@@ -319,6 +319,19 @@ async def test_an_error_after_events_were_inserted_takes_them_back(committer: Co
     assert "23514" in str(results[1].detail)
     assert [1, 2] == [event.position for event in await log_of(database)]
     await sound(database)
+
+
+async def test_an_append_that_postgres_refuses_as_a_whole_has_no_effect(committer: Committer, database: str) -> None:
+    """A fault of ours, which is known to have changed nothing; each command of a chain hears so, and the next batch goes on."""
+    first, state = namespace("a")
+    second, _ = changed(state, x="1")
+    async with await AsyncConnection.connect(database, autocommit=True) as connection:
+        await connection.execute("alter function icecore.append(jsonb, bytea[]) rename to append_away")
+        with pytest.raises(InternalError, match="refused the command"):
+            await committer.submit(first)
+        assert ["error", "error"] == [result.outcome for result in await committer.submit_chain([first, second])]
+        await connection.execute("alter function icecore.append_away(jsonb, bytea[]) rename to append")
+    assert ["appended", "appended"] == [result.outcome for result in await committer.submit_chain([first, second])]
 
 
 async def test_rows_of_another_generation_are_refused(committer: Committer, database: str) -> None:

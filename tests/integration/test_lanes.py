@@ -281,6 +281,21 @@ async def test_two_processes_on_one_table_lose_no_commit(two: tuple[Process, Pro
     assert (await verify(two[0].catalog.dsn)).ok
 
 
+async def test_all_who_wait_for_a_state_that_cannot_be_read_hear_why(one: Process, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At once, not when their time is up; the next one is decided on what is read then."""
+    one.catalog.write.lanes._lanes.clear()
+
+    async def away(*_: object) -> None:
+        raise ServiceUnavailable("away")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Lane, "_read", away)
+        async with asyncio.timeout(lanes.LANE_WAIT_SECONDS_MAX / 2):
+            heard = await asyncio.gather(*(one.set("t", {f"k{n}": "v"}) for n in range(3)), return_exceptions=True)
+    assert [ServiceUnavailable] * 3 == [type(each) for each in heard]
+    await one.set("t", {"k": "v"})
+
+
 async def test_of_lanes_that_remember_too_much_the_newest_is_kept(one: Process, monkeypatch: pytest.MonkeyPatch) -> None:
     """Unless it alone remembers too much: most commits to a large table follow one another."""
     opened = one.catalog.write.lanes

@@ -50,6 +50,18 @@ def test_unknown_top_level_keys_are_kept() -> None:
     assert {"a": [1]} == after(table, {"action": "set-properties", "updates": {"a": "b"}})["x-other"]
 
 
+def test_only_the_default_order_must_be_of_columns_that_are_there() -> None:
+    """Others may be of columns that were dropped since."""
+    table = new_table()
+    gone = {"transform": "identity", "source-id": 99, "direction": "asc", "null-order": "nulls-first"}
+    orders = [*table["sort-orders"], {"order-id": 1, "fields": [{**gone, "source-id": 1}]}, {"order-id": 2, "fields": [gone]}]
+    for default_id in (0, 1):
+        file = {**table, "sort-orders": orders, "default-sort-order-id": default_id}
+        assert orders == parse_table_metadata(file)["sort-orders"]
+    with pytest.raises(CatalogError):
+        parse_table_metadata({**table, "sort-orders": orders, "default-sort-order-id": 2})
+
+
 def test_main_is_made_from_the_current_snapshot() -> None:
     """Files from before refs have none."""
     old = {key: value for key, value in table_with_snapshots(2).items() if key != "refs"}

@@ -104,6 +104,13 @@ def test_version_1_has_no_sequence_numbers() -> None:
     assert "Sequence number must be 0 in v1: 1" == refused(new_table(format_version=1), snapshot(1)).message
 
 
+@pytest.mark.parametrize("format_version", [1, 2])
+def test_a_snapshot_without_a_sequence_number_has_the_first(format_version: int) -> None:
+    """As files of version 1 have it."""
+    table = after(new_table(format_version), snapshot(1, **{"sequence-number": None}))
+    assert 0 == table["last-sequence-number"]
+
+
 def test_version_3_counts_rows() -> None:
     """Each snapshot takes its row ids from the table's counter, which no snapshot may undercut."""
     table = table_with_snapshots(2, format_version=3)

@@ -1,0 +1,20 @@
+"""A batch to JetStream is done when every message of it was answered."""
+
+from typing import cast
+
+from nats.aio.client import Client
+from nats.aio.msg import Msg
+
+from publishers.jetstream import JetStream
+from publishers.sink_settings import NatsSink
+
+
+async def test_a_batch_waits_for_its_last_answer() -> None:
+    """In whatever order they come, and one answer may come twice."""
+    sink = JetStream("s", NatsSink(type="nats", url="nats://a:1"), "")  # type: ignore[arg-type]
+    sink._answers_wanted = 3
+    done = []
+    for sequence in (7, 9, 7, 8):
+        await sink._answered(Msg(_client=cast("Client", None), subject=f"inbox.{sequence}"))
+        done.append(sink._all_answered.is_set())
+    assert [False, False, False, True] == done

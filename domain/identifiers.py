@@ -8,7 +8,6 @@ from domain.errors import BadRequest
 
 NAME_CODE_POINTS_MAX = 255
 NAMESPACE_LEVELS_MAX = 16
-_UUID_TEXT_LENGTH = 36
 
 _CATEGORIES_REFUSED = {"Cc": "control", "Cf": "format", "Cs": "surrogate", "Co": "private-use"}
 
@@ -38,8 +37,6 @@ def parse_name(text: str, what: str) -> str:
 
 def uuid_or_none(text: str) -> UUID | None:
     """The UUID of its canonical 36 characters; other forms that Python reads (braces, `urn:`, dashes anywhere) are none."""
-    if len(text) != _UUID_TEXT_LENGTH:
-        return None
     try:
         found = UUID(text)
     except ValueError:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from domain.client_errors import address_of
+from domain.client_errors import address_of, client_error_text
 
 
 @pytest.mark.parametrize(
@@ -23,3 +23,12 @@ from domain.client_errors import address_of
 def test_an_address_is_host_and_port_alone(url: str, address: str) -> None:
     """Empty where it cannot be told apart from a password."""
     assert address == address_of(url)
+
+
+def test_an_error_is_its_types_an_address_and_well_known_phrases() -> None:
+    """Those of its causes too, each once; of its text nothing else."""
+    cause = OSError("password=secret")
+    error = ConnectionError("secret: Authentication failed for user")
+    error.__cause__ = cause
+    assert "ConnectionError, OSError at h:1 (authentication failed)" == client_error_text(error, "h:1")
+    assert "OSError" == client_error_text(cause)

@@ -1,6 +1,7 @@
 """Names and identifiers: what may be a name, and when two names are one."""
 
 import unicodedata
+from uuid import UUID
 
 import pytest
 from hypothesis import example, given
@@ -14,6 +15,7 @@ from domain.identifiers import (
     TabularIdentifier,
     name_key,
     parse_name,
+    uuid_or_none,
 )
 
 COMPOSED, DECOMPOSED = "é", "e\u0301"
@@ -175,3 +177,11 @@ def test_a_tabular_is_a_name_in_a_namespace() -> None:
     assert "ns.orders" == str(TabularIdentifier.parse(namespace, "orders"))
     with pytest.raises(BadRequest, match="Invalid view name: must not be empty"):
         TabularIdentifier.parse(namespace, "", "view name")
+
+
+def test_a_uuid_is_read_in_its_canonical_form_alone() -> None:
+    """In letters of either case; Python reads more."""
+    text = "01a20352-c37c-76db-9e25-cf6bf1312abc"
+    assert UUID(text) == uuid_or_none(text) == uuid_or_none(text.upper())
+    others = (f"{{{text}}}", f"urn:uuid:{text}", text.replace("-", ""), f"-{text.replace('-', '', 1)}", text[:-1], "", "x" * 36, "\0" * 36)
+    assert [None] * len(others) == [uuid_or_none(other) for other in others]

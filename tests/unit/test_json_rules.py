@@ -5,7 +5,7 @@ from typing import Any
 import orjson
 import pytest
 
-from domain.json_rules import DEPTH_MAX, broken_rule, holds_large_number
+from domain.json_rules import DEPTH_MAX, broken_rule, holds_large_number, widened_bytes
 
 
 def nested(levels: int) -> bytes:
@@ -63,3 +63,20 @@ def test_numbers_beyond_64_bits_are_found_wherever_they_are(large: bool, number:
     """As themselves, in arrays and in objects; what stands beside them hides none."""
     for value in (number, [number], {"a": number}, [[], {"a": ["x", None, {"b": [0, number, 1]}]}, []]):
         assert large == holds_large_number(value)
+
+
+@pytest.mark.parametrize(
+    ("widened", "text"),
+    [
+        (0, '["' + "a" * 100 + '", "' + "\u00e9" * 100 + '"]'),
+        (303, '["' + "a" * 96 + "\U0001f600" + '"]'),
+        (303, '["' + "a" * 88 + '\\ud83d\\ude00"]'),
+        (101, '["' + "a" * 94 + '\\u20ac"]'),
+        (0, '["' + "a" * 50 + "\U0001f600" + '"]'),
+        (0, '{"\u20ac": "' + "a" * 100 + '", "b": "\u20ac"}'),
+        (404, '{"a": "' + "a" * 96 + '\U0001f600", "' + "\u20ac" * 33 + "a" + '": ""}'),
+    ],
+)
+def test_texts_are_as_wide_as_their_widest_character(widened: int, text: str) -> None:
+    """Long ones are counted, with their closing quote: bytes of the file times how much wider a character is kept."""
+    assert widened == widened_bytes(text.encode())

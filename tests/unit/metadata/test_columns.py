@@ -215,3 +215,21 @@ def test_a_sort_order_must_fit_the_schema() -> None:
     """The words are the reference's."""
     refusal = refused(new_table(), add_order({**BY_ID, "source-id": 8, "direction": "desc", "null-order": "nulls-last"}))
     assert "Cannot find source column for sort field: identity(8) DESC NULLS LAST" == refusal.message
+
+
+def test_names_of_partitions_are_guarded_until_the_last_spec_that_has_them_goes() -> None:
+    """Of two specs with a partition `p` one goes: a column `p` still may not come, nor pass by within a request."""
+
+    def spec(buckets: int) -> Json:
+        return {"action": "add-spec", "spec": {"fields": [{"name": "p", "transform": f"bucket[{buckets}]", "source-id": 1}]}}
+
+    def columns(*names: str) -> list[Json]:
+        added = [{"id": 4 + n, "name": name, "required": False, "type": "long"} for n, name in enumerate(names)]
+        schema = {"type": "struct", "fields": [*new_table()["schemas"][0]["fields"], *added]}
+        return [{"action": "add-schema", "schema": schema}, {"action": "set-current-schema", "schema-id": -1}]
+
+    table = after(new_table(), spec(2), spec(4))
+    first, second = ({"action": "remove-partition-specs", "spec-ids": [number]} for number in (1, 2))
+    with pytest.raises(IllegalArgument, match="different field in schema: p"):
+        after(table, *columns("q"), first, *columns("p"), *columns("r"))
+    assert "p" == after(table, *columns("q"), first, second, *columns("p"))["schemas"][-1]["fields"][-1]["name"]

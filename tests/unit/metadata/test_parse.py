@@ -62,6 +62,18 @@ def test_only_the_default_order_must_be_of_columns_that_are_there() -> None:
         parse_table_metadata({**table, "sort-orders": orders, "default-sort-order-id": 2})
 
 
+@pytest.mark.parametrize(("next_row_id", "format_version", "is_read"), [(7, 3, True), (6, 3, False), (0, 2, True)])
+def test_the_next_row_id_lies_behind_all_rows(next_row_id: int, format_version: int, is_read: bool) -> None:
+    """The next snapshot would give ids a second time."""
+    table = after(new_table(3), snapshot(1, **{"first-row-id": 0, "added-rows": 3}), snapshot(2, **{"first-row-id": 3, "added-rows": 4}))
+    file = {**table, "format-version": format_version, "next-row-id": next_row_id}
+    if is_read:
+        assert 2 == len(parse_table_metadata(file)["snapshots"])
+    else:
+        with pytest.raises(IllegalArgument, match="Invalid next-row-id 6: snapshot 2 has higher row ids"):
+            parse_table_metadata(file)
+
+
 def test_main_is_made_from_the_current_snapshot() -> None:
     """Files from before refs have none."""
     old = {key: value for key, value in table_with_snapshots(2).items() if key != "refs"}

@@ -200,6 +200,16 @@ def test_defaults_of_another_type_are_refused(type_: Any, sent: Any) -> None:
         parse_schema(struct(column(1, "a", type_, **{"write-default": sent})))
 
 
+@pytest.mark.parametrize("type_", ["timestamp_ns", "timestamptz_ns", "variant", "unknown", "geometry", "geography"])
+def test_types_of_version_3_are_refused_before_it(type_: str) -> None:
+    """Each by its name."""
+    index = SchemaIndex(parse_schema(struct(column(1, "n", type_))))
+    for version in (1, 2):
+        with pytest.raises(IllegalArgument, match=f"Invalid type for n: {type_}.* is not supported until v3"):
+            check_compatibility(index, version)
+    check_compatibility(index, 3)
+
+
 def test_types_and_defaults_of_later_versions_are_refused() -> None:
     """Given a table of version 2, then nanoseconds and initial defaults wait for version 3; write defaults need not."""
     schema = struct(column(1, "n", "timestamp_ns"), column(2, "d", "int", **{"initial-default": 3}), column(3, "w", **{"write-default": 3}))

@@ -224,7 +224,9 @@ def test_statistics_are_replaced_per_snapshot() -> None:
         ("Tags do not support setting maxSnapshotAgeMs", ref(1, "t", "tag", **{"max-snapshot-age-ms": 1})),
         ("Min snapshots to keep must be greater than 0", ref(1, "b", **{"min-snapshots-to-keep": 0})),
         ("Max snapshot age must be greater than 0 ms", ref(1, "b", **{"max-snapshot-age-ms": 0})),
-        ("Max reference age must be greater than 0", ref(1, "b", **{"max-ref-age-ms": -1})),
+        ("Max reference age must be greater than 0", ref(1, "b", **{"max-ref-age-ms": 0})),
+        ("Invalid first-row-id (cannot be negative): -1", snapshot(3, **{"first-row-id": -1, "added-rows": 1})),
+        ("Invalid added-rows (cannot be negative): -1", snapshot(3, **{"first-row-id": 0, "added-rows": -1})),
         ("Snapshot already exists for id: 1", snapshot(1)),
         ("Invalid snapshot-id: -1 stands for no snapshot", snapshot(-1)),
         ("path must not be null or empty", {"action": "set-location", "location": ""}),
@@ -233,6 +235,23 @@ def test_statistics_are_replaced_per_snapshot() -> None:
 def test_refs_and_snapshots_that_cannot_be_are_refused(message: str, update: Json) -> None:
     """The words are the reference's."""
     assert message == refused(table_with_snapshots(2), update).message
+
+
+def test_the_smallest_retention_is_one() -> None:
+    """Of each kind."""
+    smallest = {"min-snapshots-to-keep": 1, "max-snapshot-age-ms": 1, "max-ref-age-ms": 1}
+    assert smallest.items() <= after(table_with_snapshots(2), ref(1, "b", **smallest))["refs"]["b"].items()
+
+
+def test_a_table_needs_columns_before_its_first_snapshot() -> None:
+    """The message names what is missing."""
+    begun = [
+        {"action": "assign-uuid", "uuid": "11111111-0000-7000-8000-000000000001"},
+        {"action": "upgrade-format-version", "format-version": 2},
+        {"action": "set-location", "location": "s3://bucket/table"},
+    ]
+    message = "Attempting to add a snapshot before a schema is added"
+    assert message == refused(None, *begun, snapshot(1)).message
 
 
 def test_properties_are_set_and_removed_under_old_names_too() -> None:

@@ -100,8 +100,8 @@ def _large_table(worker: Worker, name: str) -> str:
 
 
 def test_many_large_tables_are_loaded_and_changed_at_once(worker: Worker) -> None:
-    """Ten tables of 16 MB that nobody has loaded before: requests wait for each other, and one that needs too much is refused."""
-    names = ["x" * n for n in range(1, 11)]
+    """Tables of 16 MB that nobody has loaded before: requests wait for each other, and one that needs too much is refused."""
+    names = ["x" * n for n in range(1, 7)]
     for name in names:
         assert 200 == worker.register(name, _large_table(worker, name)).status
     update = {"updates": [{"action": "set-properties", "updates": {"a": "b"}}], "requirements": []}
@@ -117,9 +117,9 @@ def test_many_large_tables_are_loaded_and_changed_at_once(worker: Worker) -> Non
     assert answered("POST", update) <= {200, 429}
     changes = [{"identifier": {"namespace": ["a"], "name": name}} | update for name in names]
     refused = worker.client.call("POST", "/transactions/commit", {"table-changes": changes})
+    assert worker.bytes_most() < PEAK_BYTES_MAX
     assert (400, "BadRequestException") == refused.error
     assert "together" in refused.message
-    assert worker.bytes_most() < PEAK_BYTES_MAX
 
 
 def test_a_small_file_of_many_values_takes_little_memory_and_gives_it_back(worker: Worker) -> None:

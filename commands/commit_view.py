@@ -10,7 +10,7 @@ from commands.create_view import view_body
 from commands.decision import Decision
 from commands.located import Located, locate_view
 from commands.submission import IdempotencyRecord, Submission
-from commands.table_files import location_key, metadata_file, next_file_number
+from commands.table_files import location_key, metadata_file, next_file_number, path_keys
 from commands.write_side import WriteSide
 from domain.documents import VIEW_KINDS, Json, difference, fold, split
 from domain.events import ViewCommitted
@@ -52,7 +52,8 @@ async def commit_view(write: WriteSide, context: CommandContext, warehouse: Ware
         written = orjson.dumps(fold(document, delta).value)
         file = metadata_file(warehouse, metadata, written, next_file_number(state.metadata_location))
         key = location_key(warehouse, metadata) if metadata["location"] != before["location"] else None
-        event = ViewCommitted(file.location.spelled, key, delta.to_json(), [update["action"] for update in command.updates])
+        paths = path_keys(warehouse, metadata, before)
+        event = ViewCommitted(file.location.spelled, key, delta.to_json(), [update["action"] for update in command.updates], paths)
         after = submission.add(state.id, warehouse.id, state, [event], generation)
         assert isinstance(after, ViewState)
         decision = _decision(warehouse, submission, after, written)

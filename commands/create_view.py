@@ -8,10 +8,11 @@ import orjson
 from uuid_utils.compat import uuid7
 
 from commands.context import Answer, CommandContext
+from commands.create_table import refuse_places_taken_by_others
 from commands.deciding import decided, is_large_request
 from commands.decision import Decision
 from commands.submission import IdempotencyRecord, Submission
-from commands.table_files import free_name, location_key, location_of, metadata_file
+from commands.table_files import free_name, location_key, location_of, metadata_file, path_keys
 from commands.write_side import WriteSide
 from domain.documents import Json
 from domain.events import ViewCreated
@@ -45,26 +46,35 @@ async def create_view(write: WriteSide, context: CommandContext, warehouse: Ware
         await decided(is_large_request(context), refuse_credential_properties, command.properties, "properties")
         async with write.connection() as connection:
             namespace_id = await free_name(connection, warehouse, identifier, "view")
-        return await decided(is_large_request(context), _decided, write, context, warehouse, command, namespace_id)
+        large, view_id = is_large_request(context), uuid7()
+        metadata = await decided(large, _new_metadata, warehouse, command, view_id, write.now_ms())
+        if command.location is not None or path_keys(warehouse, metadata):
+            await refuse_places_taken_by_others(write, warehouse, metadata)
+        return await decided(large, _decided, context, warehouse, command, namespace_id, view_id, metadata)
 
     return await write.execute(context, warehouse, decide)
 
 
-def _decided(write: WriteSide, context: CommandContext, warehouse: Warehouse, command: CreateView, namespace_id: UUID) -> Decision:
-    view_id = uuid7()
+def _new_metadata(warehouse: Warehouse, command: CreateView, view_id: UUID, now_ms: int) -> Json:
     metadata = new_view_metadata(
         view_uuid=str(view_id),
         location=location_of(warehouse, command.location, view_id),
         schema=command.schema,
         view_version=command.view_version,
         properties=dict(command.properties),
-        now_ms=write.now_ms(),
+        now_ms=now_ms,
     )
     check_document_locations(warehouse.profile, None, metadata)
+    return metadata
+
+
+def _decided(
+    context: CommandContext, warehouse: Warehouse, command: CreateView, namespace_id: UUID, view_id: UUID, metadata: Json
+) -> Decision:
     written = orjson.dumps(metadata)
     file = metadata_file(warehouse, metadata, written, 0)
-    key = location_key(warehouse, metadata)
-    created = ViewCreated(namespace_id, command.name, warehouse.scope.key(command.name), key, file.location.spelled, metadata)
+    key, paths = location_key(warehouse, metadata), path_keys(warehouse, metadata)
+    created = ViewCreated(namespace_id, command.name, warehouse.scope.key(command.name), key, file.location.spelled, metadata, paths)
     submission = Submission(context, alive=[namespace_id])
     state = submission.add(view_id, warehouse.id, None, [created])
     assert isinstance(state, ViewState)

@@ -13,16 +13,25 @@ from commands.decision import Decision
 from commands.located import Located, locate_table, take_room
 from commands.staged_parts import stage_parts
 from commands.submission import IdempotencyRecord, Submission
-from commands.table_files import free_name, loaded_table, location_key, path_keys, refuse_taken_places, registered_keys, written_table
+from commands.table_files import (
+    free_name,
+    loaded_table,
+    location_key,
+    path_keys,
+    refuse_taken_file,
+    refuse_taken_places,
+    registered_keys,
+    written_table,
+)
 from commands.write_side import WriteSide
 from domain.byte_pieces import Content
 from domain.documents import Json
-from domain.errors import NoSuchTable, NotFound
+from domain.errors import NoSuchTable
 from domain.events import TableOverwritten, TableRegistered
 from domain.identifiers import NamespaceIdentifier, TabularIdentifier
 from domain.metadata.parse import parse_table_metadata
 from domain.table import TableState
-from projections import old_metadata_files, results
+from projections import results
 from projections.streams import State
 from queries.warehouse import Warehouse
 from security.property_rules import check_registered_properties
@@ -73,13 +82,10 @@ async def register_table(write: WriteSide, context: CommandContext, warehouse: W
         place = warehouse.profile.permit(command.metadata_location, imported=True, field="metadata-location")
         async with write.connection() as connection:
             namespace_id = None if owner is not None else await free_name(connection, warehouse, identifier, "table")
-            # Both before the file is read: in a place of another's, a purge's too, it may be gone before this is in the log.
-            file_key = place.claim_key(warehouse.profile.storage_identity)
-            position = await refuse_taken_places(connection, [file_key], owner)
-            if await old_metadata_files.is_pending(connection, file_key):
-                raise NotFound(f"Metadata file is being deleted, a commit removed it from its metadata log: {place.spelled}")
+            position = await refuse_taken_file(connection, warehouse, place, owner)
         document = await read_metadata(await write.store(warehouse), place, share)
         # A large file takes a second of work: in a thread, so that others get their turns meanwhile.
+        file_key = place.claim_key(warehouse.profile.storage_identity)
         return _File(place, file_key, position, namespace_id, await asyncio.to_thread(_checked, warehouse, document))
 
     async def decide() -> Decision:

@@ -9,10 +9,10 @@ from uuid_utils.compat import uuid7
 from commands.decision import MetadataFile
 from domain.byte_pieces import Content, content_of
 from domain.documents import TABLE_KINDS, Document, Json, joined_bodies, pieces, table_head
-from domain.errors import AlreadyExists, BadRequest, NoSuchNamespace
+from domain.errors import AlreadyExists, BadRequest, NoSuchNamespace, NotFound
 from domain.identifiers import TabularIdentifier
 from domain.table import TableState
-from projections import location_claims, names
+from projections import location_claims, names, old_metadata_files
 from projections.connections import Connection
 from projections.tables import LoadedTable
 from projections.warehouses import log_head
@@ -117,6 +117,18 @@ async def refuse_taken_places(connection: Connection, keys: Sequence[str], owner
     taken = await location_claims.first_taken(connection, keys, owner)
     if taken is not None:
         raise place_taken(taken)
+    return position
+
+
+async def refuse_taken_file(connection: Connection, warehouse: Warehouse, file: StorageLocation, owner: UUID | None = None) -> int:
+    """Refuses a file to be registered that lies in a place of anybody but `owner`, or is about to be deleted; a position as above.
+
+    Before it is read: in a place of another's, a purge's too, it may be gone before the registration is in the log.
+    """
+    key = file.claim_key(warehouse.profile.storage_identity)
+    position = await refuse_taken_places(connection, [key], owner)
+    if await old_metadata_files.is_pending(connection, key):
+        raise NotFound(f"Metadata file is being deleted, a commit removed it from its metadata log: {file.spelled}")
     return position
 
 

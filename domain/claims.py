@@ -1,5 +1,6 @@
 """What an object holds so that no other can have it: its name in its parent, its places in storage."""
 
+from collections.abc import Sequence
 from typing import Literal, NamedTuple
 from uuid import UUID
 
@@ -22,3 +23,10 @@ class LocationClaim(NamedTuple):
 
 
 Claim = NameClaim | LocationClaim
+
+
+def with_keys(keys: tuple[str, ...], key: str | None, path_keys: Sequence[str] | None) -> tuple[str, ...]:
+    """The places of an object after an event that names `key`, its location, and `path_keys`: those it had, and what is new."""
+    if key is not None and key not in keys:
+        keys = (*keys, key)
+    return keys if path_keys is None else (*keys, *(path for path in path_keys if path not in keys))

@@ -257,6 +257,7 @@ class ViewCreated(Event):
     location_key: str
     metadata_location: str
     metadata: Json
+    path_keys: list[str] | None = None
 
 
 @_event("view.registered.v1")
@@ -267,6 +268,7 @@ class ViewRegistered(Event):
     location_key: str
     metadata_location: str
     metadata: Json
+    path_keys: list[str] | None = None
 
 
 @_event("view.committed.v1")
@@ -275,6 +277,7 @@ class ViewCommitted(Event):
     location_key: str | None
     delta: Json
     actions: list[str]
+    path_keys: list[str] | None = None
 
 
 @_event("view.renamed.v1")

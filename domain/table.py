@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 from uuid import UUID
 
-from domain.claims import Claim, LocationClaim, NameClaim
+from domain.claims import Claim, LocationClaim, NameClaim, with_keys
 from domain.documents import TABLE_KINDS, Delta, Document, Json, fold, split
 from domain.events import (
     Event,
@@ -88,7 +88,7 @@ def evolve(state: TableState | None, stream_id: UUID, version: int, event_id: UU
                 event.name_key,
                 "live",
                 event.metadata_location,
-                _with_keys((event.location_key,), None, event.path_keys),
+                with_keys((event.location_key,), None, event.path_keys),
                 split(event.metadata, TABLE_KINDS),
             )
         case TableCommitted():
@@ -104,7 +104,7 @@ def evolve(state: TableState | None, stream_id: UUID, version: int, event_id: UU
                 state.name_key,
                 state.status,
                 event.metadata_location,
-                _with_keys(state.location_keys, event.location_key, event.path_keys),
+                with_keys(state.location_keys, event.location_key, event.path_keys),
                 fold(state.document, Delta.from_json(event.delta)),
             )
     assert state is not None
@@ -114,7 +114,7 @@ def evolve(state: TableState | None, stream_id: UUID, version: int, event_id: UU
             return replace(
                 state,
                 metadata_location=event.metadata_location,
-                location_keys=_with_keys(state.location_keys, event.location_key, event.path_keys),
+                location_keys=with_keys(state.location_keys, event.location_key, event.path_keys),
                 document=_renumbered(event.metadata, state.document.next_ordinal),
             )
         case TableRenamed():
@@ -141,12 +141,6 @@ def claims(state: TableState) -> frozenset[Claim]:
     if state.status == "live":
         held.append(NameClaim("tabular", state.namespace_id, state.name_key, state.id))
     return frozenset(held)
-
-
-def _with_keys(keys: tuple[str, ...], key: str | None, path_keys: Sequence[str] | None) -> tuple[str, ...]:
-    if key is not None and key not in keys:
-        keys = (*keys, key)
-    return keys if path_keys is None else (*keys, *(path for path in path_keys if path not in keys))
 
 
 def _renumbered(metadata: Json, next_ordinal: int) -> Document:

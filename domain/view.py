@@ -4,14 +4,17 @@ from dataclasses import dataclass, replace
 from typing import Literal
 from uuid import UUID
 
-from domain.claims import Claim, LocationClaim, NameClaim
+from domain.claims import Claim, LocationClaim, NameClaim, with_keys
 from domain.documents import VIEW_KINDS, Delta, Json, fold, split
 from domain.events import Event, ViewCommitted, ViewCreated, ViewDropped, ViewRegistered, ViewRenamed
 
 
 @dataclass(frozen=True, slots=True)
 class ViewState:
-    """A view at one version of its stream; `metadata` is its whole document."""
+    """A view at one version of its stream; `metadata` is its whole document.
+
+    location_keys -- every place it ever lay at or wrote to: it keeps their claims until it is dropped.
+    """
 
     id: UUID
     version: int
@@ -39,16 +42,14 @@ def evolve(state: ViewState | None, stream_id: UUID, version: int, event_id: UUI
                 event.name_key,
                 "live",
                 event.metadata_location,
-                (event.location_key,),
+                with_keys((event.location_key,), None, event.path_keys),
                 event.metadata,
             )
     assert state is not None
     state = replace(state, version=version, event_id=event_id)
     match event:
         case ViewCommitted():
-            keys = state.location_keys
-            if event.location_key is not None and event.location_key not in keys:
-                keys = (*keys, event.location_key)
+            keys = with_keys(state.location_keys, event.location_key, event.path_keys)
             # A view's document is small and kept whole: its parts are numbered by their places in the one before.
             metadata = fold(split(state.metadata, VIEW_KINDS), Delta.from_json(event.delta)).value
             return replace(state, metadata_location=event.metadata_location, location_keys=keys, metadata=metadata)

@@ -204,6 +204,8 @@ def test_a_view_file_is_no_table_and_a_table_file_no_view(client: RestClient) ->
     assert (409, "AlreadyExistsException") == register(client, "x", view).error
     client.call("DELETE", view_path(["a"], "v"))
     assert 400 == register(client, "x", view).status
+    assert (409, "AlreadyExistsException") == register_view(client, "x", table).error
+    assert 204 == client.drop_table(["a"], "t").status
     assert 400 == register_view(client, "x", table).status
 
 

@@ -9,7 +9,7 @@ from uuid_utils.compat import uuid7
 
 from commands.context import CommandContext
 from commands.old_metadata_files import OldMetadataFile
-from domain.claims import Claim, NameClaim
+from domain.claims import Claim, LocationClaim, NameClaim, check_places
 from domain.documents import Json
 from domain.errors import ServiceUnavailable, TooManyRequests
 from domain.events import Event
@@ -85,7 +85,7 @@ class Submission:
     def add(
         self, stream_id: UUID, warehouse_id: UUID, before: State | None, events: Sequence[Event], generation: int | None = None
     ) -> State:
-        """Events that follow `before` (None: a new stream) in their stream; the state they lead to."""
+        """Events that follow `before` (None: a new stream) in their stream; the state they lead to. BadRequest beyond PLACES_MAX."""
         assert events, "a stream is named for its events"
         if generation is not None:
             assert self.generation in (None, generation)
@@ -101,6 +101,8 @@ class Submission:
             state = fold.apply(self.rows, len(self._events), version, event_id, event.TOPIC, data)
         assert state is not None
         held, holds = claims_of(before), claims_of(state)
+        if any(isinstance(claim, LocationClaim) for claim in holds - held):
+            check_places(sum(isinstance(claim, LocationClaim) for claim in holds))
         self._released += held - holds
         self._taken += holds - held
         self.changes.append(Change(before, events, state))

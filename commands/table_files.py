@@ -8,8 +8,9 @@ from uuid_utils.compat import uuid7
 
 from commands.decision import MetadataFile
 from domain.byte_pieces import Content, content_of
+from domain.claims import check_places
 from domain.documents import TABLE_KINDS, Document, Json, joined_bodies, pieces, table_head
-from domain.errors import AlreadyExists, BadRequest, NoSuchNamespace, NotFound
+from domain.errors import AlreadyExists, NoSuchNamespace, NotFound
 from domain.identifiers import TabularIdentifier
 from domain.table import TableState
 from projections import location_claims, names, old_metadata_files
@@ -20,9 +21,6 @@ from queries.warehouse import Warehouse
 from storage.location_door import PATH_PROPERTIES, files_named
 from storage.locations import StorageLocation
 from storage.metadata_files import metadata_file_location
-
-FILE_FOLDERS_MAX = 100
-"""Places that a registration claims for files outside its location: every version of the table carries them along."""
 
 _FILE_NUMBER = re.compile(r"^(\d{1,9})-")
 
@@ -91,7 +89,7 @@ def registered_keys(warehouse: Warehouse, metadata: Json, file_key: str, held: S
     """What a registration claims beside `held`, the table's places: the file it rests on, and where the document names files elsewhere.
 
     Of such a file it is the folder; the file itself, where the folder holds the table's location or all of the warehouse's.
-    Its metadata log is left out: what it names are versions that nobody reads. BadRequest beyond FILE_FOLDERS_MAX.
+    Its metadata log is left out: what it names are versions that nobody reads. BadRequest beyond PLACES_MAX.
     """
     identity, keys = warehouse.profile.storage_identity, [*held]
     around = [location_key(warehouse, metadata), *(root.claim_key(identity) for root in warehouse.profile.roots)]
@@ -103,8 +101,7 @@ def registered_keys(warehouse: Warehouse, metadata: Json, file_key: str, held: S
             continue
         folder = key[:-1].rpartition("/")[0] + "/"
         keys.append(key if any(place.startswith(folder) for place in around) else folder)
-        if len(keys) - len(held) > FILE_FOLDERS_MAX:
-            raise BadRequest(f"Invalid {field}: the document names files in more than {FILE_FOLDERS_MAX} folders outside its location")
+        check_places(len(set(keys)))
     return keys[len(held) :]
 
 

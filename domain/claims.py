@@ -4,6 +4,11 @@ from collections.abc import Sequence
 from typing import Literal, NamedTuple
 from uuid import UUID
 
+from domain.errors import BadRequest
+
+PLACES_MAX = 100
+"""Places that one table or view holds, in all: every version carries them along."""
+
 
 class NameClaim(NamedTuple):
     """A name in a scope: a warehouse's in its project, a namespace's in its parent, a table's or view's in its namespace;
@@ -30,3 +35,12 @@ def with_keys(keys: tuple[str, ...], key: str | None, path_keys: Sequence[str] |
     if key is not None and key not in keys:
         keys = (*keys, key)
     return keys if path_keys is None else (*keys, *(path for path in path_keys if path not in keys))
+
+
+def check_places(places: int) -> None:
+    """BadRequest where one object would hold more than PLACES_MAX."""
+    if places > PLACES_MAX:
+        raise BadRequest(
+            f"A table or view holds at most {PLACES_MAX} places in storage, with all it wrote in before: "
+            "registered anew it holds those alone that it still names"
+        )

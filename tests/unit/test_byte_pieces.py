@@ -19,6 +19,7 @@ def test_small_pieces_are_joined_and_large_ones_are_not_copied() -> None:
     assert [b"ab", LARGE, LARGE, b"cd"] == [*content]
     assert [*content][1] is LARGE
     assert BytePieces([LARGE]) == content_of([LARGE])
+    assert [False, False] == [BytePieces([one]) == BytePieces([other]) for one, other in ((b"a", b"b"), (b"b", b"a"))]
     assert b"ab" * 2 + 2 * LARGE == b"ab" + joined(content_of([b"ab", LARGE, LARGE]))
 
 

@@ -62,6 +62,14 @@ def test_only_the_default_order_must_be_of_columns_that_are_there() -> None:
         parse_table_metadata({**table, "sort-orders": orders, "default-sort-order-id": 2})
 
 
+def test_a_current_snapshot_below_zero_that_is_not_there_is_none() -> None:
+    """As Java reads it; another one that is not there is refused."""
+    table = {**table_with_snapshots(2), "refs": {}}
+    assert parse_table_metadata({**table, "current-snapshot-id": -5})["current-snapshot-id"] is None
+    with pytest.raises(CatalogError):
+        parse_table_metadata({**table, "current-snapshot-id": 0})
+
+
 @pytest.mark.parametrize(("next_row_id", "format_version", "is_read"), [(7, 3, True), (6, 3, False), (0, 2, True)])
 def test_the_next_row_id_lies_behind_all_rows(next_row_id: int, format_version: int, is_read: bool) -> None:
     """The next snapshot would give ids a second time."""

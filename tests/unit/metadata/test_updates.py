@@ -104,6 +104,12 @@ def test_version_1_has_no_sequence_numbers() -> None:
     assert "Sequence number must be 0 in v1: 1" == refused(new_table(format_version=1), snapshot(1)).message
 
 
+def test_snapshots_of_version_1_follow_one_another() -> None:
+    """All have the number 0."""
+    table = after(new_table(1), *(snapshot(number, parent=number - 1 or None, **{"sequence-number": 0}) for number in (1, 2)))
+    assert ([1, 2], 0) == (ids(table["snapshots"], "snapshot-id"), table["last-sequence-number"])
+
+
 @pytest.mark.parametrize("format_version", [1, 2])
 def test_a_snapshot_without_a_sequence_number_has_the_first(format_version: int) -> None:
     """As files of version 1 have it."""

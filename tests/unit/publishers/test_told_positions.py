@@ -1,0 +1,33 @@
+"""How often a sink's row is moved: behind every batch, unless the sink remembers by itself."""
+
+from typing import Any, cast
+
+import pytest
+
+from publishers.checkpoints import Lead
+from publishers.publisher import _Told
+
+
+class Row:
+    """Stands for the leader's row."""
+
+    def __init__(self) -> None:
+        self.position = self.mark = 0
+        self.moved: list[int] = []
+
+    async def recovered(self) -> None: ...
+
+    async def move(self, position: int, mark: int) -> None:
+        self.position, self.mark = position, mark
+        self.moved.append(position)
+
+
+@pytest.mark.parametrize(("remembers", "moved"), [(True, [2]), (False, [1, 2])])
+async def test_a_row_moves_behind_every_batch_of_a_sink_that_does_not_remember(remembers: bool, moved: list[int]) -> None:
+    """Of one that does, a second later, or when there is nothing more to tell."""
+    row = Row()
+    told = _Told(cast("Lead", cast("Any", row)), remembers)
+    await told.up_to(1)
+    await told.up_to(2)
+    await told.now()
+    assert moved == row.moved

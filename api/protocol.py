@@ -146,7 +146,7 @@ class EdgeProtocol(web.RequestHandler):
             # While reading is paused, the server has yet to take what came.
             paused = self._reading_paused or self._buffer_paused
             return None if body.is_eof() or paused or self._current_request is None else ("body", body.total_bytes)
-        if self._waiter is None:
+        if self._waiter is None and self._request_count:
             return None
         # Its bytes are no progress: a head must be complete in time.
         return ("head",) if self._head_bytes else ("request",)

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import resource
 import threading
 from asyncio import get_running_loop, shield
 from collections import OrderedDict
@@ -11,6 +12,8 @@ from pathlib import Path
 SYNC_THREADS_MAX = 16
 """The kernel joins fsyncs that wait at the same time; more threads than this gained nothing."""
 FOLDERS_SYNCED_MAX = 256
+FOLDERS_SYNCED_SHARE = 1 / 16
+"""Of the descriptors a process may open; most of them are for clients."""
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
@@ -73,12 +76,19 @@ class FileSync:
                 self._synced[status.st_dev, status.st_ino] = descriptor
                 if before is not None:
                     os.close(before)
-            while len(self._synced) > FOLDERS_SYNCED_MAX:
+            while len(self._synced) > _folders_synced_max():
                 os.close(self._synced.popitem(last=False)[1])
 
     def __del__(self) -> None:
         for descriptor in self._synced.values():
             os.close(descriptor)
+
+
+def _folders_synced_max() -> int:
+    descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if descriptors == resource.RLIM_INFINITY:
+        return FOLDERS_SYNCED_MAX
+    return min(FOLDERS_SYNCED_MAX, int(descriptors * FOLDERS_SYNCED_SHARE))
 
 
 def _folder_above(folder: int) -> int | None:

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import resource
 import shutil
 import stat
 import threading
@@ -145,3 +146,15 @@ def test_a_folder_made_anew_is_synced_anew(tmp_path: Path, monkeypatch: pytest.M
     shutil.rmtree(folder)
     seen = put("3")
     assert _inodes(folder / "3", folder, folder.parent) == seen
+
+
+def test_folders_leave_descriptors_for_clients(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a process may open 1,024 files, as most shells permit, those of clients are 768: folders get a sixteenth."""
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (1_024, 1_024))
+    sync = FileSync()
+    opened = len(list(Path("/proc/self/fd").iterdir()))
+    for n in range(100):
+        folder = tmp_path / str(n)
+        folder.mkdir()
+        sync.sync(os.open(folder / "file", os.O_CREAT | os.O_WRONLY), os.open(folder, os.O_RDONLY))
+    assert 64 == len(list(Path("/proc/self/fd").iterdir())) - opened

@@ -16,14 +16,18 @@ from uuid_utils.compat import uuid7
 
 from commands.context import CommandContext
 from commands.leader_job import FENCE_SECONDS_MAX, LeaderJob, LeadershipLost
-from commands.submission import Submission
-from commands.table_purge import TablePurge
+from commands.located import Located
+from commands.submission import AppendResult, Submission
+from commands.table_purge import NamedFiles, TablePurge
 from commands.write_side import WriteSide
 from domain.errors import CatalogError, ServiceUnavailable
 from domain.events import TablePurged
+from domain.table import TableState
 from projections import tables, warehouses
 from projections.connections import Connection
 from queries.resolve_warehouse import as_warehouse
+from queries.warehouse import Warehouse
+from storage.large_documents import DocumentShare
 
 _log = structlog.get_logger("icecore.purge")
 
@@ -121,22 +125,19 @@ class PurgeJob(LeaderJob):
     async def _purge(self, leading: Connection, table_id: UUID, warehouse_id: UUID) -> bool:
         async with self._write.connection() as connection:
             state = await warehouses.read_of_any_project(connection, warehouse_id)
-            found = await tables.read_state(connection, table_id)
-        if found is None or found[0].status != "purging":
+        named = await self._named_files(table_id)
+        if named is None:
             return False
         assert state is not None, "a table's warehouse is in the log before it"
-        warehouse, (table, generation) = as_warehouse(state, None), found
+        warehouse = as_warehouse(state, None)
         store = await self._write.store(warehouse)
-        purge = TablePurge(store, warehouse.profile.storage_identity, table, partial(self._fence, leading, table_id))
-        files = await purge.run()
-        context = CommandContext(str(uuid7()), warehouse.project_id, _ACTOR, "purgeTable")
-        submission = Submission(context)
-        event = TablePurged(files.deleted, files.left or None, files.left_count or None)
-        submission.add(table.id, warehouse.id, table, [event], generation)
-        result = await self._write.submit(submission)
+        files = await TablePurge(store, warehouse.profile.storage_identity, named, partial(self._fence, leading, table_id)).run()
+        result = await self._append(warehouse, table_id, TablePurged(files.deleted, files.left or None, files.left_count or None))
+        if result is None:
+            return False
         _log.info(
             "table_purged",
-            table_id=str(table.id),
+            table_id=str(table_id),
             files_deleted=files.deleted,
             files_left=files.left_count,
             manifests_missing=files.missing,
@@ -147,6 +148,28 @@ class PurgeJob(LeaderJob):
             # Tried again after a pause: it may be so for good.
             raise ServiceUnavailable(f"The log did not take the event: {result.outcome}")
         return True
+
+    async def _named_files(self, table_id: UUID) -> NamedFiles | None:
+        """None where the table is not being purged. A large table's state is read in turn with others', and not kept."""
+        async with self._write.large_documents.share() as share:
+            found = await self._read(table_id, share)
+            return None if found is None else NamedFiles.of(found[0])
+
+    async def _append(self, warehouse: Warehouse, table_id: UUID, event: TablePurged) -> AppendResult | None:
+        """None where the table is not being purged any more."""
+        async with self._write.large_documents.share() as share:
+            found = await self._read(table_id, share)
+            if found is None:
+                return None
+            table, generation = found
+            submission = Submission(CommandContext(str(uuid7()), warehouse.project_id, _ACTOR, "purgeTable"))
+            submission.add(table_id, warehouse.id, table, [event], generation)
+            return await self._write.submit(submission)
+
+    async def _read(self, table_id: UUID, share: DocumentShare) -> tuple[TableState, int] | None:
+        """The state, and the generation of the read models it was read from, while the table's files are to be deleted."""
+        found = await Located(table_id, None, self._write, tables.read_state_within).read(share)
+        return None if found is None or found[0].status != "purging" else found
 
     async def _fence(self, leading: Connection, table_id: UUID) -> None:
         """Raises LeadershipLost unless this process leads and the table's places are still its own."""

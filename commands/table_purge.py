@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any
 
 from domain.errors import BadRequest, CatalogError, NotFound, PayloadTooLarge, ServiceUnavailable
 from domain.table import TableState
@@ -34,35 +33,54 @@ class PurgedFiles:
     unreadable: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class NamedFiles:
+    """The files a table's document names, and the places it claims: all of it that is kept while the files are deleted.
+
+    manifest_lists -- of each snapshot its manifests, where it lists them itself (format version 1 may), and its manifest list.
+    others -- statistics and metadata files.
+    """
+
+    manifest_lists: tuple[tuple[tuple[str | None, ...], str | None], ...]
+    others: tuple[str, ...]
+    location_keys: tuple[str, ...]
+
+    @classmethod
+    def of(cls, table: TableState) -> "NamedFiles":
+        document = table.document.value
+        statistics = (each["statistics-path"] for kind in ("statistics", "partition-statistics") for each in document[kind])
+        old_metadata = (entry["metadata-file"] for entry in document["metadata-log"])
+        return cls(
+            tuple((tuple(each.get("manifests") or ()), each.get("manifest-list")) for each in document["snapshots"]),
+            (*statistics, *old_metadata, table.metadata_location),
+            table.location_keys,
+        )
+
+
 class TablePurge:
     """One attempt. A manifest goes after the files it names, a list after its manifests: an attempt that is ended loses track of nothing.
 
     fence -- awaited right before each page of deletes; raises where this process may not delete any more.
     """
 
-    def __init__(self, store: ObjectStore, storage_identity: str, table: TableState, fence: Callable[[], Awaitable[None]]) -> None:
+    def __init__(self, store: ObjectStore, storage_identity: str, named: NamedFiles, fence: Callable[[], Awaitable[None]]) -> None:
         self._store = store
         self._storage_identity = storage_identity
-        self._table = table
+        self._named = named
         self._fence = fence
         self._reader = ManifestReader()
         self._files = PurgedFiles()
 
     async def run(self) -> PurgedFiles:
         """Raises ServiceUnavailable where the store, or whoever else is needed, is away: the rest is for another attempt."""
-        document = self._table.document.value
         async with self._reader:
-            for snapshot in document["snapshots"]:
-                await self._purge_snapshot(snapshot)
-        statistics = (each["statistics-path"] for kind in ("statistics", "partition-statistics") for each in document[kind])
-        old_metadata = (entry["metadata-file"] for entry in document["metadata-log"])
-        await self._delete_own([*statistics, *old_metadata, self._table.metadata_location])
+            for manifests, manifest_list in self._named.manifest_lists:
+                await self._purge_snapshot(manifests, manifest_list)
+        await self._delete_own(self._named.others)
         return self._files
 
-    async def _purge_snapshot(self, snapshot: dict[str, Any]) -> None:
-        # Format version 1 may list manifests in the snapshot itself.
-        await self._purge_manifests(snapshot.get("manifests") or ())
-        name = snapshot.get("manifest-list")
+    async def _purge_snapshot(self, manifests: Iterable[str | None], name: str | None) -> None:
+        await self._purge_manifests(manifests)
         if name is None:
             return
         read = True
@@ -153,7 +171,7 @@ class TablePurge:
         if location is None:
             return None
         key = location.claim_key(self._storage_identity)
-        return location if any(key.startswith(place) and key != place for place in self._table.location_keys) else None
+        return location if any(key.startswith(place) and key != place for place in self._named.location_keys) else None
 
     def _leave(self, name: str | None, *, named: bool = True) -> None:
         self._files.left_count += 1

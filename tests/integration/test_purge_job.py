@@ -24,11 +24,13 @@ from commands.table_purge import DELETE_PAGE_FILES
 from commands.write_side import WriteSide
 from domain.errors import AlreadyExists, CatalogError, NotFound, ServiceUnavailable
 from domain.identifiers import NamespaceIdentifier, TabularIdentifier
+from domain.table import TableState
 from icecore.compose import Catalog
 from projections.connections import Connection
 from projections.rebuild import rebuild
 from queries.resolve_warehouse import resolve_warehouse
 from queries.warehouse import Warehouse
+from storage.large_documents import DocumentShare
 from storage.locations import StorageLocation
 from storage.manifest_reader import MANIFEST, STDERR_BYTES_MAX, ManifestReader
 from storage.object_store import ObjectStore
@@ -378,20 +380,23 @@ async def test_what_the_process_that_reads_manifests_says_at_its_end_is_logged(m
 
 
 async def test_a_purge_whose_event_is_not_taken_waits(catalog: Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The read models are rebuilt while files are deleted, and append refuses the event: the next attempt waits, and ends it."""
+    """The read models are rebuilt right before it, and append refuses it: the next attempt waits, and ends it."""
     warehouse = await the_warehouse(catalog)
     await a_table(catalog, warehouse, "t", tmp_path / "warehouse" / "here")
     await dropped(catalog, warehouse, "t")
-    deletes = 0
+    read, reads = catalog.purge._read, 0
 
-    async def rebuilt() -> None:
-        nonlocal deletes
-        deletes += 1
-        if deletes == 1:
+    async def rebuilt(table_id: UUID, share: DocumentShare) -> tuple[TableState, int] | None:
+        nonlocal reads
+        reads += 1
+        found = await read(table_id, share)
+        # For its files first, then for the event.
+        if reads == 2:
             await rebuild(catalog.dsn)
+        return found
 
     with monkeypatch.context() as patched, structlog.testing.capture_logs() as logged:
-        gate(patched, catalog.write, held=rebuilt)
+        patched.setattr(catalog.purge, "_read", rebuilt)
         patched.setattr("commands.purge_tables.PAUSE_SECONDS_MIN", SECONDS_MAX)
         async with asyncio.timeout(SECONDS_MAX / 2):
             assert 0 == await catalog.purge.run_once()

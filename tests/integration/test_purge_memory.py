@@ -1,0 +1,59 @@
+"""The purge of a large table: read in turn with other large documents, and not kept while its files are deleted."""
+
+import asyncio
+import gc
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import orjson
+import pytest
+
+from commands.create_namespace import CreateNamespace, create_namespace
+from commands.drop_table import DropTable, drop_table
+from domain.table import TableState
+from icecore.compose import Catalog
+from storage.large_documents import LARGE_BYTES_MIN
+from tests.fixtures.catalog import context, opened_catalog
+from tests.integration.test_large_tables import TABLE, demo, metadata_file, register
+from tests.integration.test_metadata_trimming import local
+from tests.integration.test_purge_job import Point, gate
+
+
+@pytest.fixture
+async def catalog(database: str, tmp_path: Path) -> AsyncIterator[Catalog]:
+    """A process that knows nothing of the large table `t`, which another has dropped with its files."""
+    file = local(metadata_file(tmp_path, snapshots=3))
+    document = orjson.loads(file.read_bytes())
+    document["properties"] = {"comment": "x" * 2 * LARGE_BYTES_MIN}
+    file.write_bytes(orjson.dumps(document))
+    async with opened_catalog(database, tmp_path / "warehouse") as other:
+        await create_namespace(other.write, context("createNamespace"), await demo(other), CreateNamespace(TABLE.namespace, {}))
+        await register(other, f"file://{file}")
+        await drop_table(other.write, context("dropTable"), await demo(other), DropTable(TABLE, purge_requested=True))
+    del other
+    async with opened_catalog(database, tmp_path / "warehouse") as opened:
+        yield opened
+
+
+async def test_a_large_table_s_purge_waits_for_its_turn(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It begins when others are done with their large documents, and is tried again where that takes too long."""
+    monkeypatch.setattr(catalog.write.large_documents, "_wait_seconds_max", 0.05)
+    async with catalog.write.large_documents.share() as share:
+        await share.take_all()
+        assert 0 == await catalog.purge.run_once()
+    catalog.purge._failures.clear()
+    assert 1 == await catalog.purge.run_once()
+
+
+async def test_a_large_table_s_document_is_not_kept_during_its_purge(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While its files are deleted nothing of it is in memory but their names, and others read large documents."""
+    deleting = Point()
+    gate(monkeypatch, catalog.write, held=deleting)
+    purge = asyncio.create_task(catalog.purge.run_once())
+    await deleting.reached.wait()
+    gc.collect()
+    assert [] == [each for each in gc.get_objects() if isinstance(each, TableState)]
+    async with asyncio.timeout(10), catalog.write.large_documents.share() as share:
+        await share.take_all()
+    deleting.let_go.set()
+    assert 1 == await purge

@@ -44,6 +44,9 @@ class Stream(Protocol[S_co]):
     def id(self) -> UUID: ...
 
     async def read(self, share: DocumentShare) -> tuple[S_co, int] | None: ...
+    async def last_event_id(self) -> UUID | None:
+        """That of the newest state."""
+        ...
 
 
 @dataclass(slots=True)
@@ -238,9 +241,11 @@ class Lane(Generic[S]):
     async def _settle_refused(self, refused: "list[_Refused[S]]", share: DocumentShare) -> "list[Job[S]]":
         """Gives refusals that stand behind nothing, on a state that was proved after their requests came; else who is decided again."""
         if any(entry.job.arrived > self._proved_at and not entry.is_fault for entry in refused):
-            known, document = self._state, self._document
+            began = time.monotonic()
             try:
-                await self._read(share)
+                if self._state is None or await self._stream.last_event_id() != self._state.event_id:
+                    await self._read(share)
+                    return [entry.job for entry in refused]
             except SteppedBack:
                 return [entry.job for entry in refused]
             except Exception as error:
@@ -248,10 +253,7 @@ class Lane(Generic[S]):
                 for entry in refused:
                     fail(entry.job, error)
                 return []
-            if known is None or self._state is None or known.event_id != self._state.event_id:
-                return [entry.job for entry in refused]
-            # The one that was folded here shares its parts with what comes next.
-            self._state, self._document = known, document
+            self._proved_at = began
         for entry in refused:
             self._give(entry)
         self._figures.refused += len(refused)

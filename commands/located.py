@@ -16,6 +16,7 @@ from domain.table import TableState
 from domain.view import ViewState
 from projections import names, namespaces, tables, views
 from projections.connections import Connection
+from projections.log_changes import read_last_event_id
 from projections.streams import State, claims_of
 from projections.tables import BYTES_UNBOUNDED, LargeTable
 from queries.warehouse import Warehouse
@@ -49,6 +50,11 @@ class Located(Generic[S_co]):
                 found = await self._read(connection, self.id, BYTES_UNBOUNDED)
         assert not isinstance(found, LargeTable)
         return found
+
+    async def last_event_id(self) -> UUID | None:
+        """None where there is no such stream."""
+        async with self._write.connection() as connection:
+            return await read_last_event_id(connection, self.id)
 
     async def read_now(self, share: DocumentShare | None = None) -> tuple[S_co, int]:
         """The same, while it still is what the name stands for; else Relocate."""

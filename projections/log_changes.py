@@ -107,3 +107,9 @@ async def read_head(connection: Connection) -> tuple[int, LogHead]:
     row = await cursor.fetchone()
     assert row is not None, "a migrated database has its read models' row"
     return row[0], LogHead(row[1], row[2])
+
+
+async def read_last_event_id(connection: Connection, stream_id: UUID) -> UUID | None:
+    """The id of a stream's last event; None where it has none."""
+    row = await (await connection.execute(_SQL["last_event_id"], {"stream_id": stream_id})).fetchone()
+    return None if row is None else row[0]

@@ -15,3 +15,6 @@ left join lateral (
 select m.generation, coalesce(e.notification_id, 0), e.event_id
 from icecore.read_models m
 left join lateral (select notification_id, event_id from icecore.events order by notification_id desc limit 1) e on true
+
+-- name: last_event_id --
+select event_id from icecore.events where originator_id = %(stream_id)s order by originator_version desc limit 1

@@ -139,6 +139,18 @@ async def test_a_refusal_rests_on_a_head_that_was_read_after_the_request(two: tu
         await first.set("t", {"k": "w"}, {"type": "assert-current-schema-id", "current-schema-id": 0})
 
 
+async def test_a_refusal_on_what_is_known_reads_no_state(one: Process, monkeypatch: pytest.MonkeyPatch) -> None:
+    """That the state is still the newest shows in the stream's last event: a large table would take as long as a load."""
+    await one.set("t", {"warm": "the lane"})
+
+    async def away(*_: object) -> None:
+        raise AssertionError("the state was read")
+
+    monkeypatch.setattr(Lane, "_read", away)
+    with pytest.raises(CommitFailed, match="current schema changed"):
+        await one.set("t", {"k": "w"}, {"type": "assert-current-schema-id", "current-schema-id": 7})
+
+
 async def test_control_a_refusal_from_memory_alone_would_be_wrong(two: tuple[Process, Process], monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the read behind the refusal, a commit that holds is refused."""
 

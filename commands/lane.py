@@ -88,8 +88,8 @@ class Lane(Generic[S]):
 
     def put(self, entry: "Job[S] | Barrier") -> None:
         self.queue.append(entry)
-        if isinstance(entry, Barrier) and self._share is not None and self._share.step_back():
-            self._barrier_first()
+        if isinstance(entry, Barrier) and self._share is not None:
+            self._share.step_back()
         if self._task is None:
             self._task = asyncio.create_task(self._run())
 
@@ -119,26 +119,27 @@ class Lane(Generic[S]):
                     entry.arrive()
                     await entry.done.wait()
                 else:
-                    async with self._large_documents.share(lambda: not self._barrier_first()) as self._share:
+                    async with self._large_documents.share(lambda: self._barrier() is None) as self._share:
                         await self._run_chain(self._share)
         finally:
             self._share = self._task = None
             self._became_idle(self._stream.id)
 
-    def _barrier_first(self) -> bool:
+    def _barrier(self) -> Barrier | None:
+        return next((entry for entry in self.queue if isinstance(entry, Barrier)), None)
+
+    def _barrier_first(self) -> None:
         """Whoever waits for several queues may hold the room that this one waits for: it is let pass."""
-        barrier = next((entry for entry in self.queue if isinstance(entry, Barrier)), None)
-        if barrier is None:
-            return False
-        self.queue.remove(barrier)
-        self.queue.appendleft(barrier)
-        return True
+        if (barrier := self._barrier()) is not None:
+            self.queue.remove(barrier)
+            self.queue.appendleft(barrier)
 
     async def _run_chain(self, share: DocumentShare) -> None:
         try:
             if self._state is None:
                 await self._read(share)
         except SteppedBack:
+            self._barrier_first()
             return
         except Exception as error:
             self._fail_queue(error)
@@ -157,7 +158,13 @@ class Lane(Generic[S]):
         if any(job.appending.reviews for job, _ in chain):
             chain, refused, unreviewed = await self._review(chain, refused)
         if not chain:
-            self._requeue([*await self._settle_refused(refused, share), *unreviewed])
+            try:
+                again = await self._settle_refused(refused, share)
+            except SteppedBack:
+                self._requeue([*(entry.job for entry in refused), *unreviewed])
+                self._barrier_first()
+            else:
+                self._requeue([*again, *unreviewed])
             return
         broken_at, again = await self._append_chain(chain)
         again += unreviewed
@@ -239,7 +246,10 @@ class Lane(Generic[S]):
         return chain, refused, []
 
     async def _settle_refused(self, refused: "list[_Refused[S]]", share: DocumentShare) -> "list[Job[S]]":
-        """Gives refusals that stand behind nothing, on a state that was proved after their requests came; else who is decided again."""
+        """Gives refusals that stand behind nothing, on a state that was proved after their requests came; else who is decided again.
+
+        Raises SteppedBack where the state had to be read and room for it was not waited for.
+        """
         if any(entry.job.arrived > self._proved_at and not entry.is_fault for entry in refused):
             began = time.monotonic()
             try:
@@ -247,7 +257,7 @@ class Lane(Generic[S]):
                     await self._read(share)
                     return [entry.job for entry in refused]
             except SteppedBack:
-                return [entry.job for entry in refused]
+                raise
             except Exception as error:
                 self.forget()
                 for entry in refused:

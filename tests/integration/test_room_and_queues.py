@@ -10,10 +10,12 @@ import pytest
 from commands.approval import Approval, ConfiguredHook
 from commands.commit_table import CommitTable, commit_table
 from commands.commit_transaction import CommitTransaction, commit_transaction
+from commands.context import Answer
 from commands.create_namespace import CreateNamespace, create_namespace
 from commands.create_table import CreateTable, create_table
 from commands.lanes import LANE_WAIT_SECONDS_MAX
 from domain.approval import ALLOW, Verdict
+from domain.errors import CommitFailed
 from icecore.compose import Catalog
 from queries.load_table import load_table
 from tests.fixtures.catalog import catalog, context
@@ -34,9 +36,15 @@ async def commit(catalog: Catalog) -> None:
     await commit_table(catalog.write, context("updateTable"), await demo(catalog), CommitTable(TABLE, [], [UPDATE]))
 
 
-async def transaction(catalog: Catalog) -> None:
+async def refused(catalog: Catalog) -> None:
+    """A commit whose requirement does not hold."""
+    command = CommitTable(TABLE, [{"type": "assert-last-assigned-field-id", "last-assigned-field-id": 7}], [UPDATE])
+    await commit_table(catalog.write, context("updateTable"), await demo(catalog), command)
+
+
+async def transaction(catalog: Catalog) -> Answer:
     command = CommitTransaction([CommitTable(TABLE, [], [UPDATE])])
-    await commit_transaction(catalog.write, context("commitTransaction"), await demo(catalog), command)
+    return await commit_transaction(catalog.write, context("commitTransaction"), await demo(catalog), command)
 
 
 async def waiting(catalog: Catalog, command: Awaitable[Any], before: int) -> "asyncio.Task[Any]":
@@ -78,6 +86,20 @@ async def test_a_queue_that_waits_for_room_lets_pass_who_has_it(begun: Catalog, 
     async with asyncio.timeout(LANE_WAIT_SECONDS_MAX / 2):
         await asyncio.gather(*tasks)
     assert documents._held == 0
+
+
+async def test_a_refusal_that_waits_for_room_lets_pass_who_has_it(begun: Catalog, tmp_path: Path) -> None:
+    """A commit that is refused on what the lane remembers is read anew: the transaction behind it has the room for that."""
+    await register(begun, metadata_file(tmp_path, snapshots=10_000))
+    await commit(begun)
+    begun.write.large_documents.bytes_max = 1
+    async with begun.write.large_documents.share() as share:
+        await share.take_all()
+        tasks = [await waiting(begun, transaction(begun), 0), await waiting(begun, refused(begun), 1)]
+    async with asyncio.timeout(LANE_WAIT_SECONDS_MAX / 2):
+        answer, refusal = await asyncio.gather(*tasks, return_exceptions=True)
+    assert (204, CommitFailed) == (answer.status, type(refusal))
+    assert begun.write.large_documents._held == 0
 
 
 async def test_what_a_hook_thinks_over_takes_the_room_of_its_own_bytes(begun: Catalog, tmp_path: Path) -> None:

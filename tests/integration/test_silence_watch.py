@@ -38,7 +38,7 @@ async def test_who_reads_by_time_is_not_taken_for_the_append_that_holds_the_lock
 
         async def seen() -> list[tuple[bool, str | None]]:
             rows = await (await probe.execute(sessions, {"process_ids": [append.info.backend_pid]})).fetchall()
-            return [(waits, holder) for _, _, _, waits, holder in rows]
+            return [(waits, holder) for _, _, _, waits, holder, _ in rows]
 
         for connection in (one, other):
             await connection.execute("select pg_advisory_xact_lock_shared(4936203174)")

@@ -87,6 +87,16 @@ async def test_who_may_not_wait_steps_back() -> None:
             with pytest.raises(SteppedBack):
                 await waiting
             assert not other.step_back()
+    async with documents.share() as other:
+        async with documents.share() as share:
+            await share.take(BYTES_AT_ONCE_MAX)
+            waiting = asyncio.create_task(other.take(HALF))
+            await asyncio.sleep(0)
+            # Just before there is room.
+            assert other.step_back()
+        with pytest.raises(SteppedBack):
+            await waiting
+    assert documents._held == 0
     async with documents.share(lambda: False) as other:
         await other.take(HALF)
     assert documents._held == 0
@@ -110,4 +120,19 @@ async def test_who_gives_up_just_when_there_is_room_takes_none(behind: bool) -> 
     done.set()
     ends = await asyncio.gather(*waiting, return_exceptions=True)
     assert [True] + [False] * behind == [isinstance(end, asyncio.CancelledError) for end in ends]
+    assert documents._held == 0
+
+
+async def test_who_keeps_less_than_was_taken_lets_the_next_in() -> None:
+    """A file is read with all the room there is, and worked on for long with what it needs."""
+    documents = LargeDocuments(wait_seconds_max=5)
+    async with documents.share() as share, documents.share() as other:
+        await share.take_all()
+        waiting = asyncio.create_task(other.take(HALF))
+        await asyncio.sleep(0)
+        share.keep(HALF + 1)
+        await asyncio.sleep(0)
+        assert not waiting.done()
+        share.keep(HALF)
+        await waiting
     assert documents._held == 0

@@ -85,6 +85,20 @@ async def test_a_file_system_that_does_not_answer_holds_nobody_up(monkeypatch: p
     assert await shared_folders(one, [other]) is None
 
 
+async def test_comparisons_that_fail_leave_room_for_others(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    one, other = profile(tmp_path / "one"), profile(tmp_path / "other")
+
+    def fail(folder: Path) -> object:
+        raise RuntimeError("a fault of ours")
+
+    with monkeypatch.context() as failing:
+        failing.setattr(same_folder, "_identity", fail)
+        for _ in range(COMPARED_AT_ONCE_MAX):
+            with pytest.raises(RuntimeError, match="a fault of ours"):
+                await shared_folders(one, [other])
+    assert await shared_folders(one, [other]) is None
+
+
 async def test_stores_opened_at_once_are_compared_with_each_other(tmp_path: Path) -> None:
     """Of two whose folders are one, opened at the same moment, one is refused."""
     (tmp_path / "one").mkdir()

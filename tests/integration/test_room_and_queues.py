@@ -18,7 +18,7 @@ from domain.approval import ALLOW, Verdict
 from domain.errors import CommitFailed
 from icecore.compose import Catalog
 from queries.load_table import load_table
-from tests.fixtures.catalog import catalog, context
+from tests.fixtures.catalog import catalog, context, opened_catalog
 from tests.integration.test_large_tables import TABLE, demo, metadata_file, register
 
 __all__ = ["catalog"]
@@ -88,10 +88,12 @@ async def test_a_queue_that_waits_for_room_lets_pass_who_has_it(begun: Catalog, 
     assert documents._held == 0
 
 
-async def test_a_refusal_that_waits_for_room_lets_pass_who_has_it(begun: Catalog, tmp_path: Path) -> None:
-    """A commit that is refused on what the lane remembers is read anew: the transaction behind it has the room for that."""
+async def test_a_refusal_that_waits_for_room_lets_pass_who_has_it(begun: Catalog, database: str, tmp_path: Path) -> None:
+    """A commit is refused on what the lane remembers, which another process changed: the transaction behind it has the room to read it."""
     await register(begun, metadata_file(tmp_path, snapshots=10_000))
     await commit(begun)
+    async with opened_catalog(database, tmp_path / "warehouse") as other:
+        await commit(other)
     begun.write.large_documents.bytes_max = 1
     async with begun.write.large_documents.share() as share:
         await share.take_all()

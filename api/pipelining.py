@@ -24,10 +24,8 @@ class PipelinedRequests:
         await admitted
 
     def _admit(self) -> None:
-        while self._waiting:
-            first = self._waiting.popleft()
-            if not first.done():
-                first.set_result(None)
-                break
+        first = self._waiting.popleft()
+        if not first.done():
+            first.set_result(None)
         if self._waiting:
             asyncio.get_running_loop().call_soon(self._admit)

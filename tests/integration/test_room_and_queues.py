@@ -15,7 +15,8 @@ from commands.create_namespace import CreateNamespace, create_namespace
 from commands.create_table import CreateTable, create_table
 from commands.lanes import LANE_WAIT_SECONDS_MAX
 from domain.approval import ALLOW, Verdict
-from domain.errors import CommitFailed
+from domain.errors import BadRequest, CommitFailed
+from domain.identifiers import TabularIdentifier
 from icecore.compose import Catalog
 from queries.load_table import load_table
 from tests.fixtures.catalog import catalog, context, opened_catalog
@@ -32,6 +33,12 @@ async def begun(catalog: Catalog) -> Catalog:
     return catalog
 
 
+async def create(catalog: Catalog, name: str) -> None:
+    schema = {"type": "struct", "fields": [{"id": 1, "name": "x", "required": False, "type": "long"}]}
+    command = CreateTable(TABLE.namespace, name, None, schema, None, None, {}, stage_create=False)
+    await create_table(catalog.write, context("createTable"), await demo(catalog), command)
+
+
 async def commit(catalog: Catalog) -> None:
     await commit_table(catalog.write, context("updateTable"), await demo(catalog), CommitTable(TABLE, [], [UPDATE]))
 
@@ -42,8 +49,8 @@ async def refused(catalog: Catalog) -> None:
     await commit_table(catalog.write, context("updateTable"), await demo(catalog), command)
 
 
-async def transaction(catalog: Catalog) -> Answer:
-    command = CommitTransaction([CommitTable(TABLE, [], [UPDATE])])
+async def transaction(catalog: Catalog, *tables: TabularIdentifier) -> Answer:
+    command = CommitTransaction([CommitTable(table, [], [UPDATE]) for table in tables or [TABLE]])
     return await commit_transaction(catalog.write, context("commitTransaction"), await demo(catalog), command)
 
 
@@ -59,9 +66,7 @@ async def waiting(catalog: Catalog, command: Awaitable[Any], before: int) -> "as
 
 async def test_a_registration_that_waits_for_room_keeps_no_queue_standing(begun: Catalog, tmp_path: Path) -> None:
     """Commits to the table that it will overwrite are answered meanwhile."""
-    schema = {"type": "struct", "fields": [{"id": 1, "name": "x", "required": False, "type": "long"}]}
-    command = CreateTable(TABLE.namespace, TABLE.name, None, schema, None, None, {}, stage_create=False)
-    await create_table(begun.write, context("createTable"), await demo(begun), command)
+    await create(begun, TABLE.name)
     async with begun.write.large_documents.share() as share:
         await share.take_all()
         overwriting = await waiting(begun, register(begun, metadata_file(tmp_path, snapshots=5_000), overwrite=True), 0)
@@ -86,6 +91,21 @@ async def test_a_queue_that_waits_for_room_lets_pass_who_has_it(begun: Catalog, 
     async with asyncio.timeout(LANE_WAIT_SECONDS_MAX / 2):
         await asyncio.gather(*tasks)
     assert documents._held == 0
+
+
+async def test_a_transaction_over_small_tables_waits_for_no_room_and_has_a_bound(begun: Catalog) -> None:
+    """Where the tables together are larger than all the room there is, it could never be given; one alone may be of any size."""
+    other = TabularIdentifier(TABLE.namespace, "other")
+    for table in (TABLE, other):
+        await create(begun, table.name)
+    async with begun.write.large_documents.share() as share:
+        await share.take_all()
+        async with asyncio.timeout(LANE_WAIT_SECONDS_MAX / 2):
+            assert 204 == (await transaction(begun, TABLE, other)).status
+    begun.write.large_documents.bytes_max = 1
+    with pytest.raises(BadRequest, match="larger than 1 bytes together"):
+        await transaction(begun, TABLE, other)
+    assert 204 == (await transaction(begun)).status
 
 
 async def test_a_refusal_that_waits_for_room_lets_pass_who_has_it(begun: Catalog, database: str, tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """The watch over connections in use: it ends with whoever has them."""
 
 import asyncio
+from collections.abc import Callable
 from pathlib import Path
 
 from psycopg import AsyncConnection
@@ -26,13 +27,14 @@ async def test_a_catalog_that_is_closed_leaves_no_watch_behind(database: str, tm
     assert 0 == watches()
 
 
-async def test_who_reads_by_time_is_not_taken_for_the_append_that_holds_the_lock(database: str) -> None:
-    """Any number of them have it at one time; an append behind them waits for it."""
+async def test_who_reads_by_time_is_not_taken_for_the_append_that_holds_the_lock(database: str, new_database: Callable[[], str]) -> None:
+    """Any number of them have it at one time; an append behind them waits for it. Nor is another catalog's append in the same Postgres."""
     async with (
         await AsyncConnection.connect(database) as one,
         await AsyncConnection.connect(database) as other,
         await AsyncConnection.connect(database, autocommit=True) as append,
         await AsyncConnection.connect(database, autocommit=True) as probe,
+        await AsyncConnection.connect(new_database()) as elsewhere,
     ):
         sessions = named_sql("projections", "silence_watch.sql")["sessions"]
 
@@ -40,6 +42,7 @@ async def test_who_reads_by_time_is_not_taken_for_the_append_that_holds_the_lock
             rows = await (await probe.execute(sessions, {"process_ids": [append.info.backend_pid]})).fetchall()
             return [(waits, holder) for _, _, _, waits, holder, _ in rows]
 
+        await elsewhere.execute("select pg_advisory_xact_lock(4936203174)")
         for connection in (one, other):
             await connection.execute("select pg_advisory_xact_lock_shared(4936203174)")
         assert [(False, None)] == await seen()

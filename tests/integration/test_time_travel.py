@@ -22,7 +22,7 @@ from domain.errors import BadRequest, CatalogError, NoSuchNamespace, NoSuchWareh
 from domain.events import NamespaceCreated
 from domain.identifiers import NamespaceIdentifier, TabularIdentifier
 from icecore.compose import Catalog
-from projections.log_positions import APPENDS_WAIT_SECONDS_MAX, appends_in_flight
+from projections.log_positions import APPENDS_WAIT_SECONDS_MAX, appends_in_flight, position_at
 from projections.rebuild import rebuild
 from queries.answers import PageRequest
 from queries.list_namespaces import list_namespaces
@@ -218,6 +218,23 @@ async def test_a_time_up_to_the_last_event_waits_for_nobody(catalog: Catalog, as
     assert settled == await ask(catalog, row[0].astimezone(UTC))
 
 
+async def test_a_time_before_the_last_event_has_come_although_the_clock_was_set_back(catalog: Catalog) -> None:
+    """The last event was recorded a day ahead of Postgres's clock as it is now."""
+    await (await CommandRun.on(catalog)).step(Step("create_namespace"))
+    async with await AsyncConnection.connect(catalog.dsn, autocommit=True) as connection:
+        await connection.execute("set session_replication_role = replica")
+        last = "notification_id = (select max(notification_id) from icecore.events)"
+        changed = (
+            f"update icecore.events set recorded_at = recorded_at + interval '1 day' where {last} returning notification_id, recorded_at"
+        )
+        row = await (await connection.execute(changed)).fetchone()
+        assert row is not None
+        position, recorded_at = row
+        assert position - 1 == await position_at(connection, recorded_at - timedelta(hours=1))
+        assert position == await position_at(connection, recorded_at)
+        assert await position_at(connection, recorded_at + timedelta(hours=1)) is None
+
+
 async def test_who_asks_by_time_and_stalls_keeps_no_append_waiting(catalog: Catalog) -> None:
     """The lock is given back by Postgres at the end of the statement, not by whoever asked."""
     run = await CommandRun.on(catalog)
@@ -225,6 +242,14 @@ async def test_who_asks_by_time_and_stalls_keeps_no_append_waiting(catalog: Cata
         await appends_in_flight(connection)
         async with asyncio.timeout(1):
             assert not isinstance(await run.step(Step("create_namespace")), CatalogError)
+
+
+async def test_what_comes_on_the_connection_of_who_asked_by_time_waits_for_locks_as_before(catalog: Catalog) -> None:
+    """The limit on waiting for appends is that statement's alone: a read behind a rebuild may wait longer."""
+    async with catalog.reads.connection() as connection:
+        before = await (await connection.execute("show lock_timeout")).fetchone()
+        await appends_in_flight(connection)
+        assert before == await (await connection.execute("show lock_timeout")).fetchone()
 
 
 @pytest.mark.parametrize("point", ["0", "1999-12-31T23:59:59Z"])

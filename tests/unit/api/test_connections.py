@@ -2,6 +2,7 @@
 
 import asyncio
 import resource
+import weakref
 from collections.abc import Iterator
 
 import pytest
@@ -119,6 +120,17 @@ async def test_there_are_no_more_than_the_limit() -> None:
     for each in opened:
         connections.closed(each)
     assert 0 == len(connections)
+
+
+async def test_nothing_is_kept_of_a_connection_that_was_closed() -> None:
+    """Nor of the answer that it was sent."""
+    connections, client = Connections(10, STALL_SECONDS, RATE_MIN), Client(("answer", 1, 10))
+    connections.opened(client)
+    connections.look(STALL_SECONDS)
+    connections.closed(client)
+    kept = weakref.ref(client)
+    del client
+    assert kept() is None
 
 
 @pytest.mark.parametrize(

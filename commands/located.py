@@ -41,6 +41,9 @@ class Located(Generic[S_co]):
         """
         async with self._write.connection() as connection:
             found = await self._read(connection, self.id, LARGE_BYTES_MIN)
+        if found is None and self.claim is not None:
+            # The database was restored to a point before it: the name may stand for another one by now.
+            self._write.names_known.forget(self.claim)
         if not isinstance(found, LargeTable):
             return found
         # Without a connection in hand: who has the room may wait for one.

@@ -208,8 +208,14 @@ def test_what_merely_takes_long_is_answered(server: CatalogServer, client: RestC
         assert 200 == answer.status
 
 
-def test_a_commit_that_waits_for_a_standby_is_answered_once_that_has_it(cluster: str, server: CatalogServer, client: RestClient) -> None:
-    """Postgres answers a commit that is cancelled meanwhile as if the standby had it: it is lost where the standby takes over."""
+@pytest.mark.parametrize("session_ends", [False, True])
+def test_a_commit_that_waits_for_a_standby_is_answered_once_that_has_it(
+    cluster: str, server: CatalogServer, client: RestClient, session_ends: bool
+) -> None:
+    """Whatever becomes of the session that waits: another finds the commit in the log, and waits too.
+
+    Postgres answers a commit that is cancelled meanwhile as if the standby had it: it is lost where the standby takes over.
+    """
     with ThreadPoolExecutor(1) as threads, psycopg.connect(cluster, autocommit=True) as operator:
         operator.execute("alter system set synchronous_standby_names = 'none_such'")
         operator.execute("select pg_reload_conf()")
@@ -217,6 +223,10 @@ def test_a_commit_that_waits_for_a_standby_is_answered_once_that_has_it(cluster:
             created = threads.submit(client.create_namespace, "replicated")
             # Long enough for a cancellation, had one been sent at the first or second look.
             until(lambda: sessions(server.dsn, COMMITTERS, "wait_event = 'SyncRep' and now() - query_start > interval '3 seconds'"))
+            if session_ends:
+                (ended,) = sessions(server.dsn, COMMITTERS, "wait_event = 'SyncRep'")
+                operator.execute("select pg_terminate_backend(%s)", (ended,))
+                until(lambda: sessions(server.dsn, COMMITTERS, f"wait_event = 'SyncRep' and pid <> {ended}"))
             assert not created.done()
         finally:
             operator.execute("alter system reset synchronous_standby_names")

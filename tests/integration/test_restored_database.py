@@ -228,6 +228,7 @@ async def test_no_change_is_refused_for_what_was_lost(
     assert 200 == client.commit(LEVELS, "t", *change, requirements=unchanged).status
     assert 409 == client.commit(LEVELS, "t", *change, requirements=unchanged).status
     assert 200 == client.create_table(LEVELS, "lost").status
+    assert 200 == client.commit(LEVELS, "lost", set_properties(a="b")).status
     assert 200 == client.create_namespace("lost").status
     client.drop_table(LEVELS, "other")
     assert 404 == client.commit(LEVELS, "other", set_properties(a="b")).status
@@ -239,7 +240,10 @@ async def test_no_change_is_refused_for_what_was_lost(
     assert 200 == client.commit(LEVELS, "other", set_properties(a="b")).status
     assert 200 == client.commit(LEVELS, "t", *change, requirements=unchanged).status
     assert 200 == client.create_namespace("lost").status
+    lost = client.commit(LEVELS, "lost", set_properties(a="b"))
+    assert 404 == lost.status, lost.message
     assert 200 == client.create_table(LEVELS, "lost").status
+    assert 200 == client.commit(LEVELS, "lost", set_properties(a="b")).status
     assert [] == (await verify(catalog_server.dsn)).differences
 
 

@@ -27,7 +27,7 @@ from projections.stamped_rows import PART_TOMBSTONES, READ_MODELS, ReadModel, st
 from projections.streams import StreamFold, claims_of
 from projections.tombstones import expected_tombstones, with_tombstones
 from projections.verify_records import check_records, check_secrets, check_sinks
-from projections.verify_schema import check_schema
+from projections.verify_schema import check_migrations, check_schema
 
 _SQL = named_sql("projections", "verify.sql")
 
@@ -111,6 +111,7 @@ async def verify(dsn: str) -> VerifyReport:
         report.generation = await _generation(connection)
         await check_schema(connection, report)
         try:
+            await check_migrations(connection, report)
             await _check_chain(connection, report)
             await check_records(connection, report)
             await _check_streams(connection, report)

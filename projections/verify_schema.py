@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 _SQL = named_sql("projections", "verify_schema.sql")
 
 _FUNCTION = re.compile(r"^create (?:or replace )?function icecore\.(\w+)\((.*?)\$\$(.*?)\$\$", re.MULTILINE | re.DOTALL)
+_FLAG = re.compile(r"\b(?:immutable|stable|strict|leakproof|parallel (?:safe|restricted))\b")
+_LANGUAGE = re.compile(r"\blanguage (\w+)")
 _SETTING = re.compile(r"^set (\w+) = (.+)$", re.MULTILINE)
 
 Schema = dict[str, dict[str, str]]
@@ -33,10 +35,19 @@ async def check_schema(connection: Connection, report: "VerifyReport") -> None:
     recorded, actual = recorded_schema(), await found_schema(connection)
     for catalog in sorted(recorded.keys() | actual.keys()):
         _compare(catalog, recorded.get(catalog, {}), actual.get(catalog, {}), report)
-    for table, role, rights in await (await connection.execute(_SQL["rights"])).fetchall():
-        report.add("pg_class", table, "relacl", None, f"{role}: {rights}")
+    for key, of_column, role, rights in await (await connection.execute(_SQL["rights"])).fetchall():
+        report.add("pg_attribute" if of_column else "pg_class", key, "attacl" if of_column else "relacl", None, f"{role}: {rights}")
+    for role, why in await (await connection.execute(_SQL["roles"])).fetchall():
+        report.add("pg_roles", role, "rights", None, why)
     for name, owner, expected in await (await connection.execute(_SQL["owners"])).fetchall():
         report.add("pg_class", name, "owner", expected, owner)
+
+
+async def check_migrations(connection: Connection, report: "VerifyReport") -> None:
+    """The migrations that were recorded as applied are those this code carries."""
+    recorded = await (await connection.execute(named_sql("migrations", "apply.sql")["recorded"])).fetchall()
+    found = {f"{number:04d}_{name}": checksum for number, name, checksum in recorded}
+    _compare("migrations", {str(migration): migration.checksum for migration in load_migrations()}, found, report)
 
 
 def recorded_schema() -> Schema:
@@ -54,12 +65,13 @@ async def found_schema(connection: Connection) -> Schema:
 
 
 def carried_functions() -> dict[str, tuple[object, ...]]:
-    """Of each function the newest text, whether it has its owner's rights, and its settings."""
+    """Of each function the newest text, whether it has its owner's rights, its settings, its language and the flags it states."""
     carried: dict[str, tuple[object, ...]] = {}
     for migration in load_migrations():
         for name, header, body in _FUNCTION.findall(migration.text):
             settings = ", ".join(f"{setting}={value}" for setting, value in _SETTING.findall(header))
-            carried[f"function {name}"] = (body, "security definer" in header, settings)
+            flags = " ".join([*_LANGUAGE.findall(header), *_FLAG.findall(header)])
+            carried[f"function {name}"] = (body, "security definer" in header, settings, flags)
     return carried
 
 

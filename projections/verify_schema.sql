@@ -2,8 +2,10 @@
 -- The one that was there first is compared; any other signature of the name is not from a migration.
 select p.proname || case when lag(p.oid) over (partition by p.proname order by p.oid) is null then ''
                          else '(' || pg_get_function_identity_arguments(p.oid) || ')' end,
-       p.prosrc, p.prosecdef, coalesce(array_to_string(p.proconfig, ', '), '')
-from pg_proc p where p.pronamespace = 'icecore'::regnamespace order by p.proname, p.oid
+       p.prosrc, p.prosecdef, coalesce(array_to_string(p.proconfig, ', '), ''),
+       concat_ws(' ', l.lanname, case p.provolatile when 'i' then 'immutable' when 's' then 'stable' end, case when p.proisstrict then 'strict' end,
+                 case when p.proleakproof then 'leakproof' end, case p.proparallel when 's' then 'parallel safe' when 'r' then 'parallel restricted' end)
+from pg_proc p join pg_language l on l.oid = p.prolang where p.pronamespace = 'icecore'::regnamespace order by p.proname, p.oid
 
 -- name: schema --
 -- All that says which rows there may be and what is read of them, except functions: catalog, name, definition as Postgres 14 and later
@@ -46,14 +48,34 @@ select * from (
 ) found (catalog, name, definition) order by 1, 2
 
 -- name: rights --
--- Who besides the owner may write what only append, a rebuild and a migration write (migrations/serving_role.sql).
-select c.relname, case when a.grantee = 0 then 'public' else pg_get_userbyid(a.grantee) end, string_agg(lower(a.privilege_type), ', ' order by 1)
-from pg_class c cross join lateral aclexplode(c.relacl) a
+-- Who besides the owner may write what only append, a rebuild and a migration write, whole tables or columns of them
+-- (migrations/serving_role.sql, whose grants are left out).
+select case when g.attname is null then c.relname else c.relname || ' ' || g.attname end, g.attname is not null,
+       case when a.grantee = 0 then 'public' else pg_get_userbyid(a.grantee) end, string_agg(lower(a.privilege_type), ', ' order by a.privilege_type)
+from pg_class c
+cross join lateral (
+  select null::name, c.relacl
+  union all
+  select t.attname, t.attacl from pg_attribute t where t.attrelid = c.oid and t.attacl is not null and not t.attisdropped
+) g (attname, acl)
+cross join lateral aclexplode(g.acl) a
 where c.relnamespace = 'icecore'::regnamespace and a.grantee <> c.relowner
   and a.privilege_type in ('INSERT', 'UPDATE', 'DELETE', 'TRUNCATE', 'TRIGGER')
   and c.relname in ('events', 'commands', 'claims', 'location_claims', 'names', 'warehouses', 'namespaces', 'tables', 'views', 'proposals',
-                    'read_models', 'migrations')
-group by 1, 2 order by 1, 2
+                    'read_models', 'migrations', 'idempotency', 'old_metadata_files')
+  and not (a.privilege_type = 'DELETE' and c.relname in ('idempotency', 'old_metadata_files'))
+  and not (a.privilege_type = 'UPDATE' and c.relname = 'old_metadata_files' and g.attname is not distinct from 'begun')
+group by 1, 2, 3 order by 1, 3
+
+-- name: roles --
+-- Roles with rights on the schema that need none to write all of it.
+select r.rolname, case when r.rolsuper then 'superuser'
+                       when pg_has_role(r.oid, n.nspowner, 'member') then 'member of ' || pg_get_userbyid(n.nspowner)
+                       else 'member of pg_write_all_data' end
+from pg_namespace n
+join pg_roles r on r.oid in (select a.grantee from aclexplode(n.nspacl) a) and r.oid <> n.nspowner
+where n.nspname = 'icecore' and (pg_has_role(r.oid, n.nspowner, 'member') or pg_has_role(r.oid, 'pg_write_all_data', 'member'))
+order by 1
 
 -- name: owners --
 -- What does not belong to the owner of the log.

@@ -110,5 +110,10 @@ def test_bodies_in_chunks_are_read(server: Icecore, chunk_bytes: int, name: str)
     sent = b"".join(b"%x\r\n%b\r\n" % (len(chunk), chunk) for chunk in chunks)
     with ExitStack() as opened:
         one = connected(server, opened)
-        one.sendall(POST + sent + b"0\r\n\r\n")
-        assert [200] == statuses([one])
+        # The bytes of each body are counted by themselves: the namespace that is there already is 409.
+        for status in (200, 409):
+            one.sendall(POST + sent + b"0\r\n\r\n")
+            answer = http.client.HTTPResponse(one)
+            answer.begin()
+            answer.read()
+            assert status == answer.status

@@ -15,6 +15,7 @@ from aiohttp import HttpVersion10, HttpVersion11, hdrs, web
 from domain.errors import BadRequest, Forbidden
 
 _HOST = re.compile(r"(?:\[(?P<address>[0-9a-fA-F:.]+)\]|(?P<name>[^:/?#@\[\]\s]+))(?::[0-9]{0,5})?")
+_ABSOLUTE = re.compile(r"[^/?#]*://(?P<authority>[^/?#]*)")
 _HEADER_NAMES = re.compile(r"[A-Za-z0-9-]+(?:\s*,\s*[A-Za-z0-9-]+)*")
 _HEADER_NAMES_LENGTH_MAX = 1_024
 _HOSTS_REMEMBERED_MAX = 256
@@ -68,7 +69,10 @@ class OriginRules:
         if request.version not in (HttpVersion11, HttpVersion10):
             raise BadRequest("Unsupported protocol version: must be HTTP/1.1 or HTTP/1.0")
         headers = request.headers
-        host = headers.get(hdrs.HOST)
+        # Of an absolute target (`GET http://host/path`) the host counts, and Host is ignored (RFC 9112, 3.2.2).
+        target = request.raw_path
+        absolute = None if target.startswith("/") else _ABSOLUTE.match(target)
+        host = headers.get(hdrs.HOST) if absolute is None else absolute["authority"]
         # HTTP/1.1 without Host is malformed; HTTP/1.0 may omit it, and no browser does.
         if host is not None and not self._is_named(host) and not self._is_address_of_connection(host, request):
             raise Forbidden("Invalid header 'Host': not a name of this server; other names must be listed in ICECORE_ALLOWED_HOSTS")

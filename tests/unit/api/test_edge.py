@@ -301,7 +301,7 @@ async def test_expect_100_continue_is_met(port: int) -> None:
 
 async def test_the_absolute_form_of_a_request_line_is_understood(port: int) -> None:
     """Proxies send it."""
-    answered = await exchange(port, b"GET http://x/v1/read HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n")
+    answered = await exchange(port, b"GET http://localhost:1/v1/read HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n")
     assert answered.startswith(b"HTTP/1.1 200 OK\r\n")
 
 

@@ -104,6 +104,25 @@ async def test_a_foreign_host_is_refused_for_reads_too(exchange: Exchange, host:
     assert 403 == (await exchange(b"GET /nowhere HTTP/1.1\r\nHost: evil.example\r\n\r\n"))[0]
 
 
+@pytest.mark.parametrize(
+    "authority", ["evil.example", "evil.example:8181", "user@localhost", "localhost:x", "127.0.0.1.evil.example", "", "[::2]"]
+)
+async def test_the_host_of_an_absolute_target_takes_the_place_of_host(exchange: Exchange, authority: str) -> None:
+    """RFC 9112, 3.2.2: a server looks at it and ignores Host, as a proxy before it does."""
+    for method, path in (("GET", "/health"), ("GET", "/v1/thing"), ("DELETE", "/v1/thing"), ("GET", "?a"), ("GET", "")):
+        foreign = f"{method} http://{authority}{path} HTTP/1.1\r\nHost: localhost\r\n\r\n"
+        assert (await exchange(foreign.encode()))[0] in (400, 403)
+    own = f"GET HTTP://Catalog.Example.org:80/v1/thing HTTP/1.1\r\nHost: {authority or 'evil.example'}\r\n\r\n"
+    assert 200 == (await exchange(own.encode()))[0]
+
+
+async def test_the_origin_of_a_change_is_compared_with_the_host_of_an_absolute_target(exchange: Exchange) -> None:
+    """The page is of the server that the request is for, which its Host need not name."""
+    change = "DELETE http://localhost/v1/thing HTTP/1.1\r\nHost: 127.0.0.1\r\nOrigin: http://{}\r\n\r\n"
+    assert 200 == (await exchange(change.format("localhost").encode()))[0]
+    assert 403 == (await exchange(change.format("127.0.0.1").encode()))[0]
+
+
 async def test_http_1_0_may_omit_host(exchange: Exchange) -> None:
     """Health checks of load balancers do; browsers never."""
     assert 200 == (await exchange(b"GET /health HTTP/1.0\r\n\r\n"))[0]
@@ -113,7 +132,7 @@ async def test_http_1_0_may_omit_host(exchange: Exchange) -> None:
 def asked(address: str, host: str) -> SimpleNamespace:
     """A request to that address of the server; tests reach it at loopback addresses only."""
     headers, protocol = CIMultiDict({"Host": host}), SimpleNamespace(sockname=(address, 8181))
-    return SimpleNamespace(version=HttpVersion11, headers=headers, method="GET", body_exists=False, protocol=protocol)
+    return SimpleNamespace(version=HttpVersion11, headers=headers, method="GET", raw_path="/", body_exists=False, protocol=protocol)
 
 
 @pytest.mark.parametrize(

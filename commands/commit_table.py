@@ -66,7 +66,7 @@ async def commit_table(write: WriteSide, context: CommandContext, warehouse: War
         return await locate_table(write, warehouse, command.table)
 
     def decide(state: TableState, generation: int) -> Decision:
-        submission = Submission(context)
+        submission = Submission(context, table_bytes_max=write.large_documents.bytes_max)
         change = add_commit(warehouse, submission, state, generation, parsed[0], write.now_ms())
         if change is None:
             return _unchanged(submission, state)
@@ -127,7 +127,7 @@ async def _create(write: WriteSide, context: CommandContext, warehouse: Warehous
     """The commit that ends a staged create: the first to come gets the name."""
 
     async def decide() -> Decision:
-        submission = Submission(context)
+        submission = Submission(context, table_bytes_max=write.large_documents.bytes_max)
         created = await add_created(write, warehouse, submission, command)
         return created_alone(write, warehouse, submission, created, command.table, results.commit_table_response(created.loaded))
 

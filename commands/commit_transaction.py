@@ -44,7 +44,7 @@ async def commit_transaction(write: WriteSide, context: CommandContext, warehous
 
     async def decide() -> Decision:
         found = [await stream.read_now(share) for stream in located]
-        submission = Submission(context)
+        submission = Submission(context, table_bytes_max=write.large_documents.bytes_max)
         files: list[MetadataFile] = []
         # Where a rebuild switched between two reads, append refuses the older generation and all is read again.
         generation = min((generation for _, generation in found), default=None)

@@ -93,7 +93,7 @@ def _begun(
     if command.stage_create:
         body = results.staged_table_result(written_table(split(metadata, TABLE_KINDS)), config)
         return Decision(Submission(context), IdempotencyRecord(200, body=body), lambda position: Answer(200, body, position))
-    submission = Submission(context)
+    submission = Submission(context, table_bytes_max=write.large_documents.bytes_max)
     created = add_table(warehouse, submission, namespace_id, table_id, command.name, metadata, staged=False)
     identifier = TabularIdentifier(command.namespace, command.name)
     return created_alone(write, warehouse, submission, created, identifier, results.load_table_result(created.loaded, config))

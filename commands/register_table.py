@@ -99,7 +99,7 @@ async def register_table(write: WriteSide, context: CommandContext, warehouse: W
         places = [*paths, *await asyncio.to_thread(registered_keys, warehouse, metadata, file.key, held)]
         async with write.connection() as connection:
             await refuse_taken_places(connection, [key, *places], None if existing is None else existing.id)
-        submission = Submission(context, read_from=(file.position, file.key))
+        submission = Submission(context, read_from=(file.position, file.key), table_bytes_max=share.bytes_max)
         if found is not None:
             before, generation = found
             overwritten = TableOverwritten(key, file.place.spelled, metadata, places or None)

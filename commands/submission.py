@@ -10,11 +10,16 @@ from uuid_utils.compat import uuid7
 from commands.context import CommandContext
 from commands.old_metadata_files import OldMetadataFile
 from domain.claims import Claim, LocationClaim, NameClaim, check_places
+from domain.document_sizes import check_kept_whole_size, check_table_size
 from domain.documents import Json
 from domain.errors import ServiceUnavailable, TooManyRequests
 from domain.events import Event
+from domain.namespace import NamespaceState
+from domain.table import TableState
+from domain.view import ViewState
 from projections.rows import Rows
 from projections.streams import State, StreamFold, claims_of
+from storage.large_documents import BYTES_AT_ONCE_MAX
 
 Outcome = Literal[
     "appended", "recorded", "replayed", "key_reused", "head", "parent", "not_empty", "claim", "location", "generation", "staged", "error"
@@ -64,6 +69,7 @@ class Submission:
     read_from -- where it rests on a file: a position at which no other object held the file's place, and that place as a claim key.
         Append refuses it (`claim`: decided again) where a purge of that place ended since, or the file is to be deleted.
     old_files -- metadata files that its commits remove from metadata logs, to be deleted once it is in the log.
+    table_bytes_max -- what one table's document may have as JSON.
     """
 
     context: CommandContext
@@ -77,6 +83,7 @@ class Submission:
     changes: list[Change] = field(default_factory=list)
     read_from: tuple[int, str] | None = None
     old_files: list[OldMetadataFile] = field(default_factory=list)
+    table_bytes_max: int = BYTES_AT_ONCE_MAX
     _heads: list[tuple[UUID, UUID | None]] = field(default_factory=list)
     _events: list[tuple[UUID, int, str, bytes, UUID, UUID]] = field(default_factory=list)
     _taken: list[Claim] = field(default_factory=list)
@@ -85,7 +92,10 @@ class Submission:
     def add(
         self, stream_id: UUID, warehouse_id: UUID, before: State | None, events: Sequence[Event], generation: int | None = None
     ) -> State:
-        """Events that follow `before` (None: a new stream) in their stream; the state they lead to. BadRequest beyond PLACES_MAX."""
+        """Events that follow `before` (None: a new stream) in their stream; the state they lead to.
+
+        BadRequest where the object would hold more places, or have a larger document, than one may.
+        """
         assert events, "a stream is named for its events"
         if generation is not None:
             assert self.generation in (None, generation)
@@ -100,6 +110,7 @@ class Submission:
             self._events.append((stream_id, version, event.TOPIC, data, event_id, warehouse_id))
             state = fold.apply(self.rows, len(self._events), version, event_id, event.TOPIC, data)
         assert state is not None
+        self._check_size(before, state)
         held, holds = claims_of(before), claims_of(state)
         if any(isinstance(claim, LocationClaim) for claim in holds - held):
             check_places(sum(isinstance(claim, LocationClaim) for claim in holds))
@@ -107,6 +118,18 @@ class Submission:
         self._taken += holds - held
         self.changes.append(Change(before, events, state))
         return state
+
+    def _check_size(self, before: State | None, after: State) -> None:
+        match after:
+            case TableState():
+                document = before.document if isinstance(before, TableState) else None
+                check_table_size(document, after.document, self.table_bytes_max)
+            case ViewState():
+                metadata = before.metadata if isinstance(before, ViewState) else None
+                check_kept_whole_size("A view's metadata", metadata, self.rows.views[-1][-1])
+            case NamespaceState():
+                properties = before.properties if isinstance(before, NamespaceState) else None
+                check_kept_whole_size("A namespace's properties", properties, self.rows.namespaces[-1][-1])
 
     def rest_on(self, state: State) -> None:
         """The command holds only if the stream still is as it was seen, though it writes nothing there."""

@@ -290,6 +290,16 @@ def pieces(head: bytes, bodies: Mapping[str, Sequence[bytes]], kinds: Sequence[s
     return written
 
 
+def table_bytes(document: Document, *, without: str | None = None) -> int:
+    """How many bytes a table's written document has, but for the kinds' names; nothing is joined for it. `without`: a kind left out."""
+    size = len(table_head(document))
+    for kind, members in document.parts.items():
+        if kind != without:
+            count, first = document._joined.get(kind, (0, b""))
+            size += len(first) + sum([len(part.body) + 1 for part in members[count:]])
+    return size
+
+
 def joined_bodies(document: Document) -> dict[str, Sequence[bytes]]:
     """Each kind's bodies with commas between, in the pieces that `pieces` takes."""
     return {kind: _joined(document, kind, members) for kind, members in document.parts.items()}

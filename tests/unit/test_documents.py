@@ -19,6 +19,7 @@ from domain.documents import (
     part_from_body,
     pieces,
     split,
+    table_bytes,
     table_head,
     table_head_value,
 )
@@ -125,6 +126,20 @@ def test_a_delta_survives_its_json() -> None:
     parts = {"refs": KindDelta((Part(7, {"s": 1}, "main"),), (3,)), "schemas": KindDelta((), (1,))}
     delta = Delta({"x": 1}, ("y",), {"a": "b"}, ("c",), parts)
     assert delta == Delta.from_json(orjson.loads(orjson.dumps(delta.to_json())))
+
+
+def test_the_bytes_of_a_table_are_counted_without_joining_them() -> None:
+    """The same whether they are joined already or not; only the kinds' names, fewer than 20 bytes each, are not counted."""
+    before = split(document(snapshots=[{"snapshot-id": 1}] * 200, **{"metadata-log": [{"metadata-file": "x" * 1_000}]}), TABLE_KINDS)
+    not_joined = table_bytes(before)
+    assert {} == before._joined
+    bodies = joined_bodies(before)
+    whole = sum(map(len, pieces(table_head(before), bodies, TABLE_KINDS)))
+    assert abs(whole - not_joined) < 20 * len(TABLE_KINDS)
+    assert abs(table_bytes(before) - not_joined) <= len(TABLE_KINDS)
+    added = fold(before, Delta(parts={"snapshots": KindDelta((Part(before.next_ordinal, {"snapshot-id": 2}),), ())}))
+    assert table_bytes(before) + len(b',{"snapshot-id":2}') == table_bytes(added)
+    assert not_joined - 1_000 > table_bytes(before, without="metadata-log")
 
 
 def test_v1_is_written_with_what_v1_readers_look_for() -> None:

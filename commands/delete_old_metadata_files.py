@@ -1,7 +1,8 @@
 """The job that deletes old metadata files: those that commits removed from their tables' metadata logs.
 
 It may be stopped at any moment: a file's row is removed after the file, and while the row is there nobody can register the file. The files
-that a live table names again stay, in its metadata log too. A table that is gone keeps what is left of its files.
+that a live table names again stay, in its metadata log too. A table that is gone keeps what is left of its files. What lies in a place that
+another table or view claims is never deleted, nor is a table's current metadata file, whatever the row says.
 
 Before a store is asked to delete a file, the session that leads marks the file's row. From then on the file is kept for nobody: a request
 to a store may take effect long after its sender gave it up, or leads no more, so whoever comes next deletes the file as well.
@@ -92,12 +93,13 @@ class OldMetadataFilesJob(LeaderJob):
             state = await warehouses.read_of_any_project(connection, warehouse_id)
             pending = await old_metadata_files.pending_files(connection, warehouse_id, FILES_AT_ONCE_MAX)
         assert state is not None, "a table's warehouse is in the log before it"
-        files = await self._unnamed(pending)
+        warehouse = as_warehouse(state, None)
+        files = await self._unnamed(pending, warehouse.profile.storage_identity)
         kept = [file.key for file in pending if file.key not in files]
         if not files:
             await self._remove(leading, [], kept)
             return len(kept)
-        store = await self._write.store(as_warehouse(state, None))
+        store = await self._write.store(warehouse)
         begun = await self._begin(leading, [*files])
         deleted: list[str] = []
         try:
@@ -131,8 +133,11 @@ class OldMetadataFilesJob(LeaderJob):
         except psycopg.Error:
             raise LeadershipLost("Another process may delete by now") from None
 
-    async def _unnamed(self, pending: list[PendingFile]) -> dict[str, StorageLocation]:
-        """By key, the files whose deletion has begun, and those of live tables that their tables as they are now do not name."""
+    async def _unnamed(self, pending: list[PendingFile], storage_identity: str) -> dict[str, StorageLocation]:
+        """By key, the files whose deletion has begun, and those of live tables that their tables as they are now do not name.
+
+        None of them lies in another's place or is its table's current file; a row whose key is not that of its file is passed over.
+        """
         by_table: dict[UUID, list[PendingFile]] = {}
         for file in pending:
             by_table.setdefault(file.table_id, []).append(file)
@@ -140,10 +145,14 @@ class OldMetadataFilesJob(LeaderJob):
         for table_id, files in by_table.items():
             async with self._write.connection() as connection:
                 current = await tables.named_metadata_files(connection, table_id)
-            named = set() if current is None else {parsed_file(text) for text in current.files}
+            named = {} if current is None else dict.fromkeys(map(parsed_file, current.files))
+            # Of a live table the current file comes first.
+            current_file = next(iter(named), None)
             for file in files:
                 location = parsed_file(file.location)
-                if location is not None and (file.begun or (current is not None and location not in named)):
+                if location is None or file.others or location.claim_key(storage_identity) != file.key:
+                    continue
+                if location != current_file if file.begun else current is not None and location not in named:
                     unnamed[file.key] = location
         return unnamed
 

@@ -14,12 +14,14 @@ class PendingFile(NamedTuple):
     """key -- the file as a location claim key.
 
     begun -- its deletion has begun: it may be gone at any time, and is kept no more.
+    others -- by its key it lies in a place that another table or view claims: it is not deleted.
     """
 
     key: str
     table_id: UUID
     location: str
     begun: bool
+    others: bool
 
 
 async def is_pending(connection: Connection, key: str) -> bool:
@@ -32,6 +34,7 @@ async def pending_warehouses(connection: Connection, without: Sequence[UUID]) ->
 
 
 async def pending_files(connection: Connection, warehouse_id: UUID, limit: int) -> list[PendingFile]:
+    """Of the warehouse, by key; without those that are begun and lie in another's place."""
     cursor = await connection.execute(_SQL["pending"], {"warehouse_id": warehouse_id, "limit": limit})
     return [PendingFile(*row) for row in await cursor.fetchall()]
 

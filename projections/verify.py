@@ -26,7 +26,7 @@ from projections.rows import Row, Rows
 from projections.stamped_rows import PART_TOMBSTONES, READ_MODELS, ReadModel, stamped
 from projections.streams import StreamFold, claims_of
 from projections.tombstones import expected_tombstones, with_tombstones
-from projections.verify_records import check_records, check_secrets, check_sinks
+from projections.verify_records import check_old_metadata_files, check_records, check_secrets, check_sinks
 from projections.verify_schema import check_migrations, check_schema
 
 _SQL = named_sql("projections", "verify.sql")
@@ -115,6 +115,7 @@ async def verify(dsn: str) -> VerifyReport:
             await _check_chain(connection, report)
             await check_records(connection, report)
             await _check_streams(connection, report)
+            await check_old_metadata_files(connection, report)
             await check_secrets(connection, report)
             await check_sinks(connection, report)
         except ProgrammingError:

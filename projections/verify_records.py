@@ -1,4 +1,4 @@
-"""Verification of what is no fold of the log but refers to it: refusals, Idempotency-Keys, secrets, the positions of sinks."""
+"""Verification of what is no fold of the log but refers to it: refusals, Idempotency-Keys, old metadata files, secrets, sinks."""
 
 from collections.abc import AsyncGenerator
 from typing import TYPE_CHECKING
@@ -75,6 +75,16 @@ async def check_sinks(connection: Connection, report: "VerifyReport") -> None:
         report.add(table, key, column, f"a position up to {report.head}", position)
     for key, expected, found in await (await connection.execute(_SQL["skips"])).fetchall():
         report.add("sink_skips", key, "event_id", expected, found)
+
+
+async def check_old_metadata_files(connection: Connection, report: "VerifyReport") -> None:
+    """What is still to be deleted lies where its table has claimed a place."""
+    async for batch in _rows(connection, "old_metadata_files"):
+        for key, location, key_is_its_own in batch:
+            if key_is_its_own:
+                report.add("old_metadata_files", f"key {key}", "table_id", "a table that has had a place around it", location)
+            else:
+                report.add("old_metadata_files", f"key {key}", "location", "the file of this key", location)
 
 
 async def _rows(connection: Connection, block: str) -> AsyncGenerator[list[Row], None]:

@@ -62,3 +62,15 @@ where position > %(head)s or position < 0 order by 1, 2, 3
 select 'sink ' || k.sink || ', position ' || k.position, e.event_id, k.event_id
 from icecore.sink_skips k join icecore.events e on e.notification_id = k.position
 where e.event_id <> k.event_id order by 1
+
+-- name: old_metadata_files --
+-- Rows whose file is not the one of their key (compared without scheme and bucket), or whose key lies in no place that their table has had.
+select x.key, x.location, p.matches
+from icecore.old_metadata_files x
+cross join lateral (select rtrim(regexp_replace(x.location, '^[a-z0-9]+:(//[^/]*)?', ''), '/') || '/') l (path)
+cross join lateral (select right(x.key, length(l.path)) = l.path) p (matches)
+where x.key <> '' and not (p.matches and exists (
+  select from icecore.tables t
+  where t.generation = (select generation from icecore.read_models) and t.table_id = x.table_id and t.warehouse_id = x.warehouse_id
+    and t.locations && array(select left(x.key, i) from generate_series(1, length(x.key) - 1) i where substr(x.key, i, 1) = '/')))
+order by x.key

@@ -18,6 +18,7 @@ from commands.submission import AppendResult, Submission
 from domain.identifiers import NamespaceIdentifier, TabularIdentifier
 from projections import old_metadata_files
 from queries.resolve_warehouse import resolve_warehouse
+from storage.locations import StorageLocation
 from tests.fixtures.catalog import PROJECT_ID, context
 from tests.fixtures.rest_client import RestAnswer, RestClient, set_properties, table_path
 from tests.fixtures.shared_server import FreshWarehouse, SharedCatalog
@@ -244,7 +245,7 @@ def test_a_file_that_the_table_names_again_stays(client: RestClient, warehouse: 
     def delete(*names: str) -> None:
         """Leaves them to the job, and waits until it is done with them."""
         for name in names:
-            row = (f"test|{name}/", table_id, warehouse.id, name)
+            row = (StorageLocation.parse(name).claim_key("local"), table_id, warehouse.id, name)
             shared_catalog.rows("insert into icecore.old_metadata_files values (%s, %s, %s, %s) returning key", *row)
         settles(lambda: not pending(shared_catalog, warehouse))
 

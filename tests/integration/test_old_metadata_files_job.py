@@ -14,6 +14,7 @@ from commands import delete_old_metadata_files
 from commands.commit_table import CommitTable, commit_table
 from commands.create_namespace import CreateNamespace, create_namespace
 from commands.create_table import CreateTable, create_table
+from commands.create_view import CreateView, create_view
 from commands.delete_old_metadata_files import OldMetadataFilesJob
 from commands.register_table import RegisterTable, register_table
 from commands.unregister_table import UnregisterTable, unregister_table
@@ -29,6 +30,10 @@ from tests.integration.test_metadata_trimming import KEEP_ONE, local
 
 NAMESPACE = NamespaceIdentifier(("a",))
 TABLE = TabularIdentifier(NAMESPACE, "t")
+VIEW_VERSION = {
+    "version-id": 1, "timestamp-ms": 1, "schema-id": 0, "summary": {}, "default-namespace": ["a"],
+    "representations": [{"type": "sql", "sql": "select 1", "dialect": "spark"}],
+}  # fmt: skip
 
 
 class SlowStore:
@@ -168,3 +173,51 @@ async def test_single_deletions_of_a_page_are_not_repeated(two: Two, monkeypatch
     assert (2, waiting[2:]) == (len(deleted), two.pending())
     slow.goes_on.set()
     await asyncio.gather(*slow.deletions)
+
+
+@pytest.mark.parametrize("begun", [False, True])
+@pytest.mark.parametrize("right_key", [False, True])
+@pytest.mark.parametrize("whose", ["a table's", "a view's", "its own"])
+async def test_a_current_file_is_not_deleted_whatever_row_names_it(two: Two, whose: str, right_key: bool, begun: bool) -> None:
+    """A row that no append made: the table of its id is live, and the file is another's, or the table's own."""
+    write = two.catalogs[0].write
+    create = CreateTable(NAMESPACE, "other", None, SCHEMA, None, None, {}, stage_create=False)
+    await create_table(write, context("createTable"), two.warehouse, create)
+    await create_view(write, context("createView"), two.warehouse, CreateView(NAMESPACE, "view", None, SCHEMA, VIEW_VERSION, {}))
+    with psycopg.connect(two.dsn) as connection:
+        current = {
+            name: (object_id, location)
+            for name, object_id, location in connection.execute(
+                "select distinct on (name) name, table_id, metadata_location from icecore.tables order by name, version desc"
+            ).fetchall()
+            + connection.execute("select name, view_id, metadata_location from icecore.views").fetchall()
+        }
+        location = current[{"a table's": "other", "a view's": "view", "its own": "t"}[whose]][1]
+        key = StorageLocation.parse(location).claim_key(two.warehouse.profile.storage_identity) if right_key else "x"
+        connection.execute("delete from icecore.old_metadata_files where key <> ''")
+        connection.execute(
+            "insert into icecore.old_metadata_files values (%s, %s, %s, %s, %s)",
+            [key, current["t"][0], two.warehouse.id, location, begun],
+        )
+    await OldMetadataFilesJob(write).run_once()
+    assert local(location).exists()
+
+
+async def test_a_file_that_is_begun_waits_while_its_place_is_anothers(two: Two) -> None:
+    """The table is gone, and another is registered where it lay: the file stays until the place is free."""
+    waiting = two.pending()
+    with psycopg.connect(two.dsn) as connection:
+        connection.execute("update icecore.old_metadata_files set begun = true where location = %s", [waiting[0]])
+        found = connection.execute("select metadata_location from icecore.tables order by version desc limit 1").fetchone()
+    assert found is not None
+    await two.unregister()
+    await two.register(found[0])
+    job = OldMetadataFilesJob(two.catalogs[0].write)
+    assert (2, 0) == (await job.run_once(), await job.run_once())
+    assert waiting[:1] == two.pending()
+    command = UnregisterTable(TabularIdentifier(NAMESPACE, "back"))
+    await unregister_table(two.catalogs[1].write, context("unregisterTable"), two.warehouse, command)
+    with pytest.raises(NotFound):
+        await two.register(waiting[0])
+    assert 1 == await job.run_once()
+    assert ([], [False, True, True]) == (two.pending(), [local(location).exists() for location in waiting])

@@ -453,6 +453,28 @@ async def test_no_sink_is_ahead_of_the_log(catalog: Catalog, table: str, row: st
     assert [table] == [difference.table for difference in (await verify_all(catalog.dsn)).differences]
 
 
+@pytest.mark.parametrize("kind", ["another table's file", "its key too", "another file under a key of its own", "its own"])
+async def test_an_old_metadata_file_lies_where_its_table_may_write(catalog: Catalog, kind: str) -> None:
+    """The job would delete it: a row that no append made is named, whatever its key says."""
+    run = await CommandRun.on(catalog)
+    await create_namespace(catalog.write, context("createNamespace"), run.warehouse, CreateNamespace(NamespaceIdentifier(("a",)), {}))
+    for name in ("t", "other"):
+        command = CreateTable(NamespaceIdentifier(("a",)), name, None, SCHEMA, None, None, {}, stage_create=False)
+        await create_table(catalog.write, context("createTable"), run.warehouse, command)
+    with psycopg.connect(catalog.dsn) as connection:
+        rows = connection.execute("select table_id, metadata_location, locations[1] from icecore.tables order by name").fetchall()
+        (_, others_file, others_place), (table_id, own_file, place) = rows
+        key, location = {
+            "another table's file": ("x", others_file),
+            "its key too": (f"{others_place}metadata/{others_file.rsplit('/')[-1]}/", others_file),
+            "another file under a key of its own": (f"{place}metadata/{own_file.rsplit('/')[-1]}/", others_file),
+            "its own": (f"{place}metadata/{own_file.rsplit('/')[-1]}/", own_file),
+        }[kind]
+        connection.execute("insert into icecore.old_metadata_files values (%s, %s, %s, %s)", [key, table_id, run.warehouse.id, location])
+    named_so = [] if kind == "its own" else [("old_metadata_files", f"key {key}")]
+    assert named_so == [(difference.table, difference.key) for difference in (await verify_all(catalog.dsn)).differences]
+
+
 async def test_a_refusal_cannot_have_been_recorded_beyond_the_log(dsn: str, meddler: psycopg.Connection[Any]) -> None:
     """A command without events stands at a position the log has, at a time between its neighbours'."""
     meddler.execute(

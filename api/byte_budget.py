@@ -8,7 +8,8 @@ from aiohttp import web
 from domain.errors import TooManyRequests
 
 UNCOUNTED_BYTES_MAX = 64 * 1024
-"""A body or answer up to this size is not counted: the bound on connections is enough, and small requests pass when a budget is used up."""
+"""A body with what it takes once it is parsed, or an answer, up to this size is not counted: the bound on connections is enough, and small
+requests pass when a budget is used up."""
 RETRY_AFTER_SECONDS = 1
 _ADDRESSES_MAX = 1_000
 

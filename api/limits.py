@@ -20,7 +20,7 @@ class ApiLimits:
     body_bytes_held_max, answer_bytes_held_max -- bodies that arrive or are worked on, and answers that are made and sent, of one worker at
     one time; beyond it 429. Small ones (api/byte_budget.py) are not counted, nor is one that is alone.
     json_depth_max -- arrays and objects inside one another; a struct column costs three levels per nesting.
-    json_values_max -- commas and brackets of a body, counted before it is parsed: a parsed value costs up to twenty times its bytes.
+    json_values_max -- values of a body, objects twice, counted before it is parsed: a parsed value costs up to twenty times its bytes.
     properties_max, property_key_bytes_max, property_value_bytes_max -- of one namespace, table or view. The value bound is
     generous because `schema.name-mapping.default` of a wide table is one value.
     updates_max -- updates of one commit, all tables of a transaction together. Java sends one `remove-snapshots` per

@@ -22,6 +22,11 @@ _SHORT_TEXT_BYTES = 64
 _SEARCHED_BYTES = 256 * 1024
 
 
+def count_values(data: bytes) -> int:
+    """How many values the JSON holds at most, objects counted twice: they take the most memory. What stands in texts counts too."""
+    return data.count(b",") + data.count(b"[") + 2 * data.count(b"{")
+
+
 def widened_bytes(data: bytes) -> int:
     """About how many bytes more than in `data` the texts take at most once they are parsed; short ones are not counted.
 

@@ -138,9 +138,11 @@ class CatalogModel:
     # Tables and views
 
     def create(self, kind: str, levels: Sequence[str], name: str, content: Content, *, staged: bool = False) -> Tabular | None:
-        """None for a staged create, which leaves nothing."""
+        """None for a staged create, which leaves nothing; nor does it begin where it could not end."""
         slot = self._free(levels, name)
         if staged:
+            if content.location:
+                self._refuse_conflicts(Tabular(kind, name, content), content.location)
             return None
         return self._put(slot, Tabular(kind, name, content))
 

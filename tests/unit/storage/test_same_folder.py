@@ -100,11 +100,12 @@ async def test_comparisons_that_fail_leave_room_for_others(monkeypatch: pytest.M
 
 
 async def test_stores_opened_at_once_are_compared_with_each_other(tmp_path: Path) -> None:
-    """Of two whose folders are one, opened at the same moment, one is refused."""
+    """Of two whose folders are one, opened at the same moment, one is refused: whichever is compared last."""
     (tmp_path / "one").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "one")
     stores = ObjectStores()
     await stores.open(profile(tmp_path / "first"), None)
     opened = await asyncio.gather(*(stores.open(profile(tmp_path / name), None) for name in ("one", "link", "one")), return_exceptions=True)
-    assert opened[0] is opened[2]
-    assert 1 == sum(isinstance(each, Exception) for each in opened)
+    refused = [isinstance(each, Exception) for each in opened]
+    assert refused in ([False, True, False], [True, False, True])
+    assert refused[0] or opened[0] is opened[2]

@@ -33,6 +33,8 @@ PAGE_BYTES_MAX = 8 * 1024 * 1024
 """A page that has reached this ends with its batch."""
 PAGE_EVENTS_READ_MAX = 10_000
 """A page ends after so many events, whatever a filter let through."""
+PAGE_BYTES_READ_MAX = 32 * 1024 * 1024
+"""And after so many bytes of their states, and one more batch: a filter that lets nothing through would read all of a large log."""
 EVENT_BYTES_MAX = 1_000_000
 """A larger event goes out with `dataref`, as to sinks."""
 
@@ -51,13 +53,14 @@ class PulledEvents:
     """What the log tells between one position and another.
 
     position -- the last that was read: to go on from. at_end -- nothing stood behind it. recorded_at -- of the last event that was
-    read, None where there was none.
+    read, None where there was none. bytes_read -- of the states of all that was read, whatever the filter let through.
     """
 
     events: Sequence[PulledEvent]
     position: int
     at_end: bool
     recorded_at: datetime | None
+    bytes_read: int = 0
 
 
 @dataclass(slots=True)
@@ -94,7 +97,7 @@ class EventReader:
                 return PulledEvents((), after, True, None)
             told = await self._telling.tell(connection, events)
         self._figures.events_told += len(told)
-        return PulledEvents(told, events[-1].position, False, events[-1].recorded_at)
+        return PulledEvents(told, events[-1].position, False, events[-1].recorded_at, sum(len(event.state) for event in events))
 
     async def page(self, after: int, *, to: int | None, events_max: int, make_room: Callable[[int], None]) -> PulledEvents:
         """Batch after batch, until there are `events_max` events or a limit of a page is reached.
@@ -102,13 +105,19 @@ class EventReader:
         make_room -- is called with the bytes of all its events, after each batch; what it raises ends the page.
         """
         told: list[PulledEvent] = []
-        position, bytes_told, recorded_at = after, 0, None
-        while len(told) < events_max and bytes_told < PAGE_BYTES_MAX and position - after < PAGE_EVENTS_READ_MAX:
+        position, bytes_told, bytes_read, recorded_at = after, 0, 0, None
+        while (
+            len(told) < events_max
+            and bytes_told < PAGE_BYTES_MAX
+            and bytes_read < PAGE_BYTES_READ_MAX
+            and position - after < PAGE_EVENTS_READ_MAX
+        ):
             batch = await self.batch(position, to=to, events_max=events_max - len(told))
             if batch.at_end:
                 return PulledEvents(told, position, True, recorded_at)
             told += batch.events
             bytes_told += sum(len(event.body) for event in batch.events)
+            bytes_read += batch.bytes_read
             make_room(bytes_told)
             position, recorded_at = batch.position, batch.recorded_at
         return PulledEvents(told, position, position == to, recorded_at)

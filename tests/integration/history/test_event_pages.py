@@ -152,6 +152,10 @@ async def test_a_page_is_bounded_in_bytes_and_in_what_it_reads(served: Served, r
     assert [1, 2, 3, 4] == (await served.get("/events")).positions
     monkeypatch.setattr(pull, "BATCH_BYTES_MAX", 1)
     assert [1, 2, 3] == (await served.get("/events")).positions
+    monkeypatch.setattr(pull, "PAGE_BYTES_READ_MAX", 1500)
+    page = await served.get("/events", after=1, namespaces="n15")
+    assert ([], 3) == (page.positions, page.json["position"])
+
 
 
 async def test_a_large_event_is_referred_to_and_found_whole(served: Served, run: CommandRun, database: str) -> None:

@@ -18,6 +18,8 @@ COMPARING_SECONDS_MAX = 5.0
 COMPARED_AT_ONCE_MAX = 8
 """Comparisons of one process, those that wait for such a mount included."""
 
+_ROOM_LOOK_SECONDS = 0.01
+
 _T = TypeVar("_T")
 _COMPARING = threading.Semaphore(COMPARED_AT_ONCE_MAX)
 
@@ -28,7 +30,7 @@ async def shared_folders(
     """Another profile, and a folder of each such that one is or holds the other, which their paths do not tell; None if there are none.
 
     Paths that tell it are no matter here: what lies there is claimed by its path, whichever warehouse it belongs to. Raises TimeoutError
-    where the file system does not answer in COMPARING_SECONDS_MAX, or too many comparisons wait for it already.
+    where the file system does not answer in COMPARING_SECONDS_MAX, to this comparison or to those it waits behind.
     """
     return await _in_thread(lambda: _shared(profile, others)) if others else None
 
@@ -66,8 +68,13 @@ def _identity(folder: Path) -> object:
 
 async def _in_thread(compare: Callable[[], _T]) -> _T:
     """Not in a thread of the pool, which would be lost to everybody else while a file system does not answer."""
-    if not _COMPARING.acquire(blocking=False):
-        raise TimeoutError
+    async with asyncio.timeout(COMPARING_SECONDS_MAX):
+        while not _COMPARING.acquire(blocking=False):  # noqa: ASYNC110 - threads release it
+            await asyncio.sleep(_ROOM_LOOK_SECONDS)
+        return await _compared(compare)
+
+
+async def _compared(compare: Callable[[], _T]) -> _T:
     loop = asyncio.get_running_loop()
     compared: asyncio.Future[_T] = loop.create_future()
 
@@ -88,5 +95,4 @@ async def _in_thread(compare: Callable[[], _T]) -> _T:
             loop.call_soon_threadsafe(give, outcome)
 
     threading.Thread(target=run, name="compare-folders", daemon=True).start()
-    async with asyncio.timeout(COMPARING_SECONDS_MAX):
-        return await compared
+    return await compared

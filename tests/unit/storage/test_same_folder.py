@@ -85,6 +85,15 @@ async def test_a_file_system_that_does_not_answer_holds_nobody_up(monkeypatch: p
     assert await shared_folders(one, [other]) is None
 
 
+async def test_more_stores_than_are_compared_at_once_are_opened(tmp_path: Path) -> None:
+    """Each in its turn; they are ready in a moment."""
+    stores = ObjectStores()
+    await stores.open(profile(tmp_path / "first"), None)
+    names = [str(number // 2) for number in range(6 * COMPARED_AT_ONCE_MAX)]
+    opened = await asyncio.gather(*(stores.open(profile(tmp_path / name), None) for name in names))
+    assert len(set(names)) == len({id(store) for store in opened})
+
+
 async def test_comparisons_that_fail_leave_room_for_others(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     one, other = profile(tmp_path / "one"), profile(tmp_path / "other")
 

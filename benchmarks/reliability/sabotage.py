@@ -193,7 +193,7 @@ CONTROLS = {
             "idempotency row dropped",
             "once",
             frozenset({"models", "refusals", "answers"}),
-            in_database=(("      if i is not null then\n        insert into", "      if false then\n        insert into"),),
+            in_database=(("      if i is not null then\n        v_key :=", "      if false then\n        v_key :="),),
         ),
         # Refusals: sent again before the first came to the log, a change finds itself in the way.
         Control(

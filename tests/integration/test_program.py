@@ -239,7 +239,7 @@ def test_requests_sent_before_a_stop_are_answered_although_nobody_had_read_them(
 def test_an_answer_that_is_read_slowly_is_sent_whole(serve: Serve) -> None:
     """The grace is for answers too."""
     served = serve()
-    properties = {f"p{number}": "x" * 60_000 for number in range(400)}
+    properties = {f"p{number}": "x" * 60_000 for number in range(270)}
     made = {"namespace": ["wide"], "properties": properties}
     served.post(f"{served.prefix()}/namespaces", made)
     with closing(connection(served)) as client:

@@ -157,10 +157,13 @@ class CatalogModel:
         there = self.tabulars.get((self.path(levels), self.key(name)))
         takes_over = overwrite and there is not None and there.kind == "table"
         slot = (self.path(levels), self.key(name)) if takes_over else self._free(levels, name)
+        registered = there if takes_over and there is not None else Tabular(kind, name, file.content, file=file.location)
+        # Before it is read.
+        self._refuse_conflicts(registered, file.location)
         if file not in self.files:
             raise Refused(*NO_FILE)
         if not takes_over:
-            return self._put(slot, Tabular(kind, name, file.content, file=file.location))
+            return self._put(slot, registered)
         assert there is not None
         self._refuse_conflicts(there, file.content.location)
         there.content, there.file = file.content, file.location

@@ -35,6 +35,12 @@ async def catalog(database: str, tmp_path: Path) -> AsyncIterator[Catalog]:
         yield opened
 
 
+def table_states() -> list[TableState]:
+    """Those in memory, of tests before this one too."""
+    gc.collect()
+    return [each for each in gc.get_objects() if isinstance(each, TableState)]
+
+
 async def test_a_large_table_s_purge_waits_for_its_turn(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
     """It begins when others are done with their large documents, and is tried again where that takes too long."""
     monkeypatch.setattr(catalog.write.large_documents, "_wait_seconds_max", 0.05)
@@ -47,12 +53,11 @@ async def test_a_large_table_s_purge_waits_for_its_turn(catalog: Catalog, monkey
 
 async def test_a_large_table_s_document_is_not_kept_during_its_purge(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
     """While its files are deleted nothing of it is in memory but their names, and others read large documents."""
-    deleting = Point()
+    deleting, before = Point(), table_states()
     gate(monkeypatch, catalog.write, held=deleting)
     purge = asyncio.create_task(catalog.purge.run_once())
     await deleting.reached.wait()
-    gc.collect()
-    assert [] == [each for each in gc.get_objects() if isinstance(each, TableState)]
+    assert [] == [state for state in table_states() if all(state is not known for known in before)]
     async with asyncio.timeout(10), catalog.write.large_documents.share() as share:
         await share.take_all()
     deleting.let_go.set()

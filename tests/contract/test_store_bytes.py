@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 
 import pytest
 
@@ -13,7 +12,7 @@ from domain.errors import PayloadTooLarge
 from storage.credentials import parse_storage_credential
 from storage.object_store import open_store
 from storage.profiles import parse_storage_profile
-from tests.fixtures.object_stores import S3_CREDENTIAL, odd_s3_profile
+from tests.fixtures.object_stores import S3_CREDENTIAL, HttpServer, odd_s3_profile
 
 MEBIBYTE = 1024 * 1024
 ANNOUNCED_BYTES = 100
@@ -21,7 +20,7 @@ SENT_MEBIBYTES = 64
 BYTES_MAX = MEBIBYTE
 
 
-class UnderstatingServer:
+class UnderstatingServer(HttpServer):
     """Announces 100 bytes and sends 64 MiB in chunks, as long as they are taken; the chunks count."""
 
     def __init__(self) -> None:
@@ -48,16 +47,7 @@ class UnderstatingServer:
             def log_message(self, *args: object) -> None:
                 del args
 
-        self._http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.endpoint = f"http://127.0.0.1:{self._http.server_port}"
-        self._thread = threading.Thread(target=self._http.serve_forever, kwargs={"poll_interval": 0.01})
-        self._thread.start()
-
-    def close(self) -> None:
-        """Once what is being sent has ended."""
-        self._http.shutdown()
-        self._thread.join()
-        self._http.server_close()
+        super().__init__(Handler)
 
 
 @pytest.fixture

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Coroutine, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -15,13 +14,13 @@ from storage.credentials import parse_storage_credential
 from storage.locations import StorageLocation
 from storage.object_store import ObjectStore, open_store
 from storage.profiles import parse_storage_profile
-from tests.fixtures.object_stores import S3_CREDENTIAL, OddS3Server, odd_s3_profile
+from tests.fixtures.object_stores import S3_CREDENTIAL, HttpServer, OddS3Server, odd_s3_profile
 
 PATH = "/latest/meta-data/credentials"
 OTHER_FILE = b"a page that asks for a password"
 
 
-class RedirectingServer:
+class RedirectingServer(HttpServer):
     """Sends every request on to another address, with the status it is told to."""
 
     def __init__(self, target: str | None) -> None:
@@ -57,15 +56,7 @@ class RedirectingServer:
             def log_message(self, *args: object) -> None:
                 del args
 
-        self._http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.endpoint = f"http://127.0.0.1:{self._http.server_port}"
-        self._thread = threading.Thread(target=self._http.serve_forever, kwargs={"poll_interval": 0.01})
-        self._thread.start()
-
-    def close(self) -> None:
-        self._http.shutdown()
-        self._thread.join()
-        self._http.server_close()
+        super().__init__(Handler)
 
 
 @pytest.fixture

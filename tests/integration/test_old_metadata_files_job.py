@@ -94,6 +94,11 @@ class Two:
         command = RegisterTable(NAMESPACE, "back", location, overwrite=False)
         await register_table(self.catalogs[1].write, context("registerTable"), self.warehouse, command)
 
+    async def refuse_to_register(self, locations: list[str]) -> None:
+        for location in locations:
+            with pytest.raises(NotFound):
+                await self.register(location)
+
 
 @pytest.fixture
 async def two(database: str, tmp_path: Path) -> AsyncIterator[Two]:
@@ -129,9 +134,7 @@ async def test_a_file_is_not_registered_while_a_process_that_led_may_delete_it(
     end_leading(two.dsn)
     await two.unregister()
     assert 3 == await OldMetadataFilesJob(two.catalogs[1].write).run_once()
-    for location in waiting:
-        with pytest.raises(NotFound):
-            await two.register(location)
+    await two.refuse_to_register(waiting)
     slow.goes_on.set()
     await asyncio.gather(first, return_exceptions=True)
     assert ([], []) == (two.pending(), [location for location in waiting if local(location).exists()])
@@ -147,9 +150,7 @@ async def test_a_file_is_not_registered_while_a_deletion_that_was_given_up_may_t
     assert waiting == two.pending()
     await two.unregister()
     assert 3 == await OldMetadataFilesJob(two.catalogs[1].write).run_once()
-    for location in waiting:
-        with pytest.raises(NotFound):
-            await two.register(location)
+    await two.refuse_to_register(waiting)
     slow.goes_on.set()
     await asyncio.gather(*slow.deletions)
 

@@ -40,7 +40,7 @@ def _unforeseen(request: web.Request, error: BaseException) -> CatalogError:
         return CommitStateUnknown("The commit may have happened or not: load the table before cleaning up")
     if isinstance(error, TimeoutError) and _is_read(request):
         return ServiceUnavailable("The request took too long")
-    return InternalError("Internal error; the server's log describes it under the request id")
+    return InternalError()
 
 
 def _refusal(request: web.Request, error: Exception) -> CatalogError:

@@ -193,7 +193,7 @@ class EdgeProtocol(web.RequestHandler):
             refusal = BadRequest("The request is not well-formed HTTP, or its line or a header is too long")
             _log.info("request_malformed", request_id=request_id, error=type(exc).__name__)
         else:
-            refusal = InternalError("Internal error; the server's log describes it under the request id")
+            refusal = InternalError()
             _log.error("request_failed", request_id=request_id, exc_info=exc)
         response = error_response(refusal)
         name_answer(response, request_id)

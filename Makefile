@@ -11,7 +11,7 @@ PYTHON := .venv/bin/python
 # Quick ones first, so that what is broken is said early.
 QUICK_TESTS := tests/tidy tests/unit tests/property
 # The log's own tests run on both databases: Debian's Postgres, then the embedded one with all the rest.
-LOG_TESTS := $(addprefix tests/integration/test_,append.py event_store.py follow.py idempotency.py lanes.py migrations.py rebuild.py \
+LOG_TESTS := $(addprefix tests/integration/test_,append.py event_store.py follow.py idempotency.py stream_queues.py migrations.py rebuild.py \
 	time_travel.py verify.py)
 # Of how many small faults `make test-long` tries one.
 MUTATION_ONE_IN ?= 40

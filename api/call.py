@@ -19,7 +19,7 @@ from api.request_ids import REQUEST_ID, sane_or_none
 from api.routing import Operation
 from api.targets import check_parameters, decode_segment, parse_query, respell_levels, warehouse_reference
 from commands.context import Answer, CommandContext, SentRequest
-from commands.write_side import WriteSide
+from commands.executor import CommandExecutor
 from domain.byte_pieces import Content, joined
 from domain.errors import BadRequest
 from domain.identifiers import uuid_or_none
@@ -45,7 +45,7 @@ _WHOLE_BYTES_MAX = 16 * 1024
 """Answers up to this size are written at once."""
 
 Command = TypeVar("Command")
-Execute = Callable[[WriteSide, CommandContext, Warehouse, Command], Awaitable[Answer]]
+Execute = Callable[[CommandExecutor, CommandContext, Warehouse, Command], Awaitable[Answer]]
 # Parsed, the worst of this size takes 0.1 MB and less than a millisecond: it is neither estimated nor counted.
 _SMALL_BODY_BYTES_MAX = 4 * 1024
 # With its parsed form. What has more is parsed in a thread, as the rules for JSON go through all of it: this takes a millisecond.

@@ -5,7 +5,7 @@ from typing import Any, Protocol
 from aiohttp import web
 
 from api.limits import ApiLimits
-from commands.write_side import WriteSide
+from commands.executor import CommandExecutor
 from queries.read_side import ReadSide
 
 
@@ -13,7 +13,7 @@ class Catalog(Protocol):
     """The write side, the read side, the limits, and a coroutine that says how the process is."""
 
     @property
-    def write(self) -> WriteSide: ...
+    def write(self) -> CommandExecutor: ...
 
     @property
     def reads(self) -> ReadSide: ...

@@ -148,7 +148,7 @@ async def _append_table(catalog: Catalog, warehouse: Warehouse, namespace_id: UU
     submission.alive.append(namespace_id)
     event = TableRegistered(namespace_id, name, warehouse.scope.key(name), location_key(warehouse, metadata), file, metadata)
     submission.add(table_id, warehouse.id, None, [event])
-    result = await catalog.write.submit(submission)
+    result = await catalog.write.committer.submit(submission)
     assert result.outcome == "appended", result
 
 

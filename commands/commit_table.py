@@ -6,12 +6,14 @@ from uuid import UUID
 
 from uuid_utils.compat import uuid7
 
+from commands.clock import now_ms
 from commands.context import Answer, CommandContext
 from commands.create_table import Created, add_table, created_alone, refuse_places_taken_by_others
 from commands.deciding import decided, is_large_request
-from commands.decision import Decision, MetadataFile
-from commands.located import Located, locate_table
+from commands.executor import CommandExecutor
+from commands.handler import CommandHandler, Decision, MetadataFile, StreamCommandHandler
 from commands.old_metadata_files import old_metadata_files
+from commands.resolver import ResolvedStream
 from commands.submission import IdempotencyRecord, Submission
 from commands.table_files import (
     free_name,
@@ -23,7 +25,6 @@ from commands.table_files import (
     written_pieces,
     written_table,
 )
-from commands.write_side import WriteSide
 from domain.documents import Json, difference
 from domain.errors import AlreadyExists, CommitFailed
 from domain.events import TableCommitted
@@ -55,29 +56,52 @@ class Change:
     place: StorageLocation
 
 
-async def commit_table(write: WriteSide, context: CommandContext, warehouse: Warehouse, command: CommitTable) -> Answer:
+async def commit_table(executor: CommandExecutor, context: CommandContext, warehouse: Warehouse, command: CommitTable) -> Answer:
     """200 with a CommitTableResponse; CommitFailed where a requirement does not hold."""
     if creates(command):
-        return await _create(write, context, warehouse, command)
-    parsed: list[TableCommit] = []
+        return await executor.execute(_Creation(context, warehouse, executor, command))
+    return await executor.execute(_Commit(context, warehouse, executor, command))
 
-    async def locate() -> Located[TableState]:
-        parsed[:] = [await decided(is_large_request(context), TableCommit.parse, command.requirements, command.updates)]
-        return await locate_table(write, warehouse, command.table)
 
-    def decide(state: TableState, generation: int) -> Decision:
-        submission = Submission(context, table_bytes_max=write.large_documents.bytes_max)
-        change = add_commit(warehouse, submission, state, generation, parsed[0], write.now_ms())
+@dataclass(slots=True, eq=False)
+class _Commit(StreamCommandHandler[TableState]):
+    executor: CommandExecutor
+    command: CommitTable
+    commit: TableCommit | None = None
+
+    async def resolve(self) -> ResolvedStream[TableState]:
+        self.commit = await parsed(self.context, self.command)
+        return await self.executor.resolver.table(self.warehouse, self.command.table)
+
+    def decide(self, state: TableState, generation: int) -> Decision:
+        assert self.commit is not None
+        submission = Submission(self.context, table_bytes_max=self.executor.large_documents.bytes_max)
+        change = add_commit(self.warehouse, submission, state, generation, self.commit, now_ms())
         if change is None:
             return _unchanged(submission, state)
         after = change.after
         body, document = results.commit_table_response_of(after.metadata_location, written_pieces(after.document))
-        etag = results.table_etag(after.event_id)
+        answer = Answer(200, body, etag=results.table_etag(after.event_id))
         record = IdempotencyRecord(200, after.id, after.version)
-        files = [MetadataFile(change.place, document)]
-        return Decision(submission, record, lambda position: Answer(200, body, position, etag), files, after)
+        return Decision(submission, record, answer, [MetadataFile(change.place, document)], after)
 
-    return await write.execute_in_lane(context, warehouse, locate, decide)
+
+@dataclass(slots=True, eq=False)
+class _Creation(CommandHandler):
+    """The commit that ends a staged create: the first to come gets the name."""
+
+    executor: CommandExecutor
+    command: CommitTable
+
+    async def decide(self) -> Decision:
+        submission = Submission(self.context, table_bytes_max=self.executor.large_documents.bytes_max)
+        created = await add_created(self.executor, self.warehouse, submission, self.command)
+        return created_alone(submission, created, self.command.table, results.commit_table_response(created.loaded))
+
+
+async def parsed(context: CommandContext, command: CommitTable) -> TableCommit:
+    """Its requirements and updates, read once."""
+    return await decided(is_large_request(context), TableCommit.parse, command.requirements, command.updates)
 
 
 def creates(command: CommitTable) -> bool:
@@ -92,14 +116,14 @@ def is_creation(requirements: Sequence[Json]) -> bool:
 
 
 def add_commit(
-    warehouse: Warehouse, submission: Submission, state: TableState, generation: int | None, commit: TableCommit, now_ms: int
+    warehouse: Warehouse, submission: Submission, state: TableState, generation: int | None, commit: TableCommit, decided_at_ms: int
 ) -> Change | None:
     """Decides, checks all that must be checked before anything is written, and adds the event; None where nothing changes.
 
     What is to be written is the document that the encoded event folds to, so the file and the rows are one fold.
     """
     before = state.document
-    metadata = decide_commit(state, commit, now_ms)
+    metadata = decide_commit(state, commit, decided_at_ms)
     if metadata is before.value:
         return None
     delta = difference(before, metadata)
@@ -119,27 +143,16 @@ def add_commit(
 def _unchanged(submission: Submission, state: TableState) -> Decision:
     submission.rest_on(state)
     body = results.commit_table_response(loaded_table(state, written_table(state.document)))
-    etag = results.table_etag(state.event_id)
-    return Decision(submission, IdempotencyRecord(200, state.id, state.version), lambda position: Answer(200, body, position, etag))
+    answer = Answer(200, body, etag=results.table_etag(state.event_id))
+    return Decision(submission, IdempotencyRecord(200, state.id, state.version), answer)
 
 
-async def _create(write: WriteSide, context: CommandContext, warehouse: Warehouse, command: CommitTable) -> Answer:
-    """The commit that ends a staged create: the first to come gets the name."""
-
-    async def decide() -> Decision:
-        submission = Submission(context, table_bytes_max=write.large_documents.bytes_max)
-        created = await add_created(write, warehouse, submission, command)
-        return created_alone(write, warehouse, submission, created, command.table, results.commit_table_response(created.loaded))
-
-    return await write.execute(context, warehouse, decide)
-
-
-async def add_created(write: WriteSide, warehouse: Warehouse, submission: Submission, command: CommitTable) -> Created:
+async def add_created(executor: CommandExecutor, warehouse: Warehouse, submission: Submission, command: CommitTable) -> Created:
     """Adds the table that the updates build from nothing."""
     large = is_large_request(submission.context)
-    commit = await decided(large, TableCommit.parse, command.requirements, command.updates)
+    commit = await parsed(submission.context, command)
     check_requirements(None, commit.requirements)
-    async with write.connection() as connection:
+    async with executor.connection() as connection:
         try:
             namespace_id = await free_name(connection, warehouse, command.table, "table")
         except AlreadyExists as taken:
@@ -147,13 +160,14 @@ async def add_created(write: WriteSide, warehouse: Warehouse, submission: Submis
                 raise CommitFailed(f"Requirement failed: table already exists: {command.table}") from None
             raise
     table_id = uuid7()
-    metadata = await decided(large, _new_metadata, warehouse, commit, table_id, write.now_ms())
-    await refuse_places_taken_by_others(write, warehouse, metadata)
+    metadata = await decided(large, _new_metadata, warehouse, commit, table_id)
+    async with executor.connection() as connection:
+        await refuse_places_taken_by_others(connection, warehouse, metadata)
     return await decided(large, add_table, warehouse, submission, namespace_id, table_id, command.table.name, metadata, staged=True)
 
 
-def _new_metadata(warehouse: Warehouse, commit: TableCommit, table_id: UUID, now_ms: int) -> Json:
-    metadata = apply_updates(None, commit.updates, now_ms=now_ms, previous_metadata_location=None, table_uuid=str(table_id))
+def _new_metadata(warehouse: Warehouse, commit: TableCommit, table_id: UUID) -> Json:
+    metadata = apply_updates(None, commit.updates, now_ms=now_ms(), previous_metadata_location=None, table_uuid=str(table_id))
     refuse_credential_properties(metadata["properties"], "properties")
     check_document_locations(warehouse.profile, None, metadata)
     return metadata

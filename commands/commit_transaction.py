@@ -2,20 +2,21 @@
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from commands.clock import now_ms
 from commands.commit_table import CommitTable, add_commit, add_created, creates
 from commands.context import Answer, CommandContext
 from commands.deciding import decided, is_large_request, is_large_state
-from commands.decision import Decision, MetadataFile
-from commands.located import Located, locate_table, take_room
+from commands.executor import CommandExecutor
+from commands.handler import CommandHandler, Decision, MetadataFile
+from commands.resolver import ResolvedStream, take_room
 from commands.submission import IdempotencyRecord, Submission
 from commands.table_files import written_table
-from commands.write_side import WriteSide
 from domain.errors import BadRequest
 from domain.table import TableCommit, TableState
-from projections.streams import State
 from queries.warehouse import Warehouse
+from storage.large_documents import DocumentShare
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,39 +26,51 @@ class CommitTransaction:
     changes: Sequence[CommitTable]
 
 
-async def commit_transaction(write: WriteSide, context: CommandContext, warehouse: Warehouse, command: CommitTransaction) -> Answer:
+async def commit_transaction(
+    executor: CommandExecutor, context: CommandContext, warehouse: Warehouse, command: CommitTransaction
+) -> Answer:
     """204 once every table's commit is in the log under one command; no reader sees half."""
-    commits = [change for change in command.changes if not creates(change)]
-    creations = [change for change in command.changes if creates(change)]
-    is_large = is_large_request(context)
-    located: list[Located[TableState]] = []
-    parsed: list[TableCommit] = []
+    async with executor.large_documents.share() as share:
+        return await executor.execute(_Transaction(context, warehouse, executor, command, share))
 
-    async def locate() -> Sequence[Located[State]]:
-        if len({warehouse.scope.path(change.table) for change in command.changes}) < len(command.changes):
+
+@dataclass(slots=True, eq=False)
+class _Transaction(CommandHandler):
+    executor: CommandExecutor
+    command: CommitTransaction
+    share: DocumentShare
+    tables: list[ResolvedStream[TableState]] = field(default_factory=list)
+    commits: list[TableCommit] = field(default_factory=list)
+
+    async def resolve(self) -> Sequence[ResolvedStream[TableState]]:
+        changes = self.command.changes
+        if len({self.warehouse.scope.path(change.table) for change in changes}) < len(changes):
             raise BadRequest("Invalid table-changes: a table is named more than once")
-        parsed[:] = await decided(is_large, lambda: [TableCommit.parse(commit.requirements, commit.updates) for commit in commits])
-        located[:] = await asyncio.gather(*(locate_table(write, warehouse, commit.table) for commit in commits))
+        commits = [change for change in changes if not creates(change)]
+        self.commits = await decided(is_large_request(self.context), _parsed, commits)
+        resolver = self.executor.resolver
+        self.tables = await asyncio.gather(*(resolver.table(self.warehouse, commit.table) for commit in commits))
         # Before the tables' queues are joined: who waits for room there keeps others waiting.
-        await take_room(write, share, located)
-        return located
+        await take_room(self.executor.reads, self.share, self.tables)
+        return self.tables
 
-    async def decide() -> Decision:
-        found = [await stream.read_now(share) for stream in located]
-        submission = Submission(context, table_bytes_max=write.large_documents.bytes_max)
+    async def decide(self) -> Decision:
+        found = [await table.read_named(self.share) for table in self.tables]
+        submission = Submission(self.context, table_bytes_max=self.share.bytes_max)
         files: list[MetadataFile] = []
         # Where a rebuild switched between two reads, append refuses the older generation and all is read again.
         generation = min((generation for _, generation in found), default=None)
-        for (state, _), commit in zip(found, parsed, strict=True):
-            large = is_large or is_large_state(state)
-            change = await decided(large, add_commit, warehouse, submission, state, generation, commit, write.now_ms())
+        for (state, _), commit in zip(found, self.commits, strict=True):
+            large = is_large_request(self.context) or is_large_state(state)
+            change = await decided(large, add_commit, self.warehouse, submission, state, generation, commit, now_ms())
             if change is None:
                 submission.rest_on(state)
                 continue
             files.append(MetadataFile(change.place, await decided(large, written_table, change.after.document)))
-        for creation in creations:
-            files.append((await add_created(write, warehouse, submission, creation)).file)
-        return Decision(submission, IdempotencyRecord(204), lambda position: Answer(204, None, position), files)
+        for creation in filter(creates, self.command.changes):
+            files.append((await add_created(self.executor, self.warehouse, submission, creation)).file)
+        return Decision(submission, IdempotencyRecord(204), Answer(204, None), files)
 
-    async with write.large_documents.share() as share:
-        return await write.execute_together(context, warehouse, locate, decide)
+
+def _parsed(commits: Sequence[CommitTable]) -> list[TableCommit]:
+    return [TableCommit.parse(commit.requirements, commit.updates) for commit in commits]

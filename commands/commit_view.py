@@ -5,13 +5,14 @@ from dataclasses import dataclass
 
 import orjson
 
+from commands.clock import now_ms
 from commands.context import Answer, CommandContext
 from commands.create_view import view_body
-from commands.decision import Decision
-from commands.located import Located, locate_view
+from commands.executor import CommandExecutor
+from commands.handler import Decision, StreamCommandHandler
+from commands.resolver import ResolvedStream, Resolver
 from commands.submission import IdempotencyRecord, Submission
 from commands.table_files import location_key, metadata_file, next_file_number, path_keys
-from commands.write_side import WriteSide
 from domain.documents import VIEW_KINDS, Json, difference, fold, split
 from domain.events import ViewCommitted
 from domain.identifiers import TabularIdentifier
@@ -32,17 +33,24 @@ class CommitView:
     updates: Sequence[Json]
 
 
-async def commit_view(write: WriteSide, context: CommandContext, warehouse: Warehouse, command: CommitView) -> Answer:
+async def commit_view(executor: CommandExecutor, context: CommandContext, warehouse: Warehouse, command: CommitView) -> Answer:
     """200 with a LoadViewResult; CommitFailed where a requirement does not hold."""
+    return await executor.execute(_Commit(context, warehouse, executor.resolver, command))
 
-    async def locate() -> Located[ViewState]:
-        return await locate_view(write, warehouse, command.view)
 
-    def decide(state: ViewState, generation: int) -> Decision:
-        before = state.metadata
+@dataclass(slots=True, eq=False)
+class _Commit(StreamCommandHandler[ViewState]):
+    resolver: Resolver
+    command: CommitView
+
+    async def resolve(self) -> ResolvedStream[ViewState]:
+        return await self.resolver.view(self.warehouse, self.command.view)
+
+    def decide(self, state: ViewState, generation: int) -> Decision:
+        command, warehouse, before = self.command, self.warehouse, state.metadata
         check_view_requirements(before, command.requirements)
-        metadata = apply_view_updates(before, command.updates, now_ms=write.now_ms())
-        submission, document = Submission(context), split(before, VIEW_KINDS)
+        metadata = apply_view_updates(before, command.updates, now_ms=now_ms())
+        submission, document = Submission(self.context), split(before, VIEW_KINDS)
         if metadata is before:
             submission.rest_on(state)
             return _decision(warehouse, submission, state, orjson.dumps(before))
@@ -60,9 +68,7 @@ async def commit_view(write: WriteSide, context: CommandContext, warehouse: Ware
         decision.files, decision.after = [file], after
         return decision
 
-    return await write.execute_in_lane(context, warehouse, locate, decide)
-
 
 def _decision(warehouse: Warehouse, submission: Submission, state: ViewState, written: bytes) -> Decision:
     body = view_body(warehouse, state, written)
-    return Decision(submission, IdempotencyRecord(200, state.id, state.version), lambda position: Answer(200, body, position))
+    return Decision(submission, IdempotencyRecord(200, state.id, state.version), Answer(200, body))

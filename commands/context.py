@@ -1,7 +1,7 @@
 """Who asks, and what answers a command: the two values every command takes and gives."""
 
 from collections.abc import Mapping, Sized
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 from uuid import UUID
 
@@ -61,11 +61,16 @@ class CommandContext:
 class Answer:
     """What the edge sends: an HTTP status, a JSON body ready to send, the position of the command in the log, an ETag.
 
+    position -- 0 before it is known.
     replayed -- it was given before; nothing was done this time.
     """
 
     status: int
     body: Content | None
-    position: int
+    position: int = 0
     etag: str | None = None
     replayed: bool = field(default=False, compare=False)
+
+    def at(self, position: int) -> "Answer":
+        """The answer to a command that is in the log up to `position`."""
+        return replace(self, position=position)

@@ -9,9 +9,9 @@ from uuid_utils.compat import uuid7
 
 from commands.context import Answer, CommandContext
 from commands.deciding import decided, is_large_request
-from commands.decision import Decision
+from commands.executor import CommandExecutor
+from commands.handler import CommandHandler, Decision
 from commands.submission import IdempotencyRecord, Submission
-from commands.write_side import WriteSide
 from domain.errors import AlreadyExists, NoSuchNamespace
 from domain.events import NamespaceCreated
 from domain.identifiers import NamespaceIdentifier
@@ -26,31 +26,41 @@ class CreateNamespace:
     properties: Mapping[str, str]
 
 
-async def create_namespace(write: WriteSide, context: CommandContext, warehouse: Warehouse, command: CreateNamespace) -> Answer:
+async def create_namespace(executor: CommandExecutor, context: CommandContext, warehouse: Warehouse, command: CreateNamespace) -> Answer:
     """200 with the namespace and its properties; the parent must exist, the name must be free."""
-    above = command.namespace.levels[:-1]
-
-    async def decide() -> Decision:
-        await decided(is_large_request(context), refuse_credential_properties, command.properties, "properties")
-        parent_id = warehouse.id
-        async with write.connection() as connection:
-            if await names.find(connection, warehouse.scope, command.namespace, None) is not None:
-                raise AlreadyExists(f"Namespace already exists: {command.namespace}")
-            if above:
-                parent = NamespaceIdentifier(tuple(above))
-                found = await names.find(connection, warehouse.scope, parent, None)
-                if found is None:
-                    raise NoSuchNamespace(f"Namespace does not exist: {parent}")
-                parent_id = found.namespace_id
-        return await decided(is_large_request(context), _decided, context, warehouse, command, parent_id)
-
-    return await write.execute(context, warehouse, decide)
+    return await executor.execute(_Creation(context, warehouse, executor, command))
 
 
-def _decided(context: CommandContext, warehouse: Warehouse, command: CreateNamespace, parent_id: UUID) -> Decision:
-    name, properties = command.namespace.levels[-1], dict(command.properties)
-    submission = Submission(context, alive=[parent_id])
-    created = NamespaceCreated(parent_id, name, warehouse.scope.key(name), properties)
-    submission.add(uuid7(), warehouse.id, None, [created])
-    body = orjson.dumps({"namespace": command.namespace.levels, "properties": properties})
-    return Decision(submission, IdempotencyRecord(200, body=body), lambda position: Answer(200, body, position))
+@dataclass(slots=True, eq=False)
+class _Creation(CommandHandler):
+    executor: CommandExecutor
+    command: CreateNamespace
+
+    async def decide(self) -> Decision:
+        large = is_large_request(self.context)
+        await decided(large, refuse_credential_properties, self.command.properties, "properties")
+        parent_id = await self._parent()
+        return await decided(large, self._created, parent_id)
+
+    async def _parent(self) -> UUID:
+        """The id of what the namespace will lie in, where its name is free."""
+        namespace, scope = self.command.namespace, self.warehouse.scope
+        above = namespace.levels[:-1]
+        async with self.executor.connection() as connection:
+            if await names.find(connection, scope, namespace, None) is not None:
+                raise AlreadyExists(f"Namespace already exists: {namespace}")
+            if not above:
+                return self.warehouse.id
+            parent = NamespaceIdentifier(tuple(above))
+            found = await names.find(connection, scope, parent, None)
+        if found is None:
+            raise NoSuchNamespace(f"Namespace does not exist: {parent}")
+        return found.namespace_id
+
+    def _created(self, parent_id: UUID) -> Decision:
+        levels, properties = self.command.namespace.levels, dict(self.command.properties)
+        submission = Submission(self.context, alive=[parent_id])
+        created = NamespaceCreated(parent_id, levels[-1], self.warehouse.scope.key(levels[-1]), properties)
+        submission.add(uuid7(), self.warehouse.id, None, [created])
+        body = orjson.dumps({"namespace": levels, "properties": properties})
+        return Decision(submission, IdempotencyRecord(200, body=body), Answer(200, body))

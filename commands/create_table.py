@@ -6,10 +6,11 @@ from uuid import UUID
 
 from uuid_utils.compat import uuid7
 
+from commands.clock import now_ms
 from commands.context import Answer, CommandContext
 from commands.deciding import decided, is_large_request
-from commands.decision import Decision, MetadataFile
-from commands.located import remember_begun
+from commands.executor import CommandExecutor
+from commands.handler import CommandHandler, CreatedTable, Decision, MetadataFile
 from commands.submission import IdempotencyRecord, Submission
 from commands.table_files import (
     free_name,
@@ -21,14 +22,15 @@ from commands.table_files import (
     refuse_taken_places,
     written_table,
 )
-from commands.write_side import WriteSide
 from domain.byte_pieces import Content
+from domain.claims import NameClaim
 from domain.documents import TABLE_KINDS, Json, split
 from domain.events import TableCreated
 from domain.identifiers import NamespaceIdentifier, TabularIdentifier
 from domain.metadata.create import new_table_metadata
 from domain.table import TableState
 from projections import results
+from projections.connections import Connection
 from projections.tables import LoadedTable
 from queries.warehouse import Warehouse
 from security.property_rules import refuse_credential_properties
@@ -49,60 +51,58 @@ class CreateTable:
     stage_create: bool
 
 
-async def create_table(write: WriteSide, context: CommandContext, warehouse: Warehouse, command: CreateTable) -> Answer:
+async def create_table(executor: CommandExecutor, context: CommandContext, warehouse: Warehouse, command: CreateTable) -> Answer:
     """200 with a LoadTableResult; a staged create writes nothing, claims nothing and has no metadata location."""
-    identifier = TabularIdentifier(command.namespace, command.name)
+    return await executor.execute(_Creation(context, warehouse, executor, command))
 
-    async def decide() -> Decision:
-        await decided(is_large_request(context), refuse_credential_properties, command.properties, "properties")
-        async with write.connection() as connection:
-            namespace_id = await free_name(connection, warehouse, identifier, "table")
-        large, table_id = is_large_request(context), uuid7()
-        metadata = await decided(large, _new_metadata, warehouse, command, table_id, write.now_ms())
+
+@dataclass(slots=True, eq=False)
+class _Creation(CommandHandler):
+    executor: CommandExecutor
+    command: CreateTable
+
+    async def decide(self) -> Decision:
+        command, warehouse, large = self.command, self.warehouse, is_large_request(self.context)
+        await decided(large, refuse_credential_properties, command.properties, "properties")
+        async with self.executor.connection() as connection:
+            namespace_id = await free_name(connection, warehouse, TabularIdentifier(command.namespace, command.name), "table")
+        table_id = uuid7()
+        metadata = await decided(large, self._new_metadata, table_id)
         if command.location is not None or path_keys(warehouse, metadata):
-            await refuse_places_taken_by_others(write, warehouse, metadata)
-        return await decided(large, _begun, write, context, warehouse, command, namespace_id, table_id, metadata)
+            async with self.executor.connection() as connection:
+                await refuse_places_taken_by_others(connection, warehouse, metadata)
+        if command.stage_create:
+            return await decided(large, self._staged, metadata)
+        return await decided(large, self._created, namespace_id, table_id, metadata)
 
-    return await write.execute(context, warehouse, decide)
+    def _new_metadata(self, table_id: UUID) -> Json:
+        metadata = new_table_metadata(
+            table_uuid=str(table_id),
+            location=location_of(self.warehouse, self.command.location, table_id),
+            schema=self.command.schema,
+            partition_spec=self.command.partition_spec,
+            write_order=self.command.write_order,
+            properties=dict(self.command.properties),
+            now_ms=now_ms(),
+        )
+        check_document_locations(self.warehouse.profile, None, metadata)
+        return metadata
 
+    def _staged(self, metadata: Json) -> Decision:
+        body = results.staged_table_result(written_table(split(metadata, TABLE_KINDS)), self.warehouse.profile.client_config())
+        return Decision(Submission(self.context), IdempotencyRecord(200, body=body), Answer(200, body))
 
-def _new_metadata(warehouse: Warehouse, command: CreateTable, table_id: UUID, now_ms: int) -> Json:
-    metadata = new_table_metadata(
-        table_uuid=str(table_id),
-        location=location_of(warehouse, command.location, table_id),
-        schema=command.schema,
-        partition_spec=command.partition_spec,
-        write_order=command.write_order,
-        properties=dict(command.properties),
-        now_ms=now_ms,
-    )
-    check_document_locations(warehouse.profile, None, metadata)
-    return metadata
-
-
-def _begun(
-    write: WriteSide,
-    context: CommandContext,
-    warehouse: Warehouse,
-    command: CreateTable,
-    namespace_id: UUID,
-    table_id: UUID,
-    metadata: Json,
-) -> Decision:
-    config = warehouse.profile.client_config()
-    if command.stage_create:
-        body = results.staged_table_result(written_table(split(metadata, TABLE_KINDS)), config)
-        return Decision(Submission(context), IdempotencyRecord(200, body=body), lambda position: Answer(200, body, position))
-    submission = Submission(context, table_bytes_max=write.large_documents.bytes_max)
-    created = add_table(warehouse, submission, namespace_id, table_id, command.name, metadata, staged=False)
-    identifier = TabularIdentifier(command.namespace, command.name)
-    return created_alone(write, warehouse, submission, created, identifier, results.load_table_result(created.loaded, config))
+    def _created(self, namespace_id: UUID, table_id: UUID, metadata: Json) -> Decision:
+        command, warehouse = self.command, self.warehouse
+        submission = Submission(self.context, table_bytes_max=self.executor.large_documents.bytes_max)
+        created = add_table(warehouse, submission, namespace_id, table_id, command.name, metadata, staged=False)
+        body = results.load_table_result(created.loaded, warehouse.profile.client_config())
+        return created_alone(submission, created, TabularIdentifier(command.namespace, command.name), body)
 
 
-async def refuse_places_taken_by_others(write: WriteSide, warehouse: Warehouse, metadata: Json) -> None:
+async def refuse_places_taken_by_others(connection: Connection, warehouse: Warehouse, metadata: Json) -> None:
     """AlreadyExists where a place the new table's document names is somebody's, before a file is written there."""
-    async with write.connection() as connection:
-        await refuse_taken_places(connection, [location_key(warehouse, metadata), *(path_keys(warehouse, metadata) or ())])
+    await refuse_taken_places(connection, [location_key(warehouse, metadata), *(path_keys(warehouse, metadata) or ())])
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,18 +114,17 @@ class Created:
     file: MetadataFile
 
 
-def created_alone(
-    write: WriteSide, warehouse: Warehouse, submission: Submission, created: Created, identifier: TabularIdentifier, body: Content
-) -> Decision:
+def created_alone(submission: Submission, created: Created, identifier: TabularIdentifier, body: Content) -> Decision:
     """The decision that creates one table and nothing else, and answers with `body`."""
-    state, document_bytes = created.state, len(created.file.document)
-    etag = results.table_etag(state.event_id)
-    record = IdempotencyRecord(200, state.id, state.version)
-
-    def begun(proved_at: float) -> None:
-        remember_begun(write, warehouse, identifier, state, document_bytes, proved_at)
-
-    return Decision(submission, record, lambda position: Answer(200, body, position, etag), [created.file], begun=begun)
+    state = created.state
+    claim = NameClaim("tabular", state.namespace_id, state.name_key, state.id)
+    return Decision(
+        submission,
+        IdempotencyRecord(200, state.id, state.version),
+        Answer(200, body, etag=results.table_etag(state.event_id)),
+        [created.file],
+        created=CreatedTable(identifier, claim, state, len(created.file.document)),
+    )
 
 
 def add_table(

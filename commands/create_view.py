@@ -7,13 +7,14 @@ from uuid import UUID
 import orjson
 from uuid_utils.compat import uuid7
 
+from commands.clock import now_ms
 from commands.context import Answer, CommandContext
 from commands.create_table import refuse_places_taken_by_others
 from commands.deciding import decided, is_large_request
-from commands.decision import Decision
+from commands.executor import CommandExecutor
+from commands.handler import CommandHandler, Decision
 from commands.submission import IdempotencyRecord, Submission
 from commands.table_files import free_name, location_key, location_of, metadata_file, path_keys
-from commands.write_side import WriteSide
 from domain.documents import Json
 from domain.events import ViewCreated
 from domain.identifiers import NamespaceIdentifier, TabularIdentifier
@@ -38,49 +39,50 @@ class CreateView:
     properties: Mapping[str, str]
 
 
-async def create_view(write: WriteSide, context: CommandContext, warehouse: Warehouse, command: CreateView) -> Answer:
+async def create_view(executor: CommandExecutor, context: CommandContext, warehouse: Warehouse, command: CreateView) -> Answer:
     """200 with a LoadViewResult; the name must be free of tables and views."""
-    identifier = TabularIdentifier(command.namespace, command.name)
+    return await executor.execute(_Creation(context, warehouse, executor, command))
 
-    async def decide() -> Decision:
-        await decided(is_large_request(context), refuse_credential_properties, command.properties, "properties")
-        async with write.connection() as connection:
-            namespace_id = await free_name(connection, warehouse, identifier, "view")
-        large, view_id = is_large_request(context), uuid7()
-        metadata = await decided(large, _new_metadata, warehouse, command, view_id, write.now_ms())
+
+@dataclass(slots=True, eq=False)
+class _Creation(CommandHandler):
+    executor: CommandExecutor
+    command: CreateView
+
+    async def decide(self) -> Decision:
+        command, warehouse, large = self.command, self.warehouse, is_large_request(self.context)
+        await decided(large, refuse_credential_properties, command.properties, "properties")
+        async with self.executor.connection() as connection:
+            namespace_id = await free_name(connection, warehouse, TabularIdentifier(command.namespace, command.name), "view")
+        view_id = uuid7()
+        metadata = await decided(large, self._new_metadata, view_id)
         if command.location is not None or path_keys(warehouse, metadata):
-            await refuse_places_taken_by_others(write, warehouse, metadata)
-        return await decided(large, _decided, context, warehouse, command, namespace_id, view_id, metadata)
+            async with self.executor.connection() as connection:
+                await refuse_places_taken_by_others(connection, warehouse, metadata)
+        return await decided(large, self._created, namespace_id, view_id, metadata)
 
-    return await write.execute(context, warehouse, decide)
+    def _new_metadata(self, view_id: UUID) -> Json:
+        metadata = new_view_metadata(
+            view_uuid=str(view_id),
+            location=location_of(self.warehouse, self.command.location, view_id),
+            schema=self.command.schema,
+            view_version=self.command.view_version,
+            properties=dict(self.command.properties),
+            now_ms=now_ms(),
+        )
+        check_document_locations(self.warehouse.profile, None, metadata)
+        return metadata
 
-
-def _new_metadata(warehouse: Warehouse, command: CreateView, view_id: UUID, now_ms: int) -> Json:
-    metadata = new_view_metadata(
-        view_uuid=str(view_id),
-        location=location_of(warehouse, command.location, view_id),
-        schema=command.schema,
-        view_version=command.view_version,
-        properties=dict(command.properties),
-        now_ms=now_ms,
-    )
-    check_document_locations(warehouse.profile, None, metadata)
-    return metadata
-
-
-def _decided(
-    context: CommandContext, warehouse: Warehouse, command: CreateView, namespace_id: UUID, view_id: UUID, metadata: Json
-) -> Decision:
-    written = orjson.dumps(metadata)
-    file = metadata_file(warehouse, metadata, written, 0)
-    key, paths = location_key(warehouse, metadata), path_keys(warehouse, metadata)
-    created = ViewCreated(namespace_id, command.name, warehouse.scope.key(command.name), key, file.location.spelled, metadata, paths)
-    submission = Submission(context, alive=[namespace_id])
-    state = submission.add(view_id, warehouse.id, None, [created])
-    assert isinstance(state, ViewState)
-    body = view_body(warehouse, state, written)
-    record = IdempotencyRecord(200, state.id, state.version)
-    return Decision(submission, record, lambda position: Answer(200, body, position), [file])
+    def _created(self, namespace_id: UUID, view_id: UUID, metadata: Json) -> Decision:
+        warehouse, name, written = self.warehouse, self.command.name, orjson.dumps(metadata)
+        file = metadata_file(warehouse, metadata, written, 0)
+        key, paths = location_key(warehouse, metadata), path_keys(warehouse, metadata)
+        created = ViewCreated(namespace_id, name, warehouse.scope.key(name), key, file.location.spelled, metadata, paths)
+        submission = Submission(self.context, alive=[namespace_id])
+        state = submission.add(view_id, warehouse.id, None, [created])
+        assert isinstance(state, ViewState)
+        body = view_body(warehouse, state, written)
+        return Decision(submission, IdempotencyRecord(200, state.id, state.version), Answer(200, body), [file])
 
 
 def view_body(warehouse: Warehouse, state: ViewState, metadata: bytes) -> bytes:

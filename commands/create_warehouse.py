@@ -9,9 +9,8 @@ from uuid_utils.compat import uuid7
 
 from commands.approval import HeldBack
 from commands.context import Answer, CommandContext
-from commands.proposals import hold
+from commands.executor import CommandExecutor
 from commands.submission import Submission
-from commands.write_side import WriteSide
 from domain import warehouse as warehouse_rules
 from domain.documents import Json
 from domain.errors import AlreadyExists, BadRequest, CatalogError, InternalError, ServiceUnavailable
@@ -38,7 +37,9 @@ class CreateWarehouse:
     exact_names: bool = False
 
 
-async def create_warehouse(write: WriteSide, context: CommandContext, command: CreateWarehouse, *, reviewed: bool = True) -> Answer:
+async def create_warehouse(
+    executor: CommandExecutor, context: CommandContext, command: CreateWarehouse, *, reviewed: bool = True
+) -> Answer:
     """201 with the warehouse's id; AlreadyExists where the project has one of that name.
 
     reviewed -- False: no approval hook is asked.
@@ -50,11 +51,11 @@ async def create_warehouse(write: WriteSide, context: CommandContext, command: C
     warehouse_rules.create(command.name, profile.to_json(), None, exact_names=command.exact_names)
     if isinstance(profile, S3Profile):
         refuse_bucket_in_endpoint(profile)
-    await _refuse_shared_places(write, context, profile)
+    await _refuse_shared_places(executor, context, profile)
     secret_ref = None
     if credential is not None:
-        async with write.connection() as connection:
-            secret_ref = await write.secrets.put(connection, context.project_id, credential.to_bytes())
+        async with executor.connection() as connection:
+            secret_ref = await executor.secrets.put(connection, context.project_id, credential.to_bytes())
     created = warehouse_rules.create(command.name, profile.to_json(), secret_ref, exact_names=command.exact_names)
     warehouse_id = uuid7()
     submission = Submission(context)
@@ -62,22 +63,22 @@ async def create_warehouse(write: WriteSide, context: CommandContext, command: C
     assert isinstance(state, WarehouseState)
     if reviewed:
         try:
-            await _review(write, context, as_warehouse(state, None), submission)
+            await _review(executor, context, as_warehouse(state, None), submission)
         except CatalogError:
-            await _forget(write, context, secret_ref)
+            await _forget(executor, context, secret_ref)
             raise
-    result = await write.submit(submission)
+    result = await executor.committer.submit(submission)
     if result.outcome == "appended":
         return Answer(201, orjson.dumps({"warehouse-id": warehouse_id}), result.position)
-    await _forget(write, context, secret_ref)
+    await _forget(executor, context, secret_ref)
     if result.outcome == "claim":
         raise AlreadyExists(f"Warehouse already exists: {command.name}")
     raise InternalError("The log refused the warehouse")
 
 
-async def _refuse_shared_places(write: WriteSide, context: CommandContext, profile: StorageProfile) -> None:
+async def _refuse_shared_places(executor: CommandExecutor, context: CommandContext, profile: StorageProfile) -> None:
     """Two warehouses may use one place, because what lies there is claimed by its path and store; not by two paths or endpoints."""
-    async with write.connection() as connection:
+    async with executor.connection() as connection:
         states = await warehouses.read_all(connection, context.project_id)
     others = [(state.name, parse_storage_profile(state.storage_profile)) for state in states]
     if isinstance(profile, LocalProfile):
@@ -105,19 +106,19 @@ def _shared_place(mine: StorageLocation, theirs: StorageLocation, name: str, way
     )
 
 
-async def _review(write: WriteSide, context: CommandContext, warehouse: Warehouse, submission: Submission) -> None:
+async def _review(executor: CommandExecutor, context: CommandContext, warehouse: Warehouse, submission: Submission) -> None:
     """Raises what refuses it. There is no request that could be run again, so that what is held is refused too."""
-    if write.approval is None:
+    if executor.appender.approval is None:
         return
     try:
-        await write.approval.review(context, warehouse, submission.changes)
+        await executor.appender.approval.review(context, warehouse, submission.changes)
     except HeldBack as held:
-        refusal, _ = await hold(write, context, warehouse, held)
+        refusal, _ = await executor.proposals.hold(context, warehouse, held)
         raise refusal from None
 
 
-async def _forget(write: WriteSide, context: CommandContext, secret_ref: UUID | None) -> None:
+async def _forget(executor: CommandExecutor, context: CommandContext, secret_ref: UUID | None) -> None:
     """The credential of a warehouse that did not come to be."""
     if secret_ref is not None:
-        async with write.connection() as connection:
-            await write.secrets.destroy(connection, context.project_id, secret_ref)
+        async with executor.connection() as connection:
+            await executor.secrets.destroy(connection, context.project_id, secret_ref)

@@ -16,9 +16,9 @@ from uuid import UUID
 import psycopg
 import structlog
 
+from commands.executor import CommandExecutor
 from commands.leader_job import FENCE_SECONDS_MAX, LeaderJob, LeadershipLost
 from commands.old_metadata_files import parsed_file
-from commands.write_side import WriteSide
 from domain.errors import CatalogError, ServiceUnavailable
 from projections import old_metadata_files, tables, warehouses
 from projections.connections import Connection
@@ -44,8 +44,8 @@ class OldMetadataFilesJob(LeaderJob):
     NAME = "old-metadata-files"
     LEADER_LOCK = 4936203180
 
-    def __init__(self, write: WriteSide) -> None:
-        super().__init__(write)
+    def __init__(self, executor: CommandExecutor) -> None:
+        super().__init__(executor)
         self._paused_until: dict[UUID, float] = {}
         """Monotonic seconds, by warehouse whose last attempt failed."""
 
@@ -89,7 +89,7 @@ class OldMetadataFilesJob(LeaderJob):
         return 0
 
     async def _delete_some(self, leading: Connection, warehouse_id: UUID) -> int:
-        async with self._write.connection() as connection:
+        async with self._executor.connection() as connection:
             state = await warehouses.read_of_any_project(connection, warehouse_id)
             pending = await old_metadata_files.pending_files(connection, warehouse_id, FILES_AT_ONCE_MAX)
         assert state is not None, "a table's warehouse is in the log before it"
@@ -99,7 +99,7 @@ class OldMetadataFilesJob(LeaderJob):
         if not files:
             await self._remove(leading, [], kept)
             return len(kept)
-        store = await self._write.store(warehouse)
+        store = await self._executor.store(warehouse)
         begun = await self._begin(leading, [*files])
         deleted: list[str] = []
         try:
@@ -143,7 +143,7 @@ class OldMetadataFilesJob(LeaderJob):
             by_table.setdefault(file.table_id, []).append(file)
         unnamed: dict[str, StorageLocation] = {}
         for table_id, files in by_table.items():
-            async with self._write.connection() as connection:
+            async with self._executor.connection() as connection:
                 current = await tables.named_metadata_files(connection, table_id)
             named = {} if current is None else dict.fromkeys(map(parsed_file, current.files))
             # Of a live table the current file comes first.

@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 
 from commands.context import Answer, CommandContext
-from commands.decision import Decision
-from commands.located import Located, locate_view
+from commands.executor import CommandExecutor
+from commands.handler import Decision, StreamCommandHandler
+from commands.resolver import ResolvedStream, Resolver
 from commands.submission import IdempotencyRecord, Submission
-from commands.write_side import WriteSide
 from domain.events import ViewDropped
 from domain.identifiers import TabularIdentifier
 from domain.view import ViewState
@@ -18,15 +18,20 @@ class DropView:
     view: TabularIdentifier
 
 
-async def drop_view(write: WriteSide, context: CommandContext, warehouse: Warehouse, command: DropView) -> Answer:
+async def drop_view(executor: CommandExecutor, context: CommandContext, warehouse: Warehouse, command: DropView) -> Answer:
     """204."""
+    return await executor.execute(_Drop(context, warehouse, executor.resolver, command))
 
-    async def locate() -> Located[ViewState]:
-        return await locate_view(write, warehouse, command.view)
 
-    def decide(state: ViewState, generation: int) -> Decision:
-        submission = Submission(context)
-        after = submission.add(state.id, warehouse.id, state, [ViewDropped()], generation)
-        return Decision(submission, IdempotencyRecord(204), lambda position: Answer(204, None, position), after=after)
+@dataclass(slots=True, eq=False)
+class _Drop(StreamCommandHandler[ViewState]):
+    resolver: Resolver
+    command: DropView
 
-    return await write.execute_in_lane(context, warehouse, locate, decide)
+    async def resolve(self) -> ResolvedStream[ViewState]:
+        return await self.resolver.view(self.warehouse, self.command.view)
+
+    def decide(self, state: ViewState, generation: int) -> Decision:
+        submission = Submission(self.context)
+        after = submission.add(state.id, self.warehouse.id, state, [ViewDropped()], generation)
+        return Decision(submission, IdempotencyRecord(204), Answer(204, None), after=after)

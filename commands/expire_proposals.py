@@ -8,10 +8,11 @@ from uuid import UUID
 import structlog
 from uuid_utils.compat import uuid7
 
+from commands.clock import now_ms
 from commands.context import CommandContext
+from commands.executor import CommandExecutor
 from commands.leader_job import LeaderJob
 from commands.submission import Submission
-from commands.write_side import WriteSide
 from domain.events import ProposalExpired
 from projections import proposals
 from projections.connections import Connection
@@ -28,8 +29,8 @@ class ExpiryJob(LeaderJob):
     NAME = "expire-proposals"
     LEADER_LOCK = 4936203178
 
-    def __init__(self, write: WriteSide, project_id: UUID) -> None:
-        super().__init__(write)
+    def __init__(self, executor: CommandExecutor, project_id: UUID) -> None:
+        super().__init__(executor)
         self._project_id = project_id
 
     async def run_once(self) -> int:
@@ -37,18 +38,18 @@ class ExpiryJob(LeaderJob):
         return await self.lead(self._round)
 
     async def _round(self, connection: Connection) -> int:
-        due = await proposals.due(connection, self._write.now_ms(), _PROPOSALS_PER_ROUND_MAX)
+        due = await proposals.due(connection, now_ms(), _PROPOSALS_PER_ROUND_MAX)
         return sum([await self._expire(proposal_id) for proposal_id in due])
 
     async def _expire(self, proposal_id: UUID) -> bool:
         """Whether it was this that closed it: an approval that came first may have."""
-        async with self._write.connection() as connection:
+        async with self._executor.connection() as connection:
             found = await proposals.read_state(connection, proposal_id)
         if found is None or found[0].status != "open":
             return False
         state, _ = found
         submission = Submission(CommandContext(str(uuid7()), self._project_id, _ACTOR, "expireProposal"))
         submission.add(state.id, state.warehouse_id, state, [ProposalExpired()])
-        result = await self._write.submit(submission)
+        result = await self._executor.committer.submit(submission)
         _log.info("proposal_expired", proposal_id=str(proposal_id), outcome=result.outcome)
         return result.outcome == "appended"

@@ -9,7 +9,7 @@ from contextlib import suppress
 import psycopg
 import structlog
 
-from commands.write_side import WriteSide
+from commands.executor import CommandExecutor
 from domain.errors import CatalogError, ServiceUnavailable
 from migrations.named_sql import named_sql
 from projections.connections import Connection
@@ -33,8 +33,8 @@ class LeaderJob(ABC):
     NAME: str
     LEADER_LOCK: int
 
-    def __init__(self, write: WriteSide) -> None:
-        self._write = write
+    def __init__(self, executor: CommandExecutor) -> None:
+        self._executor = executor
         self._task: asyncio.Task[None] | None = None
         self._outage = OutageLog("icecore.jobs", "job_waits", "job_goes_on", job=self.NAME)
 
@@ -53,7 +53,7 @@ class LeaderJob(ABC):
     async def lead(self, work: Callable[[Connection], Awaitable[int]]) -> int:
         """What `work` comes to on the leading connection; 0 where another process leads."""
         # It is held for as long as the work takes; a statement on it is cut only where Postgres answers nobody.
-        async with self._write.reads.connections.connection(math.inf) as leading:
+        async with self._executor.reads.connections.connection(math.inf) as leading:
             if await (await leading.execute(_SQL["lead"], {"lock": self.LEADER_LOCK})).fetchone() != (True,):
                 return 0
             try:

@@ -1,7 +1,8 @@
 """Proposals: a change that was held back is opened as one, and decided: approved with its own events, rejected, expired or stale."""
 
 import hashlib
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from urllib.parse import parse_qsl
 from uuid import UUID
 
@@ -9,8 +10,9 @@ import orjson
 from uuid_utils.compat import uuid7
 
 from commands.approval import HeldBack
-from commands.context import Answer, CommandContext, SentRequest
-from commands.decision import Decision
+from commands.clock import now_ms
+from commands.committer import Committer
+from commands.context import CommandContext, SentRequest
 from commands.proposed_change import object_heads
 from commands.submission import AppendResult, IdempotencyRecord, Submission
 from domain.documents import Json
@@ -24,14 +26,12 @@ from domain.errors import (
     NoSuchProposal,
     ProposalClosed,
 )
-from domain.events import ProposalApproved, ProposalExpired, ProposalOpened, ProposalRejected, ProposalStale
+from domain.events import ProposalApproved, ProposalExpired, ProposalOpened, ProposalStale
 from domain.proposal import ProposalState, time_text
 from migrations.named_sql import named_sql
 from projections import proposals
+from projections.connections import Connection
 from queries.warehouse import Warehouse
-
-if TYPE_CHECKING:
-    from commands.write_side import WriteSide
 
 _SQL = named_sql("commands", "approval.sql")
 
@@ -56,6 +56,8 @@ _MEMBERS: dict[str, frozenset[str]] = {
 _ATTEMPTS_MAX = 100
 _PARAMETERS = frozenset({"purgeRequested"})
 
+Connections = Callable[[], AbstractAsyncContextManager[Connection]]
+
 
 def proposal_json(state: ProposalState, *, with_request: bool = True) -> Json:
     """A proposal as the management API tells it."""
@@ -76,42 +78,6 @@ def proposal_json(state: ProposalState, *, with_request: bool = True) -> Json:
     return {**told, "request": state.request} if with_request else told
 
 
-async def hold(
-    write: "WriteSide", context: CommandContext, warehouse: Warehouse, held: HeldBack
-) -> tuple[CatalogError, AppendResult | None]:
-    """Opens the proposal, or finds the one that is open for the same change: what the client is told.
-
-    With it the result of the append that opened it, which remembers the refusal under the request's key; None where nothing was appended.
-    """
-    sent = context.sent
-    if sent is None or context.operation not in _MEMBERS:
-        return ChangeRefused(f"Refused because {held.hook}: {held.message}, and {context.operation} cannot wait for approval"), None
-    request = _kept(sent, context.operation)
-    key = _command_key(context.operation, request)
-    for _ in range(_ATTEMPTS_MAX):
-        now_ms = write.now_ms()
-        found = await _open_for(write, warehouse.id, key)
-        if found is not None and not found.lapsed(now_ms) and found.is_held_for(held.objects):
-            return _told(held, found.id, found.hook, found.reason, found.expires_at_ms), None
-        proposal_id, expires_at_ms = uuid7(), now_ms + int(held.expires_in_seconds * 1000)
-        refusal = _told(held, proposal_id, held.hook, held.message, expires_at_ms)
-        submission = Submission(context, record=remembered(refusal))
-        if found is not None:
-            submission.add(found.id, warehouse.id, found, [ProposalExpired() if found.lapsed(now_ms) else ProposalStale()])
-        opened = ProposalOpened(
-            context.operation, key, request, context.actor, held.hook, held.message, now_ms, expires_at_ms, held.objects
-        )
-        submission.add(proposal_id, warehouse.id, None, [opened])
-        result = await write.submit(submission)
-        match result.outcome:
-            case "appended" | "replayed" | "key_reused":
-                return refusal, result
-            case "error":
-                raise InternalError("The log refused the proposal")
-        # Somebody else opened it, or closed the one that was there: look again.
-    raise CommitFailed("Other requests kept opening and closing proposals for the same change; try again")
-
-
 def remembered(refusal: CatalogError) -> IdempotencyRecord:
     """A refusal as its Idempotency-Key is remembered by."""
     body = {"message": refusal.message, "type": refusal.type, "code": refusal.status}
@@ -130,91 +96,113 @@ def told_again(record: IdempotencyRecord) -> CatalogError:
     return refusal
 
 
-async def load_proposal(write: "WriteSide", proposal_id: UUID) -> ProposalState:
-    """The newest state; NoSuchProposal."""
-    async with write.connection() as connection:
-        found = await proposals.read_state(connection, proposal_id)
-    if found is None:
-        raise NoSuchProposal(f"Proposal does not exist: {proposal_id}")
-    return found[0]
+class Proposals:
+    """Opens, reads and closes proposals in the log."""
 
+    def __init__(self, connections: Connections, committer: Committer) -> None:
+        self._connections = connections
+        self._committer = committer
 
-async def why_closed(write: "WriteSide", context: CommandContext, warehouse: Warehouse, refusal: CatalogError) -> CatalogError:
-    """What stands against an approval: that the proposal is closed, whoever did it, rather than what its change then runs into.
+    async def hold(self, context: CommandContext, warehouse: Warehouse, held: HeldBack) -> tuple[CatalogError, AppendResult | None]:
+        """Opens the proposal, or finds the one that is open for the same change: what the client is told.
 
-    Where what the change was held for is not the same any more, the proposal is closed by this.
-    """
-    assert context.approves is not None
-    for _ in range(_ATTEMPTS_MAX):
-        state = await load_proposal(write, context.approves.proposal_id)
-        try:
-            state.check_open(write.now_ms())
-        except ProposalClosed as closed:
-            return closed
-        # An open one was found to be closed: its change, decided now, is another.
-        if not isinstance(refusal, ProposalClosed) and not await _moved_on(write, state):
-            return refusal
-        submission = Submission(context)
-        submission.add(state.id, warehouse.id, state, [ProposalStale()])
-        if (await write.submit(submission)).outcome == "appended":
-            return _stale(state)
-    raise CommitFailed("Other requests kept changing the proposal; try again")
+        With it the result of the append that opened it, which remembers the refusal under the request's key; None where there was none.
+        """
+        sent = context.sent
+        if sent is None or context.operation not in _MEMBERS:
+            return ChangeRefused(f"Refused because {held.hook}: {held.message}, and {context.operation} cannot wait for approval"), None
+        request = _kept(sent, context.operation)
+        key = _command_key(context.operation, request)
+        for _ in range(_ATTEMPTS_MAX):
+            opened_at_ms = now_ms()
+            found = await self._open_for(warehouse.id, key)
+            if found is not None and not found.lapsed(opened_at_ms) and found.is_held_for(held.objects):
+                return _told(held, found.id, found.hook, found.reason, found.expires_at_ms), None
+            proposal_id, expires_at_ms = uuid7(), opened_at_ms + int(held.expires_in_seconds * 1000)
+            refusal = _told(held, proposal_id, held.hook, held.message, expires_at_ms)
+            submission = Submission(context, record=remembered(refusal))
+            if found is not None:
+                submission.add(found.id, warehouse.id, found, [ProposalExpired() if found.lapsed(opened_at_ms) else ProposalStale()])
+            opened = ProposalOpened(
+                context.operation, key, request, context.actor, held.hook, held.message, opened_at_ms, expires_at_ms, held.objects
+            )
+            submission.add(proposal_id, warehouse.id, None, [opened])
+            result = await self._committer.submit(submission)
+            match result.outcome:
+                case "appended" | "replayed" | "key_reused":
+                    return refusal, result
+                case "error":
+                    raise InternalError("The log refused the proposal")
+            # Somebody else opened it, or closed the one that was there: look again.
+        raise CommitFailed("Other requests kept opening and closing proposals for the same change; try again")
 
+    async def load(self, proposal_id: UUID) -> ProposalState:
+        """The newest state; NoSuchProposal."""
+        async with self._connections() as connection:
+            found = await proposals.read_state(connection, proposal_id)
+        if found is None:
+            raise NoSuchProposal(f"Proposal does not exist: {proposal_id}")
+        return found[0]
 
-async def add_approval(write: "WriteSide", warehouse: Warehouse, decision: Decision, context: CommandContext) -> None:
-    """The approval goes with the change's own events, in one command: both or neither.
+    async def why_closed(self, context: CommandContext, warehouse: Warehouse, refusal: CatalogError) -> CatalogError:
+        """What stands against an approval: that the proposal is closed, whoever did it, rather than what its change then runs into.
 
-    ProposalClosed where it is too late, or the change would be of anything but what it was held for.
-    """
-    assert context.approves is not None
-    state = await load_proposal(write, context.approves.proposal_id)
-    state.check_open(write.now_ms())
-    if not state.is_held_for(object_heads(decision.submission.changes)):
-        raise _stale(state)
-    after = decision.submission.add(state.id, warehouse.id, state, [ProposalApproved(context.actor)])
-    assert isinstance(after, ProposalState)
-    decision.record = IdempotencyRecord(200, body=orjson.dumps(proposal_json(after)))
+        Where what the change was held for is not the same any more, the proposal is closed by this.
+        """
+        assert context.approves is not None
+        for _ in range(_ATTEMPTS_MAX):
+            state = await self.load(context.approves.proposal_id)
+            try:
+                state.check_open(now_ms())
+            except ProposalClosed as closed:
+                return closed
+            # An open one was found to be closed: its change, decided now, is another.
+            if not isinstance(refusal, ProposalClosed) and not await self._moved_on(state):
+                return refusal
+            submission = Submission(context)
+            submission.add(state.id, warehouse.id, state, [ProposalStale()])
+            if (await self._committer.submit(submission)).outcome == "appended":
+                return _stale(state)
+        raise CommitFailed("Other requests kept changing the proposal; try again")
+
+    async def add_approval(self, warehouse: Warehouse, submission: Submission) -> IdempotencyRecord:
+        """Adds the approval to the change's own events, in one command: both or neither. What the approval's key is remembered by.
+
+        ProposalClosed where it is too late, or the change would be of anything but what it was held for.
+        """
+        context = submission.context
+        assert context.approves is not None
+        state = await self.load(context.approves.proposal_id)
+        state.check_open(now_ms())
+        if not state.is_held_for(object_heads(submission.changes)):
+            raise _stale(state)
+        after = submission.add(state.id, warehouse.id, state, [ProposalApproved(context.actor)])
+        assert isinstance(after, ProposalState)
+        return IdempotencyRecord(200, body=orjson.dumps(proposal_json(after)))
+
+    async def _moved_on(self, state: ProposalState) -> bool:
+        if not all("event-id" in each for each in state.objects):
+            return True
+        there = [each for each in state.objects if each["event-id"] is not None]
+        parameters = {
+            "ids": [each["id"] for each in there],
+            "event_ids": [each["event-id"] for each in there],
+            "parents": [each["parent-id"] for each in state.objects if each["parent-id"] is not None],
+        }
+        async with self._connections() as connection:
+            row = await (await connection.execute(_SQL["moved_on"], parameters)).fetchone()
+        assert row is not None
+        return bool(row[0])
+
+    async def _open_for(self, warehouse_id: UUID, key: str) -> ProposalState | None:
+        async with self._connections() as connection:
+            proposal_id = await proposals.open_for(connection, warehouse_id, key)
+            found = None if proposal_id is None else await proposals.read_state(connection, proposal_id)
+        return None if found is None or found[0].status != "open" else found[0]
 
 
 def _stale(state: ProposalState) -> ProposalClosed:
     return ProposalClosed(f"Proposal {state.id} is stale: an object that it changes was changed, replaced or dropped since it was opened")
-
-
-async def _moved_on(write: "WriteSide", state: ProposalState) -> bool:
-    if not all("event-id" in each for each in state.objects):
-        return True
-    there = [each for each in state.objects if each["event-id"] is not None]
-    parameters = {
-        "ids": [each["id"] for each in there],
-        "event_ids": [each["event-id"] for each in there],
-        "parents": [each["parent-id"] for each in state.objects if each["parent-id"] is not None],
-    }
-    async with write.connection() as connection:
-        row = await (await connection.execute(_SQL["moved_on"], parameters)).fetchone()
-    assert row is not None
-    return bool(row[0])
-
-
-async def reject_proposal(write: "WriteSide", context: CommandContext, warehouse: Warehouse, proposal_id: UUID, reason: str) -> Answer:
-    """200 with the proposal; ProposalClosed where something was decided already or its time is up."""
-
-    async def decide() -> Decision:
-        state = await load_proposal(write, proposal_id)
-        state.check_open(write.now_ms())
-        submission = Submission(context)
-        after = submission.add(state.id, warehouse.id, state, [ProposalRejected(context.actor, reason)])
-        assert isinstance(after, ProposalState)
-        body = orjson.dumps(proposal_json(after))
-        return Decision(submission, IdempotencyRecord(200, body=body), lambda position: Answer(200, body, position))
-
-    return await write.execute(context, warehouse, decide)
-
-
-async def _open_for(write: "WriteSide", warehouse_id: UUID, key: str) -> ProposalState | None:
-    async with write.connection() as connection:
-        proposal_id = await proposals.open_for(connection, warehouse_id, key)
-        found = None if proposal_id is None else await proposals.read_state(connection, proposal_id)
-    return None if found is None or found[0].status != "open" else found[0]
 
 
 def _told(held: HeldBack, proposal_id: UUID, hook: str, reason: str, expires_at_ms: int) -> ChangeHeld:

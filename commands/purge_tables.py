@@ -15,11 +15,10 @@ import structlog
 from uuid_utils.compat import uuid7
 
 from commands.context import CommandContext
+from commands.executor import CommandExecutor
 from commands.leader_job import FENCE_SECONDS_MAX, LeaderJob, LeadershipLost
-from commands.located import Located
 from commands.submission import AppendResult, Submission
 from commands.table_purge import NamedFiles, TablePurge
-from commands.write_side import WriteSide
 from domain.errors import CatalogError, ServiceUnavailable
 from domain.events import TablePurged
 from domain.table import TableState
@@ -55,8 +54,8 @@ class PurgeJob(LeaderJob):
     NAME = "purge"
     LEADER_LOCK = 4936203175
 
-    def __init__(self, write: WriteSide) -> None:
-        super().__init__(write)
+    def __init__(self, executor: CommandExecutor) -> None:
+        super().__init__(executor)
         self._failures: dict[UUID, _Failure] = {}
 
     async def run_once(self) -> int:
@@ -123,14 +122,14 @@ class PurgeJob(LeaderJob):
         return before is None
 
     async def _purge(self, leading: Connection, table_id: UUID, warehouse_id: UUID) -> bool:
-        async with self._write.connection() as connection:
+        async with self._executor.connection() as connection:
             state = await warehouses.read_of_any_project(connection, warehouse_id)
         named = await self._named_files(table_id)
         if named is None:
             return False
         assert state is not None, "a table's warehouse is in the log before it"
         warehouse = as_warehouse(state, None)
-        store = await self._write.store(warehouse)
+        store = await self._executor.store(warehouse)
         files = await TablePurge(store, warehouse.profile.storage_identity, named, partial(self._fence, leading, table_id)).run()
         result = await self._append(warehouse, table_id, TablePurged(files.deleted, files.left or None, files.left_count or None))
         if result is None:
@@ -151,24 +150,24 @@ class PurgeJob(LeaderJob):
 
     async def _named_files(self, table_id: UUID) -> NamedFiles | None:
         """None where the table is not being purged. A large table's state is read in turn with others', and not kept."""
-        async with self._write.large_documents.share() as share:
+        async with self._executor.large_documents.share() as share:
             found = await self._read(table_id, share)
             return None if found is None else NamedFiles.of(found[0])
 
     async def _append(self, warehouse: Warehouse, table_id: UUID, event: TablePurged) -> AppendResult | None:
         """None where the table is not being purged any more."""
-        async with self._write.large_documents.share() as share:
+        async with self._executor.large_documents.share() as share:
             found = await self._read(table_id, share)
             if found is None:
                 return None
             table, generation = found
             submission = Submission(CommandContext(str(uuid7()), warehouse.project_id, _ACTOR, "purgeTable"))
             submission.add(table_id, warehouse.id, table, [event], generation)
-            return await self._write.submit(submission)
+            return await self._executor.committer.submit(submission)
 
     async def _read(self, table_id: UUID, share: DocumentShare) -> tuple[TableState, int] | None:
         """The state, and the generation of the read models it was read from, while the table's files are to be deleted."""
-        found = await Located(table_id, None, self._write, tables.read_state_within).read(share)
+        found = await self._executor.resolver.table_by_id(table_id).read(share)
         return None if found is None or found[0].status != "purging" else found
 
     async def _fence(self, leading: Connection, table_id: UUID) -> None:

@@ -2,15 +2,15 @@
 
 import asyncio
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from uuid import UUID
 
 from uuid_utils.compat import uuid7
 
 from commands.context import Answer, CommandContext
-from commands.decision import Decision
-from commands.located import Located, locate_table, take_room
+from commands.executor import CommandExecutor
+from commands.handler import CommandHandler, Decision
+from commands.resolver import ResolvedStream, take_room
 from commands.staged_parts import stage_parts
 from commands.submission import IdempotencyRecord, Submission
 from commands.table_files import (
@@ -23,7 +23,6 @@ from commands.table_files import (
     registered_keys,
     written_table,
 )
-from commands.write_side import WriteSide
 from domain.byte_pieces import Content
 from domain.documents import Json
 from domain.errors import NoSuchTable
@@ -32,9 +31,9 @@ from domain.identifiers import NamespaceIdentifier, TabularIdentifier
 from domain.metadata.parse import parse_table_metadata
 from domain.table import TableState
 from projections import results
-from projections.streams import State
 from queries.warehouse import Warehouse
 from security.property_rules import check_registered_properties
+from storage.large_documents import DocumentShare
 from storage.location_door import check_document_locations
 from storage.locations import StorageLocation
 from storage.metadata_files import read_metadata
@@ -59,70 +58,81 @@ class _File:
     metadata: Json
 
 
-async def register_table(write: WriteSide, context: CommandContext, warehouse: Warehouse, command: RegisterTable) -> Answer:
+async def register_table(executor: CommandExecutor, context: CommandContext, warehouse: Warehouse, command: RegisterTable) -> Answer:
     """200 with a LoadTableResult; every location the file names must be the warehouse's own."""
-    identifier = TabularIdentifier(command.namespace, command.name)
+    async with executor.large_documents.share() as share:
+        return await executor.execute(_Registration(context, warehouse, executor, command, share))
 
-    located: list[Located[State]] = []
-    read: list[_File] = []
 
-    async def locate() -> Sequence[Located[State]]:
-        located.clear()
-        if command.overwrite:
-            # Where there is none, it is a registration like any other.
-            with suppress(NoSuchTable):
-                located.append(await locate_table(write, warehouse, identifier, anew=True))
+@dataclass(slots=True, eq=False)
+class _Registration(CommandHandler):
+    """`table`: the one that is overwritten."""
+
+    executor: CommandExecutor
+    command: RegisterTable
+    share: DocumentShare
+    table: ResolvedStream[TableState] | None = None
+    file: _File | None = None
+
+    async def resolve(self) -> Sequence[ResolvedStream[TableState]]:
+        self.table = await self._overwritten() if self.command.overwrite else None
         # Before the table's queue is joined: it takes long, and who waits for room there keeps others waiting.
-        read[:] = [await read_file(located[0].id if located else None)]
-        if located:
-            await take_room(write, share, located)
-        return located
+        self.file = await self._read_file(None if self.table is None else self.table.id)
+        if self.table is None:
+            return ()
+        await take_room(self.executor.reads, self.share, [self.table])
+        return [self.table]
 
-    async def read_file(owner: UUID | None) -> _File:
+    async def _overwritten(self) -> ResolvedStream[TableState] | None:
+        """Where there is no such table, it is a registration like any other."""
+        identifier = TabularIdentifier(self.command.namespace, self.command.name)
+        try:
+            return await self.executor.resolver.table(self.warehouse, identifier, anew=True)
+        except NoSuchTable:
+            return None
+
+    async def _read_file(self, owner: UUID | None) -> _File:
+        warehouse, command = self.warehouse, self.command
         place = warehouse.profile.permit(command.metadata_location, imported=True, field="metadata-location")
-        async with write.connection() as connection:
+        identifier = TabularIdentifier(command.namespace, command.name)
+        async with self.executor.connection() as connection:
             namespace_id = None if owner is not None else await free_name(connection, warehouse, identifier, "table")
             position = await refuse_taken_file(connection, warehouse, place, owner)
-        document = await read_metadata(await write.store(warehouse), place, share)
+        document = await read_metadata(await self.executor.store(warehouse), place, self.share)
         # A large file takes a second of work: in a thread, so that others get their turns meanwhile.
         file_key = place.claim_key(warehouse.profile.storage_identity)
         return _File(place, file_key, position, namespace_id, await asyncio.to_thread(_checked, warehouse, document))
 
-    async def decide() -> Decision:
-        file = read.pop()
-        metadata = file.metadata
-        found = await located[0].read_now(share) if located else None
-        existing = None if found is None else found[0]
-        assert existing is None or isinstance(existing, TableState)
+    async def decide(self) -> Decision:
+        warehouse, file = self.warehouse, self.file
+        assert file is not None
+        self.file, metadata = None, file.metadata
+        before, generation = (None, None) if self.table is None else await self.table.read_named(self.share)
         key, paths = location_key(warehouse, metadata), path_keys(warehouse, metadata) or []
-        held = [key, *paths, *(() if existing is None else existing.location_keys)]
+        held = [key, *paths, *(() if before is None else before.location_keys)]
         places = [*paths, *await asyncio.to_thread(registered_keys, warehouse, metadata, file.key, held)]
-        async with write.connection() as connection:
-            await refuse_taken_places(connection, [key, *places], None if existing is None else existing.id)
-        submission = Submission(context, read_from=(file.position, file.key), table_bytes_max=share.bytes_max)
-        if found is not None:
-            before, generation = found
-            overwritten = TableOverwritten(key, file.place.spelled, metadata, places or None)
-            state = await asyncio.to_thread(submission.add, before.id, warehouse.id, before, [overwritten], generation)
-        else:
+        async with self.executor.connection() as connection:
+            await refuse_taken_places(connection, [key, *places], None if before is None else before.id)
+        submission = Submission(self.context, read_from=(file.position, file.key), table_bytes_max=self.share.bytes_max)
+        if before is None:
             assert file.namespace_id is not None
             submission.alive.append(file.namespace_id)
-            name_key = warehouse.scope.key(command.name)
-            registered = TableRegistered(file.namespace_id, command.name, name_key, key, file.place.spelled, metadata, places or None)
+            name, name_key = self.command.name, warehouse.scope.key(self.command.name)
+            registered = TableRegistered(file.namespace_id, name, name_key, key, file.place.spelled, metadata, places or None)
             table_id = uuid7()
             state = await asyncio.to_thread(submission.add, table_id, warehouse.id, None, [registered])
+        else:
+            overwritten = TableOverwritten(key, file.place.spelled, metadata, places or None)
+            state = await asyncio.to_thread(submission.add, before.id, warehouse.id, before, [overwritten], generation)
         assert isinstance(state, TableState)
         body = await asyncio.to_thread(_answered, warehouse, state)
-        if context.make_room is not None:
-            context.make_room(len(body))
-        if found is None:
+        if self.context.make_room is not None:
+            self.context.make_room(len(body))
+        if before is None:
             # A new table's parts can be there before it; those of an overwritten one would be seen.
-            await stage_parts(write.connection, submission, table_id)
-        etag = results.table_etag(state.event_id)
-        return Decision(submission, IdempotencyRecord(200, state.id, state.version), lambda position: Answer(200, body, position, etag))
-
-    async with write.large_documents.share() as share:
-        return await write.execute_together(context, warehouse, locate, decide)
+            await stage_parts(self.executor.connection, submission, table_id)
+        answer = Answer(200, body, etag=results.table_etag(state.event_id))
+        return Decision(submission, IdempotencyRecord(200, state.id, state.version), answer)
 
 
 def _checked(warehouse: Warehouse, document: Json) -> Json:

@@ -9,10 +9,10 @@ from uuid_utils.compat import uuid7
 
 from commands.context import Answer, CommandContext
 from commands.create_view import view_body
-from commands.decision import Decision
+from commands.executor import CommandExecutor
+from commands.handler import CommandHandler, Decision
 from commands.submission import IdempotencyRecord, Submission
 from commands.table_files import free_name, location_key, path_keys, refuse_taken_file, registered_keys
-from commands.write_side import WriteSide
 from domain.documents import Json
 from domain.events import ViewRegistered
 from domain.identifiers import NamespaceIdentifier, TabularIdentifier
@@ -33,41 +33,39 @@ class RegisterView:
     metadata_location: str
 
 
-async def register_view(write: WriteSide, context: CommandContext, warehouse: Warehouse, command: RegisterView) -> Answer:
+async def register_view(executor: CommandExecutor, context: CommandContext, warehouse: Warehouse, command: RegisterView) -> Answer:
     """200 with a LoadViewResult; every location the file names must be the warehouse's own."""
-    identifier = TabularIdentifier(command.namespace, command.name)
+    async with executor.large_documents.share() as share:
+        return await executor.execute(_Registration(context, warehouse, executor, command, share))
 
-    async def decide(share: DocumentShare) -> Decision:
+
+@dataclass(slots=True, eq=False)
+class _Registration(CommandHandler):
+    executor: CommandExecutor
+    command: RegisterView
+    share: DocumentShare
+
+    async def decide(self) -> Decision:
+        warehouse, command = self.warehouse, self.command
         place = warehouse.profile.permit(command.metadata_location, imported=True, field="metadata-location")
-        async with write.connection() as connection:
-            namespace_id = await free_name(connection, warehouse, identifier, "view")
+        async with self.executor.connection() as connection:
+            namespace_id = await free_name(connection, warehouse, TabularIdentifier(command.namespace, command.name), "view")
             position = await refuse_taken_file(connection, warehouse, place)
-        document = await read_metadata(await write.store(warehouse), place, share)
+        document = await read_metadata(await self.executor.store(warehouse), place, self.share)
         # A large file takes a second of work: in a thread, so that others get their turns meanwhile.
-        return await asyncio.to_thread(_decided, context, warehouse, command, namespace_id, place, position, document)
+        return await asyncio.to_thread(self._registered, namespace_id, place, position, document)
 
-    async with write.large_documents.share() as share:
-        return await write.execute(context, warehouse, lambda: decide(share))
-
-
-def _decided(
-    context: CommandContext,
-    warehouse: Warehouse,
-    command: RegisterView,
-    namespace_id: UUID,
-    place: StorageLocation,
-    position: int,
-    document: Json,
-) -> Decision:
-    metadata = parse_view_metadata(document)
-    check_registered_properties(metadata["properties"])
-    check_document_locations(warehouse.profile, None, metadata, imported=True)
-    key, name_key = location_key(warehouse, metadata), warehouse.scope.key(command.name)
-    file_key, paths = place.claim_key(warehouse.profile.storage_identity), path_keys(warehouse, metadata) or []
-    places = [*paths, *registered_keys(warehouse, metadata, file_key, [key, *paths])]
-    submission = Submission(context, alive=[namespace_id], read_from=(position, file_key))
-    registered = ViewRegistered(namespace_id, command.name, name_key, key, place.spelled, metadata, places or None)
-    state = submission.add(uuid7(), warehouse.id, None, [registered])
-    assert isinstance(state, ViewState)
-    body = view_body(warehouse, state, orjson.dumps(metadata))
-    return Decision(submission, IdempotencyRecord(200, state.id, state.version), lambda position: Answer(200, body, position))
+    def _registered(self, namespace_id: UUID, place: StorageLocation, position: int, document: Json) -> Decision:
+        warehouse, name = self.warehouse, self.command.name
+        metadata = parse_view_metadata(document)
+        check_registered_properties(metadata["properties"])
+        check_document_locations(warehouse.profile, None, metadata, imported=True)
+        key, name_key = location_key(warehouse, metadata), warehouse.scope.key(name)
+        file_key, paths = place.claim_key(warehouse.profile.storage_identity), path_keys(warehouse, metadata) or []
+        places = [*paths, *registered_keys(warehouse, metadata, file_key, [key, *paths])]
+        submission = Submission(self.context, alive=[namespace_id], read_from=(position, file_key))
+        registered = ViewRegistered(namespace_id, name, name_key, key, place.spelled, metadata, places or None)
+        state = submission.add(uuid7(), warehouse.id, None, [registered])
+        assert isinstance(state, ViewState)
+        body = view_body(warehouse, state, orjson.dumps(metadata))
+        return Decision(submission, IdempotencyRecord(200, state.id, state.version), Answer(200, body))

@@ -1,14 +1,15 @@
 """RenameTable: another name, in the same or another namespace of the warehouse; the files stay where they are."""
 
 from dataclasses import dataclass
+from uuid import UUID
 
 from commands.context import Answer, CommandContext
-from commands.located import Located, locate_table
-from commands.rename_tabular import rename_tabular
-from commands.write_side import WriteSide
+from commands.executor import CommandExecutor
+from commands.rename_tabular import TabularRename
+from commands.resolver import ResolvedStream
 from domain.events import TableRenamed
 from domain.identifiers import TabularIdentifier
-from projections.streams import State
+from domain.table import TableState
 from queries.warehouse import Warehouse
 
 
@@ -18,10 +19,15 @@ class RenameTable:
     destination: TabularIdentifier
 
 
-async def rename_table(write: WriteSide, context: CommandContext, warehouse: Warehouse, command: RenameTable) -> Answer:
-    """204; see `rename_tabular`."""
+async def rename_table(executor: CommandExecutor, context: CommandContext, warehouse: Warehouse, command: RenameTable) -> Answer:
+    """204; see `TabularRename`."""
+    return await executor.execute(_Rename(context, warehouse, executor, command.source, command.destination))
 
-    async def find() -> Located[State]:
-        return await locate_table(write, warehouse, command.source)
 
-    return await rename_tabular(write, context, warehouse, find, TableRenamed, command.source, command.destination)
+@dataclass(slots=True, eq=False)
+class _Rename(TabularRename):
+    async def find(self) -> ResolvedStream[TableState]:
+        return await self.executor.resolver.table(self.warehouse, self.source)
+
+    def renamed(self, namespace_id: UUID, name: str, name_key: str) -> TableRenamed:
+        return TableRenamed(namespace_id, name, name_key)

@@ -1,13 +1,15 @@
 """What renaming a table and renaming a view have in common: one thing takes a name that must be free where it goes."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
 from uuid import UUID
 
-from commands.context import Answer, CommandContext
-from commands.decision import Decision
-from commands.located import Located
+from commands.context import Answer
+from commands.executor import CommandExecutor
+from commands.handler import CommandHandler, Decision
+from commands.resolver import ResolvedStream
 from commands.submission import IdempotencyRecord, Submission
-from commands.write_side import WriteSide
 from domain.errors import AlreadyExists, NoSuchNamespace
 from domain.events import TableRenamed, ViewRenamed
 from domain.identifiers import TabularIdentifier
@@ -15,41 +17,43 @@ from domain.table import TableState
 from domain.view import ViewState
 from projections import names
 from projections.connections import Connection
-from projections.streams import State
 from queries.warehouse import Warehouse
 
 
-async def rename_tabular(
-    write: WriteSide,
-    context: CommandContext,
-    warehouse: Warehouse,
-    find: Callable[[], Awaitable[Located[State]]],
-    renamed: type[TableRenamed] | type[ViewRenamed],
-    source: TabularIdentifier,
-    destination: TabularIdentifier,
-) -> Answer:
+@dataclass(slots=True, eq=False)
+class TabularRename(CommandHandler):
     """204; the destination's namespace must exist and the name be free there (another spelling of its own is)."""
-    located: list[Located[State]] = []
 
-    async def locate() -> Sequence[Located[State]]:
-        located[:] = [await find()]
-        return located
+    executor: CommandExecutor
+    source: TabularIdentifier
+    destination: TabularIdentifier
+    stream: ResolvedStream[TableState | ViewState] | None = None
 
-    async def decide() -> Decision:
-        state, generation = await located[0].read_now()
-        assert isinstance(state, TableState | ViewState)
-        async with write.connection() as connection:
-            namespace_id = await _free_destination(connection, warehouse, state.id, source, destination)
-        submission = Submission(context)
-        if (namespace_id, destination.name) != (state.namespace_id, state.name):
+    @abstractmethod
+    async def find(self) -> ResolvedStream[TableState | ViewState]:
+        """What the source's name stands for."""
+
+    @abstractmethod
+    def renamed(self, namespace_id: UUID, name: str, name_key: str) -> TableRenamed | ViewRenamed:
+        """The event."""
+
+    async def resolve(self) -> Sequence[ResolvedStream[TableState | ViewState]]:
+        self.stream = await self.find()
+        return [self.stream]
+
+    async def decide(self) -> Decision:
+        assert self.stream is not None
+        state, generation = await self.stream.read_named()
+        async with self.executor.connection() as connection:
+            namespace_id = await _free_destination(connection, self.warehouse, state.id, self.source, self.destination)
+        submission, name = Submission(self.context), self.destination.name
+        if (namespace_id, name) != (state.namespace_id, state.name):
             submission.alive.append(namespace_id)
-            event = renamed(namespace_id, destination.name, warehouse.scope.key(destination.name))
-            submission.add(state.id, warehouse.id, state, [event], generation)
+            event = self.renamed(namespace_id, name, self.warehouse.scope.key(name))
+            submission.add(state.id, self.warehouse.id, state, [event], generation)
         else:
             submission.rest_on(state)
-        return Decision(submission, IdempotencyRecord(204), lambda position: Answer(204, None, position))
-
-    return await write.execute_together(context, warehouse, locate, decide)
+        return Decision(submission, IdempotencyRecord(204), Answer(204, None))
 
 
 async def _free_destination(

@@ -1,14 +1,15 @@
 """RenameView: another name, in the same or another namespace of the warehouse; the files stay where they are."""
 
 from dataclasses import dataclass
+from uuid import UUID
 
 from commands.context import Answer, CommandContext
-from commands.located import Located, locate_view
-from commands.rename_tabular import rename_tabular
-from commands.write_side import WriteSide
+from commands.executor import CommandExecutor
+from commands.rename_tabular import TabularRename
+from commands.resolver import ResolvedStream
 from domain.events import ViewRenamed
 from domain.identifiers import TabularIdentifier
-from projections.streams import State
+from domain.view import ViewState
 from queries.warehouse import Warehouse
 
 
@@ -18,10 +19,15 @@ class RenameView:
     destination: TabularIdentifier
 
 
-async def rename_view(write: WriteSide, context: CommandContext, warehouse: Warehouse, command: RenameView) -> Answer:
-    """204; see `rename_tabular`."""
+async def rename_view(executor: CommandExecutor, context: CommandContext, warehouse: Warehouse, command: RenameView) -> Answer:
+    """204; see `TabularRename`."""
+    return await executor.execute(_Rename(context, warehouse, executor, command.source, command.destination))
 
-    async def find() -> Located[State]:
-        return await locate_view(write, warehouse, command.source)
 
-    return await rename_tabular(write, context, warehouse, find, ViewRenamed, command.source, command.destination)
+@dataclass(slots=True, eq=False)
+class _Rename(TabularRename):
+    async def find(self) -> ResolvedStream[ViewState]:
+        return await self.executor.resolver.view(self.warehouse, self.source)
+
+    def renamed(self, namespace_id: UUID, name: str, name_key: str) -> ViewRenamed:
+        return ViewRenamed(namespace_id, name, name_key)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from commands.context import Answer, CommandContext
-from commands.write_side import WriteSide
+from commands.executor import CommandExecutor
 from domain.identifiers import TabularIdentifier
 from projections import names
 from queries.warehouse import Warehouse
@@ -17,9 +17,9 @@ class ReportMetrics:
     report: bytes
 
 
-async def report_metrics(write: WriteSide, context: CommandContext, warehouse: Warehouse, command: ReportMetrics) -> Answer:
+async def report_metrics(executor: CommandExecutor, context: CommandContext, warehouse: Warehouse, command: ReportMetrics) -> Answer:
     """204; NoSuchTable where there is no such table. Not an event: nothing in the catalog changes."""
-    async with write.connection() as connection:
+    async with executor.connection() as connection:
         table_id = await names.find_table(connection, warehouse.scope, command.table)
-    write.metrics_reports.offer(table_id, command.report)
+    executor.metrics_reports.offer(table_id, command.report)
     return Answer(204, None, 0)

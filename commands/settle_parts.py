@@ -42,14 +42,14 @@ class PartsJob(LeaderJob):
         closed, until = 0, time.monotonic() + _ROUND_SECONDS_MAX
         for tombstone in await self._tombstones():
             closed += await self._close_parts(tombstone, until)
-        removed = await remove_left_over(self._write.connection, staged_seconds_max)
+        removed = await remove_left_over(self._executor.connection, staged_seconds_max)
         if closed or removed:
             _log.info("parts_settled", closed=closed, tables_unstaged=removed)
         return closed
 
     async def _tombstones(self) -> list[dict[str, Any]]:
         """Of the generation that is served: no other is anybody's but a rebuild's."""
-        async with self._write.connection() as connection:
+        async with self._executor.connection() as connection:
             rows = await (await connection.execute(_SQL["tombstones"])).fetchall()
         return [{"generation": row[0], "table_id": row[1], "kind": row[2], "valid_to": row[3]} for row in rows]
 
@@ -57,7 +57,7 @@ class PartsJob(LeaderJob):
         """Closes the tombstone's parts, by ordinal, and removes it if none is open any more; how many were closed."""
         closed, after = 0, -1
         while (began := time.monotonic()) <= until:
-            async with self._write.connection() as connection:
+            async with self._executor.connection() as connection:
                 some, last = await self._close_some(connection, tombstone, after)
                 closed += some
                 if some < _PARTS_PER_STATEMENT:

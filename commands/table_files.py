@@ -6,7 +6,7 @@ from uuid import UUID
 
 from uuid_utils.compat import uuid7
 
-from commands.decision import MetadataFile
+from commands.handler import MetadataFile
 from domain.byte_pieces import Content, content_of
 from domain.claims import check_places
 from domain.documents import TABLE_KINDS, Document, Json, joined_bodies, pieces, table_head

@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 
 from commands.context import Answer, CommandContext
-from commands.decision import Decision
-from commands.located import Located, locate_table
+from commands.executor import CommandExecutor
+from commands.handler import Decision, StreamCommandHandler
+from commands.resolver import ResolvedStream, Resolver
 from commands.submission import IdempotencyRecord, Submission
 from commands.table_files import loaded_table, written_table
-from commands.write_side import WriteSide
 from domain.events import TableUnregistered
 from domain.identifiers import TabularIdentifier
 from domain.table import TableState
@@ -20,17 +20,21 @@ class UnregisterTable:
     table: TabularIdentifier
 
 
-async def unregister_table(write: WriteSide, context: CommandContext, warehouse: Warehouse, command: UnregisterTable) -> Answer:
+async def unregister_table(executor: CommandExecutor, context: CommandContext, warehouse: Warehouse, command: UnregisterTable) -> Answer:
     """200 with the last metadata and where it is."""
+    return await executor.execute(_Unregistration(context, warehouse, executor.resolver, command))
 
-    async def locate() -> Located[TableState]:
-        return await locate_table(write, warehouse, command.table)
 
-    def decide(state: TableState, generation: int) -> Decision:
-        submission = Submission(context)
-        after = submission.add(state.id, warehouse.id, state, [TableUnregistered()], generation)
+@dataclass(slots=True, eq=False)
+class _Unregistration(StreamCommandHandler[TableState]):
+    resolver: Resolver
+    command: UnregisterTable
+
+    async def resolve(self) -> ResolvedStream[TableState]:
+        return await self.resolver.table(self.warehouse, self.command.table)
+
+    def decide(self, state: TableState, generation: int) -> Decision:
+        submission = Submission(self.context)
+        after = submission.add(state.id, self.warehouse.id, state, [TableUnregistered()], generation)
         body = results.commit_table_response(loaded_table(state, written_table(state.document)))
-        record = IdempotencyRecord(200, state.id, state.version)
-        return Decision(submission, record, lambda position: Answer(200, body, position), after=after)
-
-    return await write.execute_in_lane(context, warehouse, locate, decide)
+        return Decision(submission, IdempotencyRecord(200, state.id, state.version), Answer(200, body), after=after)

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 import orjson
 
 from commands.context import Answer, CommandContext
-from commands.decision import Decision
-from commands.located import Located, locate_namespace
+from commands.executor import CommandExecutor
+from commands.handler import Decision, StreamCommandHandler
+from commands.resolver import ResolvedStream, Resolver
 from commands.submission import IdempotencyRecord, Submission
-from commands.write_side import WriteSide
 from domain.identifiers import NamespaceIdentifier
 from domain.namespace import NamespaceState, change_properties
 from queries.warehouse import Warehouse
@@ -24,22 +24,27 @@ class UpdateNamespaceProperties:
 
 
 async def update_namespace_properties(
-    write: WriteSide, context: CommandContext, warehouse: Warehouse, command: UpdateNamespaceProperties
+    executor: CommandExecutor, context: CommandContext, warehouse: Warehouse, command: UpdateNamespaceProperties
 ) -> Answer:
     """200 with what was updated, removed and missing; 422 for a key in both."""
+    return await executor.execute(_Update(context, warehouse, executor.resolver, command))
 
-    async def locate() -> Located[NamespaceState]:
-        return await locate_namespace(write, warehouse, command.namespace)
 
-    def decide(state: NamespaceState, generation: int) -> Decision:
-        refuse_credential_properties(command.updates, "updates")
-        changes = change_properties(state, command.removals, command.updates)
-        submission, after = Submission(context), None
+@dataclass(slots=True, eq=False)
+class _Update(StreamCommandHandler[NamespaceState]):
+    resolver: Resolver
+    command: UpdateNamespaceProperties
+
+    async def resolve(self) -> ResolvedStream[NamespaceState]:
+        return await self.resolver.namespace(self.warehouse, self.command.namespace)
+
+    def decide(self, state: NamespaceState, generation: int) -> Decision:
+        refuse_credential_properties(self.command.updates, "updates")
+        changes = change_properties(state, self.command.removals, self.command.updates)
+        submission, after = Submission(self.context), None
         if changes.event is None:
             submission.rest_on(state)
         else:
-            after = submission.add(state.id, warehouse.id, state, [changes.event], generation)
+            after = submission.add(state.id, self.warehouse.id, state, [changes.event], generation)
         body = orjson.dumps({"updated": changes.updated, "removed": changes.removed, "missing": changes.missing})
-        return Decision(submission, IdempotencyRecord(200, body=body), lambda position: Answer(200, body, position), after=after)
-
-    return await write.execute_in_lane(context, warehouse, locate, decide)
+        return Decision(submission, IdempotencyRecord(200, body=body), Answer(200, body), after=after)

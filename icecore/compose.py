@@ -21,11 +21,11 @@ from commands import idempotency
 from commands.approval import Approval
 from commands.committer import Committer
 from commands.delete_old_metadata_files import OldMetadataFilesJob
+from commands.executor import CommandExecutor
 from commands.expire_proposals import ExpiryJob
 from commands.metrics_reports import MetricsReports
 from commands.purge_tables import PurgeJob
 from commands.settle_parts import PartsJob
-from commands.write_side import WriteSide
 from domain.client_errors import client_error_text
 from domain.errors import CatalogError
 from icecore.hooks import opened_hooks
@@ -49,7 +49,7 @@ class Catalog:
     """The parts of one running catalog."""
 
     reads: ReadSide
-    write: WriteSide
+    write: CommandExecutor
     limits: ApiLimits
     purge: PurgeJob
     old_files: OldMetadataFilesJob
@@ -111,10 +111,10 @@ async def open_catalog(settings: Settings, *, jobs: bool = False) -> AsyncIterat
         reports = MetricsReports(reads, settings.metrics_reports_max)
         reports.start()
         opened.push_async_callback(reports.close)
-        write = WriteSide(reads, committer, secrets, reports, decide_seconds_max=settings.commit_deadline_seconds)
+        write = CommandExecutor(reads, committer, secrets, reports, decide_seconds_max=settings.commit_deadline_seconds)
         hooks = await opened.enter_async_context(opened_hooks(settings))
         if hooks:
-            write.approval = Approval(hooks, reads.connection)
+            write.appender.approval = Approval(hooks, reads.connection)
         events = EventSource(settings.dsn, followers_max=settings.event_followers_max, base_url=settings.public_url or "")
         opened.push_async_callback(events.close)
         purge, old_files, parts = PurgeJob(write), OldMetadataFilesJob(write), PartsJob(write)

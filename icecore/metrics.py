@@ -15,7 +15,7 @@ from api.request_figures import REQUEST_FIGURES, SECONDS_BOUNDS, RequestFigures
 from api.server import build_edge_runner
 from commands.approval import ApprovalFigures
 from commands.committer import BATCH_COMMANDS_MAX
-from commands.lane import CHAIN_COMMANDS_MAX
+from commands.stream_queue import STREAM_BATCH_COMMANDS_MAX
 from domain.errors import CatalogError
 from icecore.compose import Catalog
 from projections.warehouses import log_head
@@ -46,17 +46,17 @@ class CatalogCollector(Collector):
             yield _gauge("icecore_log_position", "Position of the last event of the log", self.position)
 
     def _writes(self) -> Iterator[Metric]:
-        lanes, committer = self._catalog.write.lanes, self._catalog.write.committer
-        yield _gauge("icecore_lane_commands_waiting", "Commands that wait behind others on the same object", lanes.queued)
-        yield _sizes("icecore_chain_commands", "Commands decided on each other and appended together", lanes.figures.chain_lengths)
-        yield _counter("icecore_chains_lost", "Chains decided again because another process came first", lanes.figures.lost)
-        yield _counter("icecore_commands_refused_unappended", "Commands refused without a statement", lanes.figures.refused)
+        queues, committer = self._catalog.write.queues, self._catalog.write.committer
+        yield _gauge("icecore_lane_commands_waiting", "Commands that wait behind others on the same object", queues.queued)
+        yield _sizes("icecore_chain_commands", "Commands decided on each other and appended together", queues.figures.batch_lengths)
+        yield _counter("icecore_chains_lost", "Chains decided again because another process came first", queues.figures.lost)
+        yield _counter("icecore_commands_refused_unappended", "Commands refused without a statement", queues.figures.refused)
         yield _gauge("icecore_committer_commands_waiting", "Commands that wait for a batch", committer.queued)
         yield _sizes("icecore_batch_commands", "Commands in one call of append", committer.figures.batch_sizes)
         yield _counter("icecore_append_seconds", "Seconds in calls of append, as the process sees them", committer.figures.append_seconds)
         yield _counter("icecore_append_locked_seconds", "Seconds under the append lock", committer.figures.locked_seconds)
-        if self._catalog.write.approval is not None:
-            yield from _approval(self._catalog.write.approval.figures)
+        if (approval := self._catalog.write.appender.approval) is not None:
+            yield from _approval(approval.figures)
         yield _counter("icecore_appends_in_doubt", "Calls of append whose answer was lost", committer.figures.in_doubt)
 
     def _reads(self) -> Iterator[Metric]:
@@ -113,7 +113,7 @@ def _cumulative(bounds: tuple[float, ...], counts: list[int]) -> list[tuple[str,
 
 
 def _sizes(name: str, text: str, sizes: Mapping[int, int]) -> Metric:
-    assert max(BATCH_COMMANDS_MAX, CHAIN_COMMANDS_MAX) <= _SIZE_BOUNDS[-1]
+    assert max(BATCH_COMMANDS_MAX, STREAM_BATCH_COMMANDS_MAX) <= _SIZE_BOUNDS[-1]
     counts = Counter[int]()
     for size, count in sizes.items():
         counts[next(number for number, bound in enumerate(_SIZE_BOUNDS) if size <= bound)] += count

@@ -15,7 +15,8 @@ from api.pages import listing_digest, page_token, parse_page
 from api.routing import Handler, Operation
 from api.targets import warehouse_reference
 from commands.context import Answer, Approved, CommandContext
-from commands.proposals import load_proposal, proposal_json, reject_proposal
+from commands.proposals import proposal_json
+from commands.reject_proposal import RejectProposal, reject_proposal
 from domain.errors import BadRequest, NoSuchProposal
 from domain.identifiers import uuid_or_none
 from domain.proposal import PROPOSAL_STATUSES, ProposalState
@@ -75,7 +76,9 @@ async def reject(call: Call) -> web.Response:
     if not reason.strip() or len(reason) > REASON_LENGTH_MAX:
         raise fields.invalid("reason", f"must be some words, at most {REASON_LENGTH_MAX} characters")
     warehouse = await _warehouse(call, state)
-    return await _answered(call, await reject_proposal(call.catalog.write, call.context(warehouse, body, ()), warehouse, state.id, reason))
+    command = RejectProposal(state.id, reason)
+    answer = await reject_proposal(call.catalog.write, call.context(warehouse, body, ()), warehouse, command)
+    return await _answered(call, answer)
 
 
 class _Approval(Call):
@@ -113,7 +116,7 @@ class _Approval(Call):
 
 
 async def _proposal(call: Call) -> ProposalState:
-    return await load_proposal(call.catalog.write, _proposal_id(call.segments["proposal"]))
+    return await call.catalog.write.proposals.load(_proposal_id(call.segments["proposal"]))
 
 
 def _proposal_id(text: str) -> UUID:

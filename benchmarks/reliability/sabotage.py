@@ -138,8 +138,8 @@ def _predecessor_forgotten() -> None:
 
 
 def _file_after_append() -> None:
-    write_side: Any = importlib.import_module("commands.write_side")
-    write_metadata = write_side.write_metadata
+    appender: Any = importlib.import_module("commands.appender")
+    write_metadata = appender.write_metadata
     late: set[asyncio.Task[Any]] = set()
 
     async def written_later(*arguments: Any) -> None:
@@ -151,21 +151,22 @@ def _file_after_append() -> None:
         late.add(task)
         task.add_done_callback(late.discard)
 
-    write_side.write_metadata = written_later
+    appender.write_metadata = written_later
 
 
 def _old_files_after_any_answer() -> None:
-    from commands.write_side import WriteSide
+    from commands.executor import CommandExecutor
     from storage.locations import StorageLocation
 
-    answered = WriteSide._answered
+    answered = CommandExecutor._answered
 
-    async def answered_and_deleted(self: WriteSide, context: Any, warehouse: Any, settled: Any) -> Any:
+    async def answered_and_deleted(self: CommandExecutor, context: Any, warehouse: Any, settled: Any) -> Any:
         old = settled.decision.submission.old_files
-        await self.delete(warehouse, [StorageLocation.parse_structure(file.location, what="metadata-file") for file in old])
+        files = [StorageLocation.parse_structure(file.location, what="metadata-file") for file in old]
+        await (await self.store(warehouse)).delete(files)
         return await answered(self, context, warehouse, settled)
 
-    WriteSide._answered = answered_and_deleted  # type: ignore[method-assign]
+    CommandExecutor._answered = answered_and_deleted  # type: ignore[method-assign]
 
 
 def _no_time_limit() -> None:

@@ -10,7 +10,7 @@ from api.server import build_runner
 from icecore.compose import Catalog
 from icecore.metrics import served_metrics
 from projections.warehouses import log_head
-from tests.integration.test_lanes import Process, one
+from tests.integration.test_stream_queues import Process, one
 
 __all__ = ["one"]
 

@@ -18,10 +18,10 @@ from commands.create_namespace import CreateNamespace, create_namespace
 from commands.create_table import CreateTable, create_table
 from commands.create_warehouse import CreateWarehouse, create_warehouse
 from commands.drop_table import DropTable, drop_table
+from commands.executor import CommandExecutor
 from commands.purge_tables import PurgeJob
 from commands.register_table import RegisterTable, register_table
 from commands.table_purge import DELETE_PAGE_FILES
-from commands.write_side import WriteSide
 from domain.errors import AlreadyExists, CatalogError, NotFound, ServiceUnavailable
 from domain.identifiers import NamespaceIdentifier, TabularIdentifier
 from domain.table import TableState
@@ -69,7 +69,7 @@ class GatedStore:
 
 def gate(
     monkeypatch: pytest.MonkeyPatch,
-    write: WriteSide,
+    write: CommandExecutor,
     *,
     held: Callable[[], Awaitable[None]] | None = None,
     read: Callable[[], Awaitable[None]] | None = None,

@@ -13,7 +13,7 @@ from commands.commit_transaction import CommitTransaction, commit_transaction
 from commands.context import Answer
 from commands.create_namespace import CreateNamespace, create_namespace
 from commands.create_table import CreateTable, create_table
-from commands.lanes import LANE_WAIT_SECONDS_MAX
+from commands.stream_queues import QUEUE_WAIT_SECONDS_MAX
 from domain.approval import ALLOW, Verdict
 from domain.errors import BadRequest, CommitFailed
 from domain.identifiers import TabularIdentifier
@@ -70,7 +70,7 @@ async def test_a_registration_that_waits_for_room_keeps_no_queue_standing(begun:
     async with begun.write.large_documents.share() as share:
         await share.take_all()
         overwriting = await waiting(begun, register(begun, metadata_file(tmp_path, snapshots=5_000), overwrite=True), 0)
-        async with asyncio.timeout(LANE_WAIT_SECONDS_MAX / 2):
+        async with asyncio.timeout(QUEUE_WAIT_SECONDS_MAX / 2):
             await commit(begun)
         assert not overwriting.done()
     await overwriting
@@ -83,12 +83,12 @@ async def test_a_queue_that_waits_for_room_lets_pass_who_has_it(begun: Catalog, 
     documents = begun.write.large_documents
     # Enough for the table, and not for two of it.
     documents.bytes_max = 4_000_000
-    begun.write.lanes._lanes.clear()
+    begun.write.queues._queues.clear()
     order = [commit, transaction] if commits_first else [transaction, commit]
     async with documents.share() as share:
         await share.take_all()
         tasks = [await waiting(begun, command(begun), before) for before, command in enumerate(order)]
-    async with asyncio.timeout(LANE_WAIT_SECONDS_MAX / 2):
+    async with asyncio.timeout(QUEUE_WAIT_SECONDS_MAX / 2):
         await asyncio.gather(*tasks)
     assert documents._held == 0
 
@@ -100,7 +100,7 @@ async def test_a_transaction_over_small_tables_waits_for_no_room_and_has_a_bound
         await create(begun, table.name)
     async with begun.write.large_documents.share() as share:
         await share.take_all()
-        async with asyncio.timeout(LANE_WAIT_SECONDS_MAX / 2):
+        async with asyncio.timeout(QUEUE_WAIT_SECONDS_MAX / 2):
             assert 204 == (await transaction(begun, TABLE, other)).status
     begun.write.large_documents.bytes_max = 1
     with pytest.raises(BadRequest, match="larger than 1 bytes together"):
@@ -109,7 +109,7 @@ async def test_a_transaction_over_small_tables_waits_for_no_room_and_has_a_bound
 
 
 async def test_a_refusal_that_waits_for_room_lets_pass_who_has_it(begun: Catalog, database: str, tmp_path: Path) -> None:
-    """A commit is refused on what the lane remembers, which another process changed: the transaction behind it has the room to read it."""
+    """A commit is refused on what the queue remembers, which another process changed: the transaction behind it has the room to read it."""
     await register(begun, metadata_file(tmp_path, snapshots=10_000))
     await commit(begun)
     async with opened_catalog(database, tmp_path / "warehouse") as other:
@@ -118,7 +118,7 @@ async def test_a_refusal_that_waits_for_room_lets_pass_who_has_it(begun: Catalog
     async with begun.write.large_documents.share() as share:
         await share.take_all()
         tasks = [await waiting(begun, transaction(begun), 0), await waiting(begun, refused(begun), 1)]
-    async with asyncio.timeout(LANE_WAIT_SECONDS_MAX / 2):
+    async with asyncio.timeout(QUEUE_WAIT_SECONDS_MAX / 2):
         answer, refusal = await asyncio.gather(*tasks, return_exceptions=True)
     assert (204, CommitFailed) == (answer.status, type(refusal))
     assert begun.write.large_documents._held == 0
@@ -135,7 +135,7 @@ async def test_what_a_hook_thinks_over_takes_the_room_of_its_own_bytes(begun: Ca
             await answered.wait()
             return ALLOW
 
-    begun.write.approval = Approval([ConfiguredHook("slow", Slow(), 60, "refuse")], begun.reads.connection)
+    begun.write.appender.approval = Approval([ConfiguredHook("slow", Slow(), 60, "refuse")], begun.reads.connection)
     registering = asyncio.create_task(register(begun, metadata_file(tmp_path, "other", 2_000), "other"))
     async with asyncio.timeout(30):
         await asked.wait()

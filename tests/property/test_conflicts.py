@@ -1,6 +1,6 @@
 """Commits that meet: whatever two processes accept of them is some serial order, by Iceberg's own Java code; the rest was refused rightly.
 
-Each contention is a table in a random state and a few commits that engines make on it at the same moment, through the lanes of two
+Each contention is a table in a random state and a few commits that engines make on it at the same moment, through the queues of two
 catalogs on one real Postgres. ICECORE_TEST_CONTENTIONS says how many.
 """
 
@@ -139,7 +139,7 @@ class Contenders:
 
 @pytest.fixture(scope="module")
 def contenders(admin_dsn: str, template_database: str) -> Iterator[Contenders]:
-    """Two catalogs in this process, with lanes, committers and caches of their own."""
+    """Two catalogs in this process, with queues, committers and caches of their own."""
     name = f"test_{secrets.token_hex(6)}"
     directory = Path(tempfile.mkdtemp(prefix="icecore-test-"))
     create = sql.SQL("CREATE DATABASE {} TEMPLATE {} STRATEGY FILE_COPY")
@@ -261,9 +261,9 @@ def test_what_is_accepted_is_a_serial_order_and_what_is_refused_is_refused_right
     contend()
     if broken:
         raise broken[0]
-    lanes = [catalog.write.lanes.figures for catalog in contenders.catalogs]
-    chained, chains = sum(figures.chained for figures in lanes), sum(figures.chains for figures in lanes)
-    print(f"\n{tally}, chains of {chained / chains:.2f} commits, {sum(figures.lost for figures in lanes)} lost to the other process")
+    queues = [catalog.write.queues.figures for catalog in contenders.catalogs]
+    chained, chains = sum(figures.batched for figures in queues), sum(figures.batches for figures in queues)
+    print(f"\n{tally}, chains of {chained / chains:.2f} commits, {sum(figures.lost for figures in queues)} lost to the other process")
     assert tally.contentions >= CONTENTIONS
     assert tally.several_accepted * 3 >= tally.contentions, tally
     assert tally.with_conflict * 3 >= tally.contentions, tally

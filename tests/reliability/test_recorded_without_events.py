@@ -18,10 +18,10 @@ from commands.context import CommandContext
 from commands.create_namespace import CreateNamespace, create_namespace
 from commands.create_table import CreateTable, create_table
 from commands.create_view import CreateView, create_view
+from commands.executor import CommandExecutor
 from commands.rename_table import RenameTable, rename_table
 from commands.rename_view import RenameView, rename_view
 from commands.submission import AppendResult, Submission
-from commands.write_side import WriteSide
 from domain.byte_pieces import joined
 from domain.errors import CommitFailed, NoSuchTable, NoSuchView
 from domain.identifiers import NamespaceIdentifier, TabularIdentifier
@@ -44,7 +44,7 @@ CHANGING = CommitTable(SECOND, [], [set_properties(mine="1")])
 
 @dataclass(frozen=True, slots=True)
 class Processes:
-    """Two catalogs with lanes of their own on one database: what the first is asked, and what the second does meanwhile."""
+    """Two catalogs with queues of their own on one database: what the first is asked, and what the second does meanwhile."""
 
     asked: Catalog
     other: Catalog
@@ -66,7 +66,7 @@ async def processes(database: str, tmp_path: Path) -> AsyncIterator[Processes]:
         yield Processes(asked, other, warehouse)
 
 
-Command = Callable[[WriteSide, CommandContext, Warehouse], Awaitable[object]]
+Command = Callable[[CommandExecutor, CommandContext, Warehouse], Awaitable[object]]
 
 
 def transaction(*changes: CommitTable) -> Command:
@@ -98,7 +98,7 @@ async def test_a_view_that_was_changed_meanwhile_is_answered_as_it_is(processes:
     newer = partial(commit_view, command=CommitView(VIEW, [], [set_properties(newer="1")]))
     answers: list[Any] = []
 
-    async def kept(write: WriteSide, asked: CommandContext, warehouse: Warehouse) -> None:
+    async def kept(write: CommandExecutor, asked: CommandContext, warehouse: Warehouse) -> None:
         answers.append(await view(write, asked, warehouse))
         answers.append(await view(write, asked, warehouse))
 

@@ -1,18 +1,14 @@
-"""What stands in a lane's queue: a command with what it is decided and appended by, or a barrier of a command over several streams."""
+"""What stands in a stream's queue: a command with the stream as it was resolved, or a barrier of a command over several streams."""
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Generic, Protocol, TypeVar
+from typing import Generic
 
-from commands.decision import Decision, Relocate
-from commands.submission import AppendResult, Submission
+from commands.deciding import decided, is_large_request, is_large_state
+from commands.handler import Decision, S, Settled, StreamCommandHandler
+from commands.resolver import ResolvedStream, StaleName
 from domain.errors import CatalogError, ServiceUnavailable
-from projections.streams import State
-
-S = TypeVar("S", bound=State)
-Decide = Callable[[S, int], Decision]
 
 
 class SharedBytes:
@@ -27,50 +23,32 @@ class SharedBytes:
         return self._size
 
 
-class Appending(Protocol):
-    """How a chain gets into the log: reviewed where there is a reviewer, then files, then one batch."""
-
-    @property
-    def reviews(self) -> bool: ...
-
-    @property
-    def is_large(self) -> bool: ...
-
-    def make_room(self, document: SharedBytes) -> None: ...
-
-    async def review(self, decision: Decision) -> None: ...
-
-    async def write_files(self, decision: Decision) -> None: ...
-
-    async def submit_chain(self, submissions: Sequence[Submission]) -> list[AppendResult]: ...
-
-    async def discard(self, decision: Decision) -> None: ...
-
-
-@dataclass(slots=True)
-class Settled:
-    """What became of a command that went through a lane."""
-
-    decision: Decision
-    result: AppendResult | None
-    """None: nothing to append."""
-
-
 @dataclass(slots=True, eq=False)
 class Job(Generic[S]):
-    """One command in a lane, until it is settled."""
+    """One command in a queue, until it is settled."""
 
-    decide: Decide[S]
-    appending: Appending
+    stream: ResolvedStream[S]
+    handler: StreamCommandHandler[S]
     deadline: float
     answer: "asyncio.Future[Settled]"
     arrived: float = field(default_factory=time.monotonic)
     taken: bool = False
 
+    async def decide(self, state: S, generation: int, document: SharedBytes) -> Decision:
+        """What the command decides, once there is room for an answer with the document. Raises its refusal, or StaleName."""
+        context = self.handler.context
+        if context.make_room is not None:
+            context.make_room(len(document), document)
+        return await decided(is_large_request(context) or is_large_state(state), self._decide, state, generation)
+
+    def _decide(self, state: S, generation: int) -> Decision:
+        self.stream.check(state)
+        return self.handler.decide(state, generation)
+
 
 @dataclass(slots=True, eq=False)
 class Barrier:
-    """A command over several streams: every lane stops at it until it is done."""
+    """A command over several streams: every queue stops at it until it is done."""
 
     missing: int
     reached: asyncio.Event = field(default_factory=asyncio.Event)
@@ -99,7 +77,7 @@ def fail(job: "Job[S]", error: BaseException) -> None:
 
     A refusal leaves its trace here: its frames hold the job, and the job the error, so that a document would stay until a collection.
     """
-    if isinstance(error, CatalogError | Relocate):
+    if isinstance(error, CatalogError | StaleName):
         error.__traceback__ = None
     if not job.answer.done():
         job.answer.set_exception(error)

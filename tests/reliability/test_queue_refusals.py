@@ -1,4 +1,4 @@
-"""What a lane answers to commands that append nothing rests on what came to effect, not on what it hoped for."""
+"""What a queue answers to commands that append nothing rests on what came to effect, not on what it hoped for."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -16,7 +16,7 @@ from commands.commit_transaction import CommitTransaction, commit_transaction
 from commands.context import Answer
 from commands.create_namespace import CreateNamespace, create_namespace
 from commands.create_table import CreateTable, create_table
-from commands.located import Located
+from commands.resolver import ResolvedStream
 from commands.submission import AppendResult, Submission
 from commands.update_namespace_properties import UpdateNamespaceProperties, update_namespace_properties
 from domain.byte_pieces import BytePieces, Content
@@ -41,7 +41,7 @@ def bytes_of(body: Content) -> bytes | memoryview:
 
 
 class Table:
-    """One table, reached through two catalogs that have lanes of their own."""
+    """One table, reached through two catalogs that have queues of their own."""
 
     def __init__(self, catalogs: list[Catalog], warehouse: Warehouse, directory: Path) -> None:
         self.catalogs = catalogs
@@ -56,9 +56,9 @@ class Table:
         command = CommitTransaction([CommitTable(TABLE, [], updates)])
         return await commit_transaction(self.catalogs[0].write, context("commitTransaction"), self.warehouse, command)
 
-    def lane_queue(self) -> int:
-        """Commands that wait in the first catalog's lanes."""
-        return self.catalogs[0].write.lanes.queued
+    def waiting_commands(self) -> int:
+        """Commands that wait in the first catalog's queues."""
+        return self.catalogs[0].write.queues.queued
 
     def metadata_files(self) -> int:
         return len([*self.directory.rglob("*.metadata.json")])
@@ -72,7 +72,7 @@ class Table:
 
 @pytest.fixture
 async def table(database: str, tmp_path: Path) -> AsyncIterator[Table]:
-    """A table that the first catalog's lane already knows."""
+    """A table that the first catalog's queue already knows."""
     async with AsyncExitStack() as opened:
         catalogs = [await opened.enter_async_context(opened_catalog(database, tmp_path / "warehouse")) for _ in range(2)]
         warehouse = await resolve_warehouse(catalogs[0].reads, PROJECT_ID, "demo")
@@ -151,7 +151,7 @@ async def test_a_refusal_is_not_given_behind_a_commit_that_failed(table: Table, 
 
 
 async def test_a_refusal_does_not_rest_on_a_state_that_the_chain_behind_it_disproves(table: Table) -> None:
-    """Another process has added the column that the first command asks for; the second finds that the lane's memory is old."""
+    """Another process has added the column that the first command asks for; the second finds that the queue's memory is old."""
     await table.commit(adding_column("y"), [last_field(1)], process=1)
     asked, other = await asyncio.gather(
         table.commit([setting("seen", "1")], [last_field(2)]), table.commit([setting("b", "1")]), return_exceptions=True
@@ -162,10 +162,10 @@ async def test_a_refusal_does_not_rest_on_a_state_that_the_chain_behind_it_dispr
 
 @pytest.mark.parametrize("confirmed_by", ["read", "append"])
 async def test_a_state_is_as_old_as_the_question_it_answers(table: Table, monkeypatch: pytest.MonkeyPatch, confirmed_by: str) -> None:
-    """While the answer that confirms the lane's state is on its way another process commits, and a request comes that rests on that."""
+    """While the answer that confirms the queue's state is on its way another process commits, and a request comes that rests on that."""
     asked, answered = asyncio.Event(), asyncio.Event()
     write = table.catalogs[0].write
-    submit_chain, read = write.committer.submit_chain, Located.read
+    submit_chain, read = write.committer.submit_chain, ResolvedStream.read
 
     async def slow_append(submissions: Sequence[Submission]) -> list[AppendResult]:
         results = await submit_chain(submissions)
@@ -174,8 +174,8 @@ async def test_a_state_is_as_old_as_the_question_it_answers(table: Table, monkey
             await answered.wait()
         return results
 
-    async def slow_read(located: Located[TableState], share: DocumentShare) -> tuple[TableState, int] | None:
-        found = await read(located, share)
+    async def slow_read(stream: ResolvedStream[TableState], share: DocumentShare) -> tuple[TableState, int] | None:
+        found = await read(stream, share)
         if not asked.is_set():
             asked.set()
             await answered.wait()
@@ -184,15 +184,15 @@ async def test_a_state_is_as_old_as_the_question_it_answers(table: Table, monkey
     if confirmed_by == "append":
         monkeypatch.setattr(write.committer, "submit_chain", slow_append)
     else:
-        # A transaction leaves the lane without a state.
+        # A transaction leaves the queue without a state.
         await table.transaction([setting("b", "1")])
-        monkeypatch.setattr(Located, "read", slow_read)
+        monkeypatch.setattr(ResolvedStream, "read", slow_read)
     first = asyncio.create_task(table.commit([setting("c", "1")], [last_field(7)] if confirmed_by == "read" else []))
     await asked.wait()
     await table.commit(adding_column("y"), [last_field(1)], process=1)
     second = asyncio.create_task(table.commit([setting("seen", "1")], [last_field(2)]))
     waiting = 2 if confirmed_by == "read" else 1
-    while table.lane_queue() < waiting:
+    while table.waiting_commands() < waiting:
         await asyncio.sleep(0)
     answered.set()
     outcomes = await asyncio.gather(first, second, return_exceptions=True)
@@ -202,7 +202,7 @@ async def test_a_state_is_as_old_as_the_question_it_answers(table: Table, monkey
 
 @pytest.mark.parametrize("keyed", [True, False])
 async def test_what_changes_nothing_is_answered_as_things_are(table: Table, keyed: bool) -> None:
-    """The lane remembers a state that another process has changed: neither the answer nor what its key remembers is of that state."""
+    """The queue remembers a state that another process has changed: neither the answer nor what its key remembers is of that state."""
     location = (await table.metadata())["location"]
     await table.commit([setting("newer", "1")], process=1)
     command = CommitTable(TABLE, [], [{"action": "set-location", "location": location}])
@@ -215,7 +215,7 @@ async def test_what_changes_nothing_is_answered_as_things_are(table: Table, keye
 
 @pytest.mark.parametrize("keyed", [True, False])
 async def test_properties_that_are_there_are_answered_as_things_are(table: Table, keyed: bool) -> None:
-    """The same of a namespace: another process removed what the lane remembers, so that the change is one."""
+    """The same of a namespace: another process removed what the queue remembers, so that the change is one."""
 
     async def change(process: int, removals: list[str], updates: dict[str, str], *, key: UUID | None = None) -> None:
         asked = context("updateProperties", key=key, request_hash=b"x" * 32)

@@ -1,4 +1,4 @@
-"""Verdicts in lanes: a hook's refusal rests on a state that was the table's, never on what a lane only remembers or hopes for."""
+"""Verdicts in queues: a hook's refusal rests on a state that was the table's, never on what a queue only remembers or hopes for."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -14,7 +14,7 @@ from commands.commit_transaction import CommitTransaction, commit_transaction
 from commands.context import Answer
 from commands.create_namespace import CreateNamespace, create_namespace
 from commands.create_table import CreateTable, create_table
-from commands.lane import Lane
+from commands.stream_queue import StreamQueue
 from domain.approval import ALLOW, ProposedChange, Refuse, Verdict
 from domain.errors import ApprovalUnavailable, ChangeRefused
 from domain.identifiers import NamespaceIdentifier, TabularIdentifier
@@ -99,14 +99,14 @@ async def test_a_stale_guess_refuses_nobody(two: tuple[Process, Process]) -> Non
 
 
 async def test_a_refusal_given_without_proof_would_be_false(two: tuple[Process, Process], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Negative control: the test above sees a lane that trusts its memory."""
+    """Negative control: the test above sees a queue that trusts its memory."""
 
-    async def give_at_once(lane: Any, refused: list[Any], share: Any) -> list[Any]:
+    async def give_at_once(queue: Any, refused: list[Any], share: Any) -> list[Any]:
         for entry in refused:
-            lane._give(entry)
+            queue._give(entry)
         return []
 
-    monkeypatch.setattr(Lane, "_settle_refused", give_at_once)
+    monkeypatch.setattr(StreamQueue, "_settle_refused", give_at_once)
     first, second = two
     for process in two:
         process.judge.say = locked
@@ -131,7 +131,7 @@ async def test_what_stands_behind_a_refused_command_is_decided_again(two: tuple[
     for name, outcome in zip(names, outcomes, strict=True):
         assert isinstance(outcome, ChangeRefused if name.startswith("bad") else Answer), (name, outcome)
     assert {name for name in names if name.startswith("good")} == {name for name in await first.properties() if name in names}
-    assert max(first.catalog.write.lanes.figures.chain_lengths) > 1, "nothing was chained: nothing was shown"
+    assert max(first.catalog.write.queues.figures.batch_lengths) > 1, "nothing was chained: nothing was shown"
 
 
 def quota(change: ProposedChange) -> Verdict:

@@ -5,13 +5,13 @@ from uuid import UUID
 
 from domain.claims import NameClaim
 
-NAMES_KNOWN_MAX = 10_000
+NAMES_CACHED_MAX = 10_000
 
 Called = tuple[str, UUID, tuple[str, ...], str]
 """A table or view as requests name it: kind, warehouse, and the keys of its namespace's levels and of its name."""
 
 
-class NamesKnown:
+class NameCache:
     """Claims by what requests called them, the longest unused out first."""
 
     def __init__(self) -> None:
@@ -27,7 +27,7 @@ class NamesKnown:
     def put(self, called: Called, claim: NameClaim) -> None:
         self._claims[called] = claim
         self._called[claim] = called
-        if len(self._claims) > NAMES_KNOWN_MAX:
+        if len(self._claims) > NAMES_CACHED_MAX:
             _, oldest = self._claims.popitem(last=False)
             self._called.pop(oldest, None)
 

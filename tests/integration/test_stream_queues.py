@@ -1,4 +1,4 @@
-"""Lanes: commands on one object in one process and in two, on a real Postgres."""
+"""Queues: commands on one object in one process and in two, on a real Postgres."""
 
 import asyncio
 import time
@@ -10,15 +10,15 @@ from typing import Any
 import orjson
 import pytest
 
-from commands import lanes
+from commands import stream_queues
 from commands.commit_table import CommitTable, commit_table
 from commands.commit_transaction import CommitTransaction, commit_transaction
 from commands.context import Answer
 from commands.create_namespace import CreateNamespace, create_namespace
 from commands.create_table import CreateTable, create_table
 from commands.drop_table import DropTable, drop_table
-from commands.lane import Lane
 from commands.rename_table import RenameTable, rename_table
+from commands.stream_queue import StreamQueue
 from domain.errors import CommitFailed, NoSuchTable, ServiceUnavailable, TooManyRequests
 from domain.identifiers import NamespaceIdentifier, TabularIdentifier
 from icecore.compose import Catalog
@@ -97,9 +97,9 @@ async def test_commits_that_do_not_conflict_go_in_chains(one: Process) -> None:
     metadata = await one.metadata("t")
     written = {f"writer-{writer}": str(rounds - 1) for writer in range(WRITERS)}
     assert written == {key: value for key, value in metadata["properties"].items() if key.startswith("writer-")}
-    figures = one.catalog.write.lanes.figures
-    assert WRITERS * rounds == figures.chained
-    assert figures.chained / figures.chains >= 8
+    figures = one.catalog.write.queues.figures
+    assert WRITERS * rounds == figures.batched
+    assert figures.batched / figures.batches >= 8
     assert (await verify(one.catalog.dsn)).ok
 
 
@@ -116,19 +116,19 @@ async def test_a_process_with_an_old_memory_decides_on_the_newest_state(two: tup
 async def test_a_chain_that_loses_to_another_process_is_counted_and_tried_one_by_one(two: tuple[Process, Process]) -> None:
     """Only until a commit comes to effect: then chains are as long as before."""
     first, second = two
-    await first.set("t", {"warm": "the lane"})
+    await first.set("t", {"warm": "the queue"})
     await second.set("t", {"b": "1"})
-    figures = first.catalog.write.lanes.figures
+    figures = first.catalog.write.queues.figures
     assert 0 == figures.lost
-    before = figures.chain_lengths.copy()
+    before = figures.batch_lengths.copy()
     await asyncio.gather(*(first.set("t", {f"writer-{n}": "1"}) for n in range(3)))
-    assert (1, {3: 1, 1: 1, 2: 1}) == (figures.lost, figures.chain_lengths - before)
+    assert (1, {3: 1, 1: 1, 2: 1}) == (figures.lost, figures.batch_lengths - before)
 
 
 async def test_a_refusal_rests_on_a_head_that_was_read_after_the_request(two: tuple[Process, Process]) -> None:
     """A requirement that holds on the newest state is not refused for what this process remembers."""
     first, second = two
-    await first.set("t", {"warm": "the lane"})
+    await first.set("t", {"warm": "the queue"})
     schema = {"type": "struct", "fields": [{"id": 1, "name": "x", "required": False, "type": "long"}]}
     wider = {**schema, "fields": [*schema["fields"], {"id": 2, "name": "y", "required": False, "type": "long"}]}
     updates = [{"action": "add-schema", "schema": wider}, {"action": "set-current-schema", "schema-id": -1}]
@@ -141,12 +141,12 @@ async def test_a_refusal_rests_on_a_head_that_was_read_after_the_request(two: tu
 
 async def test_a_refusal_on_what_is_known_reads_no_state(one: Process, monkeypatch: pytest.MonkeyPatch) -> None:
     """That the state is still the newest shows in the stream's last event: a large table would take as long as a load."""
-    await one.set("t", {"warm": "the lane"})
+    await one.set("t", {"warm": "the queue"})
 
     async def away(*_: object) -> None:
         raise AssertionError("the state was read")
 
-    monkeypatch.setattr(Lane, "_read", away)
+    monkeypatch.setattr(StreamQueue, "_read", away)
     with pytest.raises(CommitFailed, match="current schema changed"):
         await one.set("t", {"k": "w"}, {"type": "assert-current-schema-id", "current-schema-id": 7})
 
@@ -154,30 +154,30 @@ async def test_a_refusal_on_what_is_known_reads_no_state(one: Process, monkeypat
 async def test_control_a_refusal_from_memory_alone_would_be_wrong(two: tuple[Process, Process], monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the read behind the refusal, a commit that holds is refused."""
 
-    async def settle_from_memory(_: Lane[Any], refused: list[Any], __: object) -> None:
+    async def settle_from_memory(_: StreamQueue[Any], refused: list[Any], __: object) -> None:
         for entry in refused:
             entry.settle()
 
     first, second = two
-    await first.set("t", {"warm": "the lane"})
+    await first.set("t", {"warm": "the queue"})
     schema = {"type": "struct", "fields": [{"id": 1, "name": "y", "required": False, "type": "long"}]}
     updates = [{"action": "add-schema", "schema": schema}, {"action": "set-current-schema", "schema-id": -1}]
     await commit_table(second.catalog.write, context("updateTable"), second.warehouse, CommitTable(identifier("t"), [], updates))
-    monkeypatch.setattr(Lane, "_settle_refused", settle_from_memory)
+    monkeypatch.setattr(StreamQueue, "_settle_refused", settle_from_memory)
     with pytest.raises(CommitFailed):
         await first.set("t", {"k": "v"}, {"type": "assert-current-schema-id", "current-schema-id": 1})
 
 
 async def test_the_first_commit_on_a_table_made_here_reads_nothing(one: Process, monkeypatch: pytest.MonkeyPatch) -> None:
     """What the table was made as is known: neither its name is looked up nor its state read."""
-    await one.set("t", {"a lane": "has read the generation"})
+    await one.set("t", {"a queue": "has read the generation"})
     await one.create("made")
 
     async def away(*_: object) -> None:
         raise AssertionError("the read models were asked")
 
     monkeypatch.setattr(names, "find", away)
-    monkeypatch.setattr(Lane, "_read", away)
+    monkeypatch.setattr(StreamQueue, "_read", away)
     await one.set("made", {"a": "1"})
     monkeypatch.undo()
     assert "1" == (await one.metadata("made"))["properties"]["a"]
@@ -187,7 +187,7 @@ async def test_the_first_commit_on_a_table_made_here_reads_nothing(one: Process,
 async def test_what_another_process_did_to_a_table_made_here_counts(two: tuple[Process, Process]) -> None:
     """The memory of a table's making is a guess: a commit, a rename and another table of the name come first."""
     first, second = two
-    await first.set("t", {"a lane": "has read the generation"})
+    await first.set("t", {"a queue": "has read the generation"})
     for name in ("changed", "renamed", "replaced"):
         await first.create(name)
     await second.set("changed", {"b": "2"})
@@ -249,7 +249,7 @@ async def test_a_drop_ends_the_chain(one: Process) -> None:
 
 
 async def test_a_rename_is_not_starved_by_commits(one: Process) -> None:
-    """It takes its turn in the lane; commits under the old name then find no table."""
+    """It takes its turn in the queue; commits under the old name then find no table."""
     stop = asyncio.Event()
 
     async def write(writer: int) -> None:
@@ -268,7 +268,7 @@ async def test_a_rename_is_not_starved_by_commits(one: Process) -> None:
 
 
 async def test_transactions_over_the_same_tables_never_wait_for_each_other(one: Process) -> None:
-    """Each joins all its lanes in one step, whatever order it names them in."""
+    """Each joins all its queues in one step, whatever order it names them in."""
     await one.create("u")
 
     async def transact(first: str, second: str, value: str) -> Answer:
@@ -286,7 +286,7 @@ async def test_transactions_over_the_same_tables_never_wait_for_each_other(one: 
 
 
 async def test_two_processes_on_one_table_lose_no_commit(two: tuple[Process, Process]) -> None:
-    """A lane that loses tries again with a chain of one, until it is through."""
+    """A queue that loses tries again with a chain of one, until it is through."""
     await asyncio.gather(*(side.set("t", {f"{n}-{m}": "v"}) for n, side in enumerate(two) for m in range(40)))
     kept = {key for key in (await two[0].metadata("t"))["properties"] if "-" in key and key[0].isdigit()}
     assert {f"{n}-{m}" for n in range(2) for m in range(40)} == kept
@@ -295,45 +295,45 @@ async def test_two_processes_on_one_table_lose_no_commit(two: tuple[Process, Pro
 
 async def test_all_who_wait_for_a_state_that_cannot_be_read_hear_why(one: Process, monkeypatch: pytest.MonkeyPatch) -> None:
     """At once, not when their time is up; the next one is decided on what is read then."""
-    one.catalog.write.lanes._lanes.clear()
+    one.catalog.write.queues._queues.clear()
 
     async def away(*_: object) -> None:
         raise ServiceUnavailable("away")
 
     with monkeypatch.context() as patched:
-        patched.setattr(Lane, "_read", away)
-        async with asyncio.timeout(lanes.LANE_WAIT_SECONDS_MAX / 2):
+        patched.setattr(StreamQueue, "_read", away)
+        async with asyncio.timeout(stream_queues.QUEUE_WAIT_SECONDS_MAX / 2):
             heard = await asyncio.gather(*(one.set("t", {f"k{n}": "v"}) for n in range(3)), return_exceptions=True)
     assert [ServiceUnavailable] * 3 == [type(each) for each in heard]
     await one.set("t", {"k": "v"})
 
 
-async def test_of_lanes_that_remember_too_much_the_newest_is_kept(one: Process, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_of_queues_that_remember_too_much_the_newest_is_kept(one: Process, monkeypatch: pytest.MonkeyPatch) -> None:
     """Unless it alone remembers too much: most commits to a large table follow one another."""
-    opened = one.catalog.write.lanes
+    opened = one.catalog.write.queues
     await one.create("u")
-    monkeypatch.setattr(lanes, "LANES_KEPT_BYTES_MAX", 1)
+    monkeypatch.setattr(stream_queues, "QUEUES_KEPT_BYTES_MAX", 1)
     kept = []
     for name in ("t", "u", "t"):
         await one.set(name, {"k": "v"})
-        (lane,) = opened._lanes.values()
-        kept.append((lane.state_bytes > 0, opened._held_bytes == lane.state_bytes))
+        (queue,) = opened._queues.values()
+        kept.append((queue.state_bytes > 0, opened._held_bytes == queue.state_bytes))
     assert [(True, True)] * 3 == kept
-    monkeypatch.setattr(lanes, "LANE_KEPT_BYTES_MAX", 1)
+    monkeypatch.setattr(stream_queues, "QUEUE_KEPT_BYTES_MAX", 1)
     await one.set("t", {"k": "w"})
-    assert (0, 0) == (len(opened._lanes), opened._held_bytes)
+    assert (0, 0) == (len(opened._queues), opened._held_bytes)
 
 
-async def test_a_full_lane_asks_to_come_again_later(one: Process, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_full_queue_asks_to_come_again_later(one: Process, monkeypatch: pytest.MonkeyPatch) -> None:
     """The queue is bounded, and so is the time in it."""
-    monkeypatch.setattr(lanes, "LANE_COMMANDS_MAX", 2)
+    monkeypatch.setattr(stream_queues, "QUEUE_COMMANDS_MAX", 2)
     outcomes = await asyncio.gather(*(one.set("t", {f"k{n}": "v"}) for n in range(20)), return_exceptions=True)
     assert {TooManyRequests, Answer} == {type(outcome) for outcome in outcomes}, outcomes
 
 
-async def test_a_lane_that_stands_still_lets_its_queue_go(one: Process, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_queue_that_stands_still_lets_its_queue_go(one: Process, monkeypatch: pytest.MonkeyPatch) -> None:
     """Who waited the named time hears 429, and its commit does not come to effect later."""
-    monkeypatch.setattr(lanes, "LANE_WAIT_SECONDS_MAX", 0.3)
+    monkeypatch.setattr(stream_queues, "QUEUE_WAIT_SECONDS_MAX", 0.3)
     put_new, release = LocalStore.put_new, asyncio.Event()
 
     async def put(self: LocalStore, location: StorageLocation, data: bytes) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Coroutine, Sequence
 from typing import Any
 
 
-async def side_by_side(works: Sequence[Coroutine[Any, Any, None]]) -> list[BaseException | None]:
+async def gather_errors(works: Sequence[Coroutine[Any, Any, None]]) -> list[BaseException | None]:
     """What each failed with, in their order; None for what went well."""
     if len(works) == 1:
         # By far the most common, and then a task would cost more than it helps.

@@ -1,0 +1,8 @@
+"""The time that commands are decided at."""
+
+import time
+
+
+def now_ms() -> int:
+    """Milliseconds since 1970, UTC."""
+    return time.time_ns() // 1_000_000

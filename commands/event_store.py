@@ -33,8 +33,9 @@ from commands.context import CommandContext
 from commands.submission import Submission
 from domain.documents import Json
 from domain.events import Event, NamespaceDropped, decode, topics
+from domain.read_models.stream_fold import StreamFold
+from domain.streams import State
 from migrations.named_sql import named_sql
-from projections.streams import State, StreamFold
 
 _SQL = named_sql("commands", "event_store.sql")
 _APPEND = named_sql("commands", "committer.sql")["append"]
@@ -92,7 +93,7 @@ def fold_stream(initial: State | None, events: Iterable[LogEvent]) -> State | No
         assert event.project_id is not None
         assert event.warehouse_id is not None
         fold = StreamFold(event.originator_id, event.project_id, event.warehouse_id, state)
-        state = fold.evolve(event.originator_version, event.event_id, event.event.TOPIC, event.event)
+        state = fold.evolve(event.originator_version, event.event_id, event.event)
     return state
 
 

@@ -11,8 +11,8 @@ from commands.submission import AppendResult, IdempotencyRecord, Submission
 from domain.byte_pieces import Content
 from domain.claims import NameClaim
 from domain.identifiers import TabularIdentifier
+from domain.streams import State
 from domain.table import TableState
-from projections.streams import State
 from queries.warehouse import Warehouse
 from storage.locations import StorageLocation
 

@@ -14,12 +14,12 @@ from domain.documents import Json
 from domain.events import TableCommitted, TableCreated, TableOverwritten, TableRegistered, ViewRegistered
 from domain.namespace import NamespaceState
 from domain.proposal import ProposalState
+from domain.streams import State
 from domain.table import TableState
 from domain.view import ViewState
 from domain.warehouse import WarehouseState
 from migrations.named_sql import named_sql
 from projections.connections import Connection
-from projections.streams import State
 from queries.warehouse import Warehouse
 
 _SQL = named_sql("commands", "approval.sql")

@@ -10,12 +10,12 @@ from domain.claims import NameClaim
 from domain.errors import BadRequest, NoSuchTable, NoSuchView
 from domain.identifiers import NamespaceIdentifier, TabularIdentifier
 from domain.namespace import NamespaceState
+from domain.streams import State, claims_of
 from domain.table import TableState
 from domain.view import ViewState
 from projections import names, namespaces, tables, views
 from projections.connections import Connection
 from projections.log_changes import read_last_event_id
-from projections.streams import State, claims_of
 from projections.tables import BYTES_UNBOUNDED, LargeTable
 from queries.read_side import ReadSide
 from queries.warehouse import Warehouse

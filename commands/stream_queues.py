@@ -13,7 +13,7 @@ from commands.queue_entries import Barrier, Job, away, fail
 from commands.resolver import ResolvedStream
 from commands.stream_queue import QueueFigures, StreamQueue
 from domain.errors import TooManyRequests
-from projections.streams import State
+from domain.streams import State
 from storage.large_documents import LargeDocuments
 
 QUEUE_COMMANDS_MAX = 1_024

@@ -15,10 +15,11 @@ from domain.documents import Json
 from domain.errors import ServiceUnavailable, TooManyRequests
 from domain.events import Event
 from domain.namespace import NamespaceState
+from domain.read_models.rows import Rows
+from domain.read_models.stream_fold import StreamFold
+from domain.streams import State, claims_of
 from domain.table import TableState
 from domain.view import ViewState
-from projections.rows import Rows
-from projections.streams import State, StreamFold, claims_of
 from storage.large_documents import BYTES_AT_ONCE_MAX
 
 Outcome = Literal[

@@ -1,40 +1,15 @@
-"""Namespaces: one row per version; their rows, and what is asked of them."""
+"""Namespaces: one row per version, and what is asked of them."""
 
 from typing import Any
 from uuid import UUID
 
 import orjson
 
-from domain.events import Event, NamespaceCreated, NamespaceDropped
 from domain.namespace import NamespaceState
 from migrations.named_sql import named_sql
 from projections.postgres import Connection
-from projections.rows import Rows, close_name, open_name
 
 _SQL = named_sql("projections", "namespaces.sql")
-
-
-def project(rows: Rows, number: int, event: Event, after: NamespaceState) -> None:
-    """The rows that event `number` adds."""
-    rows.namespaces.append(
-        (
-            number,
-            after.id,
-            after.version,
-            after.event_id,
-            after.warehouse_id,
-            after.parent_id,
-            after.name,
-            after.name_key,
-            after.status,
-            orjson.dumps(after.properties),
-        )
-    )
-    match event:
-        case NamespaceCreated():
-            open_name(rows, number, after.id, after.parent_id, "namespace", after.name, after.name_key)
-        case NamespaceDropped():
-            close_name(rows, number, after.id)
 
 
 async def read_properties(connection: Connection, namespace_id: UUID, as_of: int | None) -> dict[str, str]:

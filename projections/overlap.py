@@ -7,7 +7,7 @@ from typing import Any
 from psycopg import AsyncServerCursor
 from psycopg.rows import TupleRow
 
-from projections.rows import Row
+from domain.read_models.rows import Row
 
 
 async def fetched_ahead(cursor: AsyncServerCursor[TupleRow], rows_max: int) -> AsyncGenerator[list[Row], None]:

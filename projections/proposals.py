@@ -1,4 +1,4 @@
-"""Proposals: one row per version; their rows, and what is asked of them."""
+"""Proposals: one row per version, and what is asked of them."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -9,37 +9,8 @@ import orjson
 from domain.proposal import ProposalState, ProposalStatus
 from migrations.named_sql import named_sql
 from projections.postgres import Connection
-from projections.rows import Rows
 
 _SQL = named_sql("projections", "proposals.sql")
-
-
-def project(rows: Rows, number: int, after: ProposalState) -> None:
-    """The row that event `number` adds."""
-    document = {
-        "request": after.request,
-        "actor": after.actor,
-        "opened-at-ms": after.opened_at_ms,
-        "objects": after.objects,
-        "decided-by": after.decided_by,
-        "decision-reason": after.decision_reason,
-    }
-    rows.proposals.append(
-        (
-            number,
-            after.id,
-            after.version,
-            after.event_id,
-            after.warehouse_id,
-            after.status,
-            after.operation,
-            after.command_key,
-            after.hook,
-            after.reason,
-            after.expires_at_ms,
-            orjson.dumps(document),
-        )
-    )
 
 
 async def read_state(connection: Connection, proposal_id: UUID) -> tuple[ProposalState, int] | None:

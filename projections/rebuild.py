@@ -17,6 +17,9 @@ import orjson
 import structlog
 import uvloop
 
+from domain.read_models.rows import Row, Rows
+from domain.read_models.stamped_rows import PART_TOMBSTONES, READ_MODELS
+from domain.read_models.stream_fold import StreamFold
 from migrations.named_sql import named_sql
 from projections.overlap import together
 from projections.postgres import Connection
@@ -31,9 +34,6 @@ from projections.rebuild_part import (
     new_fold,
     parts_between,
 )
-from projections.rows import Row, Rows
-from projections.stamped_rows import PART_TOMBSTONES, READ_MODELS
-from projections.streams import StreamFold
 
 _SQL = named_sql("projections", "rebuild.sql")
 _log = structlog.get_logger("icecore.rebuild")

@@ -21,13 +21,13 @@ from uuid import UUID
 import uvloop
 from psycopg import AsyncClientCursor
 
+from domain.read_models.rows import Row, Rows
+from domain.read_models.stamped_rows import READ_MODELS, stamped
+from domain.read_models.stream_fold import StreamFold
 from migrations.connection import connect as open_connection
 from migrations.named_sql import named_sql
 from projections.overlap import OneBehind, fetched_ahead
 from projections.postgres import Connection
-from projections.rows import Row, Rows
-from projections.stamped_rows import READ_MODELS, stamped
-from projections.streams import StreamFold
 
 _SQL = named_sql("projections", "rebuild.sql")
 

@@ -1,26 +1,21 @@
-"""Tables: a small head per version and parts valid from one version to another; their rows, and what is asked of them."""
+"""Tables: a small head per version and parts valid from one version to another, and what is asked of them."""
 
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
-from operator import is_
 from typing import NamedTuple
 from uuid import UUID
 
 import orjson
 
 from domain.byte_pieces import Content, content_of
-from domain.documents import TABLE_KINDS, Document, Json, KindDelta, Part, assemble, part_from_body, pieces, table_head, table_head_value
-from domain.events import Event, TableCommitted, TableCreated, TableOverwritten, TableRegistered, TableRenamed
+from domain.documents import TABLE_KINDS, Document, Json, Part, assemble, part_from_body, pieces, table_head_value
+from domain.read_models.tables import KIND_NUMBERS
 from domain.table import TableState
 from migrations.named_sql import named_sql
 from projections.postgres import Connection
-from projections.rows import Rows, close_name, open_name
 
 _SQL = named_sql("projections", "tables.sql")
-_KIND_NUMBERS = {kind: number for number, kind in enumerate(TABLE_KINDS, start=1)}
-# Kinds whose rows carry a snapshot id, for the question that wants referenced snapshots only.
-_WITH_SNAPSHOT_ID = frozenset({"snapshots", "refs"})
 # Some milliseconds of work.
 _PARTS_ASSEMBLED_AT_ONCE_MAX = 1_000
 BYTES_UNBOUNDED = 2**62
@@ -52,80 +47,6 @@ class LoadedTable:
     event_id: UUID
     metadata_location: str
     metadata: Content
-
-
-def project(rows: Rows, number: int, before: TableState | None, event: Event, after: TableState) -> None:
-    """The rows that event `number` adds: a head; the parts it opens and closes; its name where that changed."""
-    rows.tables.append(
-        (
-            number,
-            after.id,
-            after.version,
-            after.event_id,
-            after.warehouse_id,
-            after.namespace_id,
-            after.name,
-            after.name_key,
-            after.status,
-            after.metadata_location,
-            list(after.location_keys),
-            after.document.next_ordinal,
-            table_head(after.document),
-        )
-    )
-    match event:
-        case TableCreated() | TableRegistered():
-            open_name(rows, number, after.id, after.namespace_id, "table", after.name, after.name_key)
-        case TableRenamed():
-            close_name(rows, number, after.id)
-            open_name(rows, number, after.id, after.namespace_id, "table", after.name, after.name_key)
-        case TableCommitted() | TableOverwritten():
-            pass
-        case _:
-            if before is not None and before.status == "live" and after.status != "live":
-                close_name(rows, number, after.id)
-    if isinstance(event, TableCommitted):
-        # It says itself what became of the parts; those it added are the last ones.
-        for kind, delta in event.delta["parts"].items():
-            parts = after.document.parts[kind]
-            _add_parts(rows, after, kind, parts[len(parts) - len(delta["added"]) :], delta["removed"])
-    else:
-        for kind, change in _changes(before, after).items():
-            _add_parts(rows, after, kind, change.added, change.removed)
-
-
-def _add_parts(rows: Rows, after: TableState, kind: str, added: Sequence[Part], removed: Sequence[int]) -> None:
-    table_id, version, kind_number = after.id, after.version, _KIND_NUMBERS[kind]
-    if removed:
-        rows.parts_closed.append((table_id, kind_number, version, list(removed)))
-    with_snapshot_id = kind in _WITH_SNAPSHOT_ID
-    for part in added:
-        rows.parts.append((table_id, kind_number, part.ordinal, version, part.snapshot_id if with_snapshot_id else None, part.body))
-
-
-def _changes(before: TableState | None, after: TableState) -> dict[str, KindDelta]:
-    """What became of the parts, by ordinals: they ascend, and what one version adds is above all before."""
-    changes: dict[str, KindDelta] = {}
-    for kind, parts in after.document.parts.items():
-        old = before.document.parts[kind] if before is not None else ()
-        if parts is old:
-            continue
-        first_new = before.document.next_ordinal if before is not None else 0
-        kept = {part.ordinal for part in parts if part.ordinal < first_new} if len(parts) < len(old) or _differ(old, parts) else None
-        removed = () if kept is None else tuple(part.ordinal for part in old if part.ordinal not in kept)
-        changes[kind] = KindDelta(_since(parts, first_new), removed)
-    return changes
-
-
-def _differ(old: tuple[Part, ...], parts: tuple[Part, ...]) -> bool:
-    return not all(map(is_, old, parts))
-
-
-def _since(parts: tuple[Part, ...], first_new: int) -> tuple[Part, ...]:
-    start = len(parts)
-    while start > 0 and parts[start - 1].ordinal >= first_new:
-        start -= 1
-    return parts[start:]
 
 
 async def load_now(
@@ -225,7 +146,7 @@ class NamedMetadataFiles:
 
 async def named_metadata_files(connection: Connection, table_id: UUID) -> NamedMetadataFiles | None:
     """Of the table as it is now; None where it is not there any more."""
-    parameters = {"table_id": table_id, "metadata_log": _KIND_NUMBERS["metadata-log"]}
+    parameters = {"table_id": table_id, "metadata_log": KIND_NUMBERS["metadata-log"]}
     row = await (await connection.execute(_SQL["named_metadata_files"], parameters, binary=True)).fetchone()
     if row is None:
         return None

@@ -7,13 +7,13 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Sequence
 
-from projections.rows import PARTS_CLOSED_INLINE_MAX, Row, multirange
+from domain.read_models.rows import PARTS_CLOSED_INLINE_MAX, Row, multirange
 
 
 def expected_tombstones(parts_closed: Sequence[Row], parts: Sequence[Row], found: Sequence[Row]) -> list[Row]:
     """What the tombstones of one table must be: those that are there as the log says, and those that parts still need.
 
-    parts_closed -- what the log closed (projections/rows.py).
+    parts_closed -- what the log closed (domain/read_models/rows.py).
     parts, found -- the rows of table_parts and of part_tombstones that are there.
     """
     keys = {row[:3] for row in found}

@@ -3,9 +3,9 @@
 from collections.abc import AsyncGenerator
 from typing import TYPE_CHECKING
 
+from domain.read_models.rows import Row
 from migrations.named_sql import named_sql
 from projections.postgres import Connection
-from projections.rows import Row
 
 if TYPE_CHECKING:
     from projections.verify import VerifyReport

@@ -1,15 +1,13 @@
-"""Views: one row per version with the whole document; their rows, and what is asked of them."""
+"""Views: one row per version with the whole document, and what is asked of them."""
 
 from dataclasses import dataclass
 from uuid import UUID
 
 import orjson
 
-from domain.events import Event, ViewCreated, ViewDropped, ViewRegistered, ViewRenamed
 from domain.view import ViewState
 from migrations.named_sql import named_sql
 from projections.postgres import Connection
-from projections.rows import Rows, close_name, open_name
 
 _SQL = named_sql("projections", "views.sql")
 
@@ -22,34 +20,6 @@ class LoadedView:
     version: int
     metadata_location: str
     metadata: bytes
-
-
-def project(rows: Rows, number: int, event: Event, after: ViewState) -> None:
-    """The rows that event `number` adds."""
-    rows.views.append(
-        (
-            number,
-            after.id,
-            after.version,
-            after.event_id,
-            after.warehouse_id,
-            after.namespace_id,
-            after.name,
-            after.name_key,
-            after.status,
-            after.metadata_location,
-            list(after.location_keys),
-            orjson.dumps(after.metadata),
-        )
-    )
-    match event:
-        case ViewCreated() | ViewRegistered():
-            open_name(rows, number, after.id, after.namespace_id, "view", after.name, after.name_key)
-        case ViewRenamed():
-            close_name(rows, number, after.id)
-            open_name(rows, number, after.id, after.namespace_id, "view", after.name, after.name_key)
-        case ViewDropped():
-            close_name(rows, number, after.id)
 
 
 async def load(connection: Connection, view_id: UUID, as_of: int | None = None) -> LoadedView | None:

@@ -1,38 +1,16 @@
-"""Warehouses: one row per version; their rows, and what is asked of them and of the log's head."""
+"""Warehouses: one row per version, what is asked of them, and the log's head."""
 
 from typing import Any
 from uuid import UUID
 
 import orjson
 
-from domain.events import Event, WarehouseCreated
 from domain.identifiers import name_key
 from domain.warehouse import WarehouseState
 from migrations.named_sql import named_sql
 from projections.postgres import Connection
-from projections.rows import Rows, open_name
 
 _SQL = named_sql("projections", "warehouses.sql")
-
-
-def project(rows: Rows, number: int, event: Event, after: WarehouseState) -> None:
-    """The rows that event `number` adds."""
-    rows.warehouses.append(
-        (
-            number,
-            after.id,
-            after.version,
-            after.event_id,
-            after.project_id,
-            after.name,
-            after.name_key,
-            orjson.dumps(after.storage_profile),
-            after.secret_ref,
-            after.exact_names,
-        )
-    )
-    if isinstance(event, WarehouseCreated):
-        open_name(rows, number, after.id, after.project_id, "warehouse", after.name, after.name_key)
 
 
 async def read_by_id(connection: Connection, project_id: UUID, warehouse_id: UUID) -> WarehouseState | None:

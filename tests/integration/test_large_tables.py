@@ -26,11 +26,11 @@ from commands.submission import Submission
 from domain.byte_pieces import joined
 from domain.errors import AlreadyExists, NoSuchTable
 from domain.identifiers import NamespaceIdentifier, TabularIdentifier
+from domain.read_models.rows import PARTS_CLOSED_INLINE_MAX
 from icecore.compose import Catalog
 from migrations.named_sql import named_sql
 from projections import tables
 from projections.rebuild import rebuild
-from projections.rows import PARTS_CLOSED_INLINE_MAX
 from projections.verify import verify
 from queries.load_table import load_table
 from queries.resolve_warehouse import resolve_warehouse

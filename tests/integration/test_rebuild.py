@@ -17,11 +17,11 @@ from commands.context import Answer
 from commands.create_namespace import CreateNamespace, create_namespace
 from commands.submission import AppendResult, Submission
 from domain.identifiers import NamespaceIdentifier, TabularIdentifier
+from domain.read_models.stamped_rows import PART_TOMBSTONES, READ_MODELS
 from icecore.compose import Catalog
 from projections import rebuild as rebuilding
 from projections.rebuild import RebuildRunningError, rebuild
 from projections.rebuild_part import Helper, Part, forked_helpers, parts_between
-from projections.stamped_rows import PART_TOMBSTONES, READ_MODELS
 from projections.verify import verify
 from tests.fixtures.catalog import context, opened_catalog
 from tests.fixtures.command_runs import EVERY_KIND, CommandRun, Step, steps

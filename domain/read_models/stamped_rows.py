@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from operator import itemgetter
 from uuid import UUID
 
-from projections.rows import Row, Rows
+from domain.read_models.rows import Row, Rows
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,87 @@
+"""Rows of tables: a small head per version, and parts valid from one version to another."""
+
+from collections.abc import Sequence
+from operator import is_
+
+from domain.documents import TABLE_KINDS, KindDelta, Part, table_head
+from domain.events import Event, TableCommitted, TableCreated, TableOverwritten, TableRegistered, TableRenamed
+from domain.read_models.rows import Rows, close_name, open_name
+from domain.table import TableState
+
+KIND_NUMBERS = {kind: number for number, kind in enumerate(TABLE_KINDS, start=1)}
+# Kinds whose rows carry a snapshot id, for the question that wants referenced snapshots only.
+_WITH_SNAPSHOT_ID = frozenset({"snapshots", "refs"})
+
+
+def project(rows: Rows, number: int, before: TableState | None, event: Event, after: TableState) -> None:
+    """The rows that event `number` adds: a head; the parts it opens and closes; its name where that changed."""
+    rows.tables.append(
+        (
+            number,
+            after.id,
+            after.version,
+            after.event_id,
+            after.warehouse_id,
+            after.namespace_id,
+            after.name,
+            after.name_key,
+            after.status,
+            after.metadata_location,
+            list(after.location_keys),
+            after.document.next_ordinal,
+            table_head(after.document),
+        )
+    )
+    match event:
+        case TableCreated() | TableRegistered():
+            open_name(rows, number, after.id, after.namespace_id, "table", after.name, after.name_key)
+        case TableRenamed():
+            close_name(rows, number, after.id)
+            open_name(rows, number, after.id, after.namespace_id, "table", after.name, after.name_key)
+        case TableCommitted() | TableOverwritten():
+            pass
+        case _:
+            if before is not None and before.status == "live" and after.status != "live":
+                close_name(rows, number, after.id)
+    if isinstance(event, TableCommitted):
+        # It says itself what became of the parts; those it added are the last ones.
+        for kind, delta in event.delta["parts"].items():
+            parts = after.document.parts[kind]
+            _add_parts(rows, after, kind, parts[len(parts) - len(delta["added"]) :], delta["removed"])
+    else:
+        for kind, change in _changes(before, after).items():
+            _add_parts(rows, after, kind, change.added, change.removed)
+
+
+def _add_parts(rows: Rows, after: TableState, kind: str, added: Sequence[Part], removed: Sequence[int]) -> None:
+    table_id, version, kind_number = after.id, after.version, KIND_NUMBERS[kind]
+    if removed:
+        rows.parts_closed.append((table_id, kind_number, version, list(removed)))
+    with_snapshot_id = kind in _WITH_SNAPSHOT_ID
+    for part in added:
+        rows.parts.append((table_id, kind_number, part.ordinal, version, part.snapshot_id if with_snapshot_id else None, part.body))
+
+
+def _changes(before: TableState | None, after: TableState) -> dict[str, KindDelta]:
+    """What became of the parts, by ordinals: they ascend, and what one version adds is above all before."""
+    changes: dict[str, KindDelta] = {}
+    for kind, parts in after.document.parts.items():
+        old = before.document.parts[kind] if before is not None else ()
+        if parts is old:
+            continue
+        first_new = before.document.next_ordinal if before is not None else 0
+        kept = {part.ordinal for part in parts if part.ordinal < first_new} if len(parts) < len(old) or _differ(old, parts) else None
+        removed = () if kept is None else tuple(part.ordinal for part in old if part.ordinal not in kept)
+        changes[kind] = KindDelta(_since(parts, first_new), removed)
+    return changes
+
+
+def _differ(old: tuple[Part, ...], parts: tuple[Part, ...]) -> bool:
+    return not all(map(is_, old, parts))
+
+
+def _since(parts: tuple[Part, ...], first_new: int) -> tuple[Part, ...]:
+    start = len(parts)
+    while start > 0 and parts[start - 1].ordinal >= first_new:
+        start -= 1
+    return parts[start:]

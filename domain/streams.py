@@ -1,0 +1,50 @@
+"""A stream's state, whatever kind of thing it is: what its events lead to, and what it holds."""
+
+from typing import cast
+from uuid import UUID
+
+from domain import namespace, proposal, table, view, warehouse
+from domain.claims import Claim
+from domain.events import Event
+from domain.namespace import NamespaceState
+from domain.proposal import ProposalState
+from domain.table import TableState
+from domain.view import ViewState
+from domain.warehouse import WarehouseState
+
+State = WarehouseState | NamespaceState | TableState | ViewState | ProposalState
+
+
+def evolve(
+    before: State | None, stream_id: UUID, version: int, event_id: UUID, project_id: UUID, warehouse_id: UUID, event: Event
+) -> State:
+    """The state after an event that follows `before` (None: the stream's first)."""
+    match event.TOPIC.partition(".")[0]:
+        case "table":
+            return table.evolve(cast("TableState | None", before), stream_id, version, event_id, warehouse_id, event)
+        case "view":
+            return view.evolve(cast("ViewState | None", before), stream_id, version, event_id, warehouse_id, event)
+        case "namespace":
+            return namespace.evolve(cast("NamespaceState | None", before), stream_id, version, event_id, warehouse_id, event)
+        case "warehouse":
+            return warehouse.evolve(stream_id, version, event_id, project_id, event)
+        case "proposal":
+            return proposal.evolve(cast("ProposalState | None", before), stream_id, version, event_id, warehouse_id, event)
+    raise LookupError(f"{event.TOPIC} is of no kind of stream")
+
+
+def claims_of(state: State | None) -> frozenset[Claim]:
+    """What the stream holds at this state."""
+    match state:
+        case TableState():
+            return table.claims(state)
+        case ViewState():
+            return view.claims(state)
+        case NamespaceState():
+            return namespace.claims(state)
+        case WarehouseState():
+            return warehouse.claims(state)
+        case ProposalState():
+            return proposal.claims(state)
+        case None:
+            return frozenset()

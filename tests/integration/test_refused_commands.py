@@ -80,7 +80,7 @@ async def test_of_a_registration_that_append_refuses(catalog: Catalog, tmp_path:
 
 @pytest.mark.parametrize("known", [False, True])
 async def test_of_a_commit_whose_requirement_does_not_hold(catalog: Catalog, tmp_path: Path, known: bool) -> None:
-    """The lane has read the table, or knows it."""
+    """The queue has read the table, or knows it."""
     await begin(catalog)
     await register(catalog, metadata_file(tmp_path))
     if known:

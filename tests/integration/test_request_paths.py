@@ -1,5 +1,7 @@
-"""The files a warm commit, a cached load and one event to a sink pass through: few enough to be read one after the other."""
+"""The files that a warm commit and a cached load pass through are those of docs/request-paths.md, in that order."""
 
+import asyncio
+import os
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -12,8 +14,11 @@ from api.server import build_runner
 from tests.fixtures.call_trace import CallTrace, traced_calls
 from tests.fixtures.catalog import opened_catalog
 from tests.fixtures.rest_client import SCHEMA
+from tests.servers.places import ROOT
 
-COMMIT = {"requirements": [], "updates": [{"action": "set-properties", "updates": {"a": "b"}}]}
+DOCUMENT = ROOT / "docs" / "request-paths.md"
+# They run by themselves, whatever is asked for.
+BACKGROUND = frozenset({"projections/outage_log.py", "projections/silence_watch.py", "api/connections.py"})
 
 
 @pytest.fixture
@@ -34,29 +39,49 @@ async def _post(session: aiohttp.ClientSession, url: str, body: Any) -> None:
         await answer.read()
 
 
-def _show(name: str, trace: CallTrace) -> None:
-    print(f"{name}: {len(trace.files)} files, {trace.switches} switches")
-    print("\n".join(f"  {file}" for file in trace.files))
+async def _get(session: aiohttp.ClientSession, url: str) -> None:
+    async with session.get(url) as answer:
+        assert answer.status == 200
+        await answer.read()
 
 
-async def test_of_a_commit_and_a_load(url: str) -> None:
+def _commit(value: int) -> dict[str, Any]:
+    return {"requirements": [], "updates": [{"action": "set-properties", "updates": {"a": str(value)}}]}
+
+
+def _section(title: str, trace: CallTrace) -> str:
+    """As the document has it; the rules of the table format are one line, however many files they are."""
+    files = ["domain/metadata/" if file.startswith("domain/metadata/") else file for file in trace.files if file not in BACKGROUND]
+    shown = list(dict.fromkeys(files))
+    lines = "\n".join(f"{number}. `{file}`" for number, file in enumerate(shown, start=1))
+    return f"## {title}\n\n{len(shown)} files, {trace.switches(BACKGROUND)} calls from one into another.\n\n{lines}\n"
+
+
+async def test_the_document_names_the_files_in_their_order(url: str) -> None:
+    """Run with ICECORE_TEST_RECORD=1 to write the document anew."""
     async with aiohttp.ClientSession() as session:
         await _post(session, url, {"namespace": ["n"]})
         await _post(session, f"{url}/n/tables", {"name": "t", "schema": SCHEMA})
-        for _ in range(3):
-            await _post(session, f"{url}/n/tables/t", COMMIT)
-            async with session.get(f"{url}/n/tables/t") as answer:
-                await answer.read()
+        for number in range(3):
+            await _post(session, f"{url}/n/tables/t", _commit(number))
+            await _get(session, f"{url}/n/tables/t")
+        # What was read ahead for the loads is done by then.
+        await asyncio.sleep(0.2)
         with traced_calls() as commit:
-            await _post(session, f"{url}/n/tables/t", {**COMMIT, "updates": [{"action": "set-properties", "updates": {"a": "c"}}]})
-        async with session.get(f"{url}/n/tables/t") as answer:
-            await answer.read()
+            await _post(session, f"{url}/n/tables/t", _commit(3))
+        await _get(session, f"{url}/n/tables/t")
+        await asyncio.sleep(0.2)
         with traced_calls() as load:
-            async with session.get(f"{url}/n/tables/t") as answer:
-                await answer.read()
-    _show("commit", commit)
-    _show("load", load)
-    for call in commit.calls:
-        print(*call)
-    for call in load.calls:
-        print("L", *call)
+            await _get(session, f"{url}/n/tables/t")
+    introduction = (
+        "# The path of a request\n\nWritten by `tests/integration/test_request_paths.py`: each file where a call first enters it.\n\n"
+    )
+    text = (
+        introduction
+        + _section("A commit to a table that was committed to before", commit)
+        + "\n"
+        + _section("A load that is in the cache", load)
+    )
+    if os.environ.get("ICECORE_TEST_RECORD"):
+        DOCUMENT.write_text(text, encoding="utf-8")
+    assert text == DOCUMENT.read_text(encoding="utf-8")

@@ -353,7 +353,7 @@ def test_a_request_is_read_whole_before_any_of_it_is_applied() -> None:
 
 
 def test_parsed_updates_apply_to_any_state() -> None:
-    """A lane decides again on another state without reading the request again."""
+    """A queue decides again on another state without reading the request again."""
     parsed = parse_updates([{"action": "set-properties", "updates": {"a": "b"}}, ref(1, "b1")])
     for number in (1, 2):
         table = apply_updates(table_with_snapshots(number), parsed, now_ms=NOW_MS, previous_metadata_location=None)

@@ -11,6 +11,7 @@ from aiohttp.http_exceptions import LineTooLong
 from aiohttp.streams import EMPTY_PAYLOAD, StreamReader
 from aiohttp.web_protocol import _ErrInfo
 
+from api.accepting import stop_accepting
 from api.connections import Awaited, Connections
 from api.draining import Draining
 from api.edge import Edge, Handler
@@ -232,6 +233,11 @@ class EdgeRunner(web.AppRunner):
         self._handler_over, self._settings, self.connections = handler_over, settings, connections
         self.draining = Draining()
 
+    async def stop_accepting(self) -> None:
+        """Accepts no more by itself; its sites may be stopped then."""
+        servers: list[Any] = [site._server for site in self.sites]
+        await stop_accepting(socket for server in servers if server is not None for socket in server.sockets)
+
     async def drain(self) -> None:
         """Lets the requests in flight end, except those whose clients make no progress."""
         self.connections.drain()
@@ -240,6 +246,7 @@ class EdgeRunner(web.AppRunner):
     async def cleanup(self) -> None:
         # Connections are watched to the end: answers that nobody reads must not hold it up.
         try:
+            await self.stop_accepting()
             await super().cleanup()
         finally:
             self.connections.close()

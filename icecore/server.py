@@ -65,6 +65,7 @@ async def run_server(
                 opened.close()
             # Streams of events have no end of their own: they end now, and their clients go elsewhere.
             catalog.events.stop()
+            await runner.stop_accepting()
             await _accept_waiting(runner, listening)
             await _finish(site, runner, settings.shutdown_grace_seconds)
         finally:

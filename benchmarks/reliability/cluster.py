@@ -14,6 +14,7 @@ import psycopg
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
+from api.accepting import stop_accepting
 from icecore.postgres_account import Account, ClusterPlace, cluster_place, server_account, usable_binaries
 from tests.servers.processes import free_port
 
@@ -140,6 +141,7 @@ class Line:
 
     async def close(self) -> None:
         if self._server is not None:
+            await stop_accepting(self._server.sockets)
             self._server.close()
         for task in [*self._tasks]:
             task.cancel()

@@ -1,6 +1,7 @@
 """Connections that end leave nothing in memory: neither what came of a body nor what was not sent of an answer."""
 
 import socket
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -13,11 +14,12 @@ from api.piece_payload import PiecePayload
 from api.protocol import EdgeProtocol
 from icecore.settings import HttpSettings
 from tests.fixtures.catalog import CatalogServer, served_catalog
-from tests.fixtures.leftovers import nothing_left
+from tests.fixtures.leftovers import nothing_left, objects_of
 from tests.fixtures.rest_client import RestClient
 
 MEBIBYTE = 1024 * 1024
 STALL_SECONDS = 1.0
+ACCEPTED_SECONDS_MAX = 10.0
 
 
 @pytest.fixture
@@ -41,6 +43,18 @@ def connected(server: CatalogServer) -> Iterator[socket.socket]:
         yield opened
 
 
+@contextmanager
+def accepted(server: CatalogServer) -> Iterator[socket.socket]:
+    """Before that there is nothing of it in memory to be found."""
+    before = set(objects_of(EdgeProtocol))
+    with connected(server) as opened:
+        end = time.monotonic() + ACCEPTED_SECONDS_MAX
+        while not objects_of(EdgeProtocol).keys() - before:
+            assert time.monotonic() < end, "not accepted"
+            time.sleep(0.01)
+        yield opened
+
+
 HEAD = b"POST /catalog/v1/demo/namespaces HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 9000000\r\n\r\n"
 LOAD = b"GET /catalog/v1/demo/namespaces/wide HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
@@ -55,7 +69,7 @@ SENT = {"idle": b"", "head": b"GET /health HTTP/1.1\r\nHost:", "body": HEAD + b"
 def test_of_a_connection(server: CatalogServer, sent: str, ended_by: str) -> None:
     """Ended by the client, or by the server because the client does nothing more."""
     with ExitStack() as opened, nothing_left(EdgeProtocol, StreamReader, PiecePayload):
-        client = opened.enter_context(connected(server))
+        client = opened.enter_context(accepted(server))
         client.sendall(SENT[sent])
         if sent == "answer":
             assert b"HTTP/1.1 200" == client.recv(12)

@@ -34,6 +34,7 @@ STATES = {
 """Of a new connection, and what they hold then."""
 METHODS = {"_pause_reading_for_buffer", "_resume_reading_if_drained"}
 RUNNER_METHODS = {"_make_server"}
+SITE_STATES = {"_server"}
 
 
 @pytest_asyncio.fixture
@@ -60,7 +61,7 @@ def private_members_used() -> set[str]:
 
 
 def test_no_other_private_members_are_used() -> None:
-    assert {*STATES, *METHODS, *RUNNER_METHODS} == private_members_used()
+    assert {*STATES, *METHODS, *RUNNER_METHODS, *SITE_STATES} == private_members_used()
 
 
 @pytest.mark.parametrize("name", STATES)
@@ -77,6 +78,11 @@ def test_a_connection_has_the_method(name: str) -> None:
 @pytest.mark.parametrize("name", sorted(RUNNER_METHODS))
 def test_a_runner_makes_its_server_by_the_method(name: str) -> None:
     assert asyncio.iscoroutinefunction(getattr(web.AppRunner, name, None)), f"aiohttp {aiohttp.__version__} has no AppRunner.{name}"
+
+
+@pytest.mark.parametrize("name", sorted(SITE_STATES))
+def test_a_site_has_the_state(name: str) -> None:
+    assert name in web.BaseSite.__slots__, f"aiohttp {aiohttp.__version__} has no BaseSite.{name}"
 
 
 def test_pausing_for_a_buffer_pauses_the_connection() -> None:

@@ -1,0 +1,75 @@
+"""A connection that is accepted while its server stops is closed by it, whichever of the two the event loop comes to first."""
+
+import asyncio
+import gc
+import socket
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from api.accepting import stop_accepting
+from api.limits import ApiLimits
+from api.server import build_app, build_runner
+
+TURNS_MAX = 6
+"""Of the event loop, between the arrival of a connection and the stop: later, it is one like every other."""
+
+CLEANUP_SECONDS_MAX = 5.0
+"""aiohttp waits a minute for a connection that it closes before its handler has begun."""
+
+
+async def nothing() -> dict[str, Any]:
+    return {}
+
+
+async def connected(address: tuple[str, int], turns: int) -> socket.socket:
+    opened = socket.socket()
+    # Loopback: done at once.
+    opened.connect(address)
+    opened.setblocking(False)
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    return opened
+
+
+async def is_closed(opened: socket.socket) -> bool:
+    """Within half a second: by an end, or a reset."""
+    try:
+        async with asyncio.timeout(0.5):
+            return b"" == await asyncio.get_running_loop().sock_recv(opened, 1)
+    except ConnectionError:
+        return True
+    except TimeoutError:
+        return False
+
+
+@pytest.mark.parametrize("turns", range(TURNS_MAX))
+async def test_by_the_server_of_the_catalog(turns: int) -> None:
+    app = build_app(SimpleNamespace(write=None, reads=None, limits=ApiLimits(), health=nothing))
+    runner = build_runner(app)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    # A turn of which each takes all that is ready, as when a client connects in the moment of the stop.
+    await asyncio.sleep(0.01)
+    with await connected(runner.addresses[0][:2], turns) as client:
+        async with asyncio.timeout(CLEANUP_SECONDS_MAX):
+            await runner.cleanup()
+        assert await is_closed(client)
+    gc.collect()
+
+
+@pytest.mark.parametrize("turns", range(TURNS_MAX))
+async def test_by_a_server_that_takes_no_more(turns: int) -> None:
+    """Each that was accepted came to its handler; asyncio alone drops it, open, where the server is closed first."""
+    served: list[asyncio.StreamWriter] = []
+    server = await asyncio.start_server(lambda _, writer: served.append(writer), "127.0.0.1", 0)
+    await asyncio.sleep(0.01)
+    with await connected(server.sockets[0].getsockname(), turns) as client:
+        await stop_accepting(server.sockets)
+        server.close()
+        for writer in served:
+            writer.close()
+        assert await is_closed(client)
+    gc.collect()

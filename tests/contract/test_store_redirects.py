@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Iterator
+from contextlib import closing
 from http.server import BaseHTTPRequestHandler
 from typing import Any
 from urllib.parse import urlsplit
@@ -106,14 +107,47 @@ async def test_no_redirect_to_another_host_is_followed(
 async def test_no_put_counts_that_was_led_to_another_file(odd_s3_server: OddS3Server, status: int, to: str) -> None:
     """Of the same host, as a gateway leads to its log-in: the client follows a 303 by a GET, and takes the page for the put's answer."""
     odd_s3_server.status, odd_s3_server.content_length = 200, len(OTHER_FILE)
-    redirecting = RedirectingServer(odd_s3_server.endpoint if to == "another port" else None)
-    redirecting.status = status
-    profile = parse_storage_profile(odd_s3_profile(redirecting.endpoint))
-    store = open_store(profile, parse_storage_credential(S3_CREDENTIAL))
-    with pytest.raises(ServiceUnavailable):
-        await store.put_new(profile.base.child("t", "metadata", "00000-a.metadata.json"), b"metadata")
-    redirecting.close()
+    with closing(RedirectingServer(odd_s3_server.endpoint if to == "another port" else None)) as redirecting:
+        redirecting.status = status
+        profile = parse_storage_profile(odd_s3_profile(redirecting.endpoint))
+        store = open_store(profile, parse_storage_credential(S3_CREDENTIAL))
+        with pytest.raises(ServiceUnavailable):
+            await store.put_new(profile.base.child("t", "metadata", "00000-a.metadata.json"), b"metadata")
     assert not {"PUT", "POST", "DELETE"} & {*redirecting.followed, *(request.method for request in odd_s3_server.seen)}
+
+
+class ForgetfulServer(HttpServer):
+    """Says that it took a file, under an ETag that is not the file's, and does not have it."""
+
+    def __init__(self) -> None:
+        server, self.asked = self, list[str]()
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_PUT(self) -> None:
+                self.rfile.read(int(self.headers.get("content-length", 0)))
+                server.asked.append(self.command)
+                self.send_response(200 if self.command == "PUT" else 404)
+                self.send_header("ETag", '"0"')
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+
+            do_HEAD = do_PUT  # noqa: N815 - the name http.server looks for
+
+            def log_message(self, *args: object) -> None:
+                del args
+
+        super().__init__(Handler)
+
+
+async def test_no_put_counts_of_a_file_that_is_not_there() -> None:
+    with closing(ForgetfulServer()) as server:
+        profile = parse_storage_profile(odd_s3_profile(server.endpoint))
+        store = open_store(profile, parse_storage_credential(S3_CREDENTIAL))
+        with pytest.raises(ServiceUnavailable, match="does not have what it was given"):
+            await store.put_new(profile.base.child("t", "metadata", "00000-a.metadata.json"), b"metadata")
+    assert ["PUT", "HEAD"] == server.asked
 
 
 async def test_a_proxy_of_the_environment_is_still_used(odd_s3_server: OddS3Server, monkeypatch: pytest.MonkeyPatch) -> None:

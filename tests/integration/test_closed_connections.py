@@ -59,12 +59,21 @@ HEAD = b"POST /catalog/v1/demo/namespaces HTTP/1.1\r\nHost: localhost\r\nContent
 LOAD = b"GET /catalog/v1/demo/namespaces/wide HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
 
-SENT = {"idle": b"", "head": b"GET /health HTTP/1.1\r\nHost:", "body": HEAD + b" " * MEBIBYTE, "answer": LOAD}
+WAIT = b"GET /history/v1/wait?position=999999&wait-seconds=1 HTTP/1.1\r\nHost: localhost\r\n\r\n"
+
+SENT = {
+    "idle": b"",
+    "head": b"GET /health HTTP/1.1\r\nHost:",
+    "body": HEAD + b" " * MEBIBYTE,
+    "answer": LOAD,
+    "requests": WAIT + LOAD + HEAD + b" " * MEBIBYTE,
+}
+ENDED_BY_SERVER = ("head", "body", "answer")
 
 
 @pytest.mark.parametrize(
     ("sent", "ended_by"),
-    [(sent, "client") for sent in SENT] + [(sent, "server") for sent in SENT if sent != "idle"],
+    [(sent, "client") for sent in SENT] + [(sent, "server") for sent in ENDED_BY_SERVER],
 )
 def test_of_a_connection(server: CatalogServer, sent: str, ended_by: str) -> None:
     """Ended by the client, or by the server because the client does nothing more."""

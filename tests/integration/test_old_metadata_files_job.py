@@ -9,6 +9,7 @@ from typing import Any
 
 import psycopg
 import pytest
+import structlog
 
 from commands import delete_old_metadata_files
 from commands.commit_table import CommitTable, commit_table
@@ -16,6 +17,7 @@ from commands.create_namespace import CreateNamespace, create_namespace
 from commands.create_table import CreateTable, create_table
 from commands.create_view import CreateView, create_view
 from commands.delete_old_metadata_files import OldMetadataFilesJob
+from commands.leader_job import LeadershipLost
 from commands.register_table import RegisterTable, register_table
 from commands.unregister_table import UnregisterTable, unregister_table
 from domain.errors import BadRequest, NotFound
@@ -138,6 +140,20 @@ async def test_a_file_is_not_registered_while_a_process_that_led_may_delete_it(
     slow.goes_on.set()
     await asyncio.gather(first, return_exceptions=True)
     assert ([], []) == (two.pending(), [location for location in waiting if local(location).exists()])
+
+
+async def test_a_process_that_lost_its_leadership_may_lead_again_at_once(two: Two, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The store did nothing wrong: its warehouse does not wait, and the round ends."""
+    slow, job = await two.slow_store(monkeypatch, one_by_one=False), OldMetadataFilesJob(two.catalogs[0].write)
+    first = asyncio.create_task(job.run_once())
+    await slow.asked.wait()
+    end_leading(two.dsn)
+    slow.goes_on.set()
+    with structlog.testing.capture_logs() as logged, pytest.raises(LeadershipLost):
+        await first
+    assert [] == [each for each in logged if each["event"] == "metadata_files_wait"]
+    assert 3 == await job.run_once()
+    assert [] == two.pending()
 
 
 async def test_a_file_is_not_registered_while_a_deletion_that_was_given_up_may_take_effect(

@@ -229,6 +229,19 @@ def test_the_memory_is_bounded_in_bytes() -> None:
     assert "large" not in cache
 
 
+def test_what_was_used_last_is_kept_longest() -> None:
+    """An entry that is asked for, or kept again, is as good as new."""
+    cache = ReadCache(4 * (ENTRY_OVERHEAD_BYTES + 100))
+    for n in range(4):
+        cache.keep(cache.begin(), n, n, 100, [n])
+    assert 0 == cache.get(0)
+    cache.keep(cache.begin(), 1, 10, 100, [1])
+    cache.keep(cache.begin(), 4, 4, 100, [4])
+    cache.keep(cache.begin(), 5, 5, 100, [5])
+    assert [0, 1, 4, 5] == [n for n in range(6) if n in cache]
+    assert (2, 4 * (ENTRY_OVERHEAD_BYTES + 100)) == (cache.figures.evicted, cache.figures.bytes_held)
+
+
 def test_what_was_dropped_before_all_reads_in_flight_is_not_remembered() -> None:
     """Reads that overlap without end would else collect every tag there ever was."""
     cache = ReadCache(1_000_000)

@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -149,6 +150,27 @@ async def test_a_refusal_on_what_is_known_reads_no_state(one: Process, monkeypat
     monkeypatch.setattr(StreamQueue, "_read", away)
     with pytest.raises(CommitFailed, match="current schema changed"):
         await one.set("t", {"k": "w"}, {"type": "assert-current-schema-id", "current-schema-id": 7})
+
+
+async def test_no_room_for_an_answer_is_told_at_once(two: tuple[Process, Process], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever another process has done to the table meanwhile: no newer state of it would make room."""
+    first, second = two
+    await first.set("t", {"warm": "the lane"})
+    await second.set("t", {"k": "v"})
+    asked: list[int] = []
+
+    def make_room(size: int, _: object) -> None:
+        asked.append(size)
+        raise TooManyRequests("no room")
+
+    async def away(*_: object) -> None:
+        raise AssertionError("the state was read")
+
+    monkeypatch.setattr(Lane, "_read", away)
+    crowded = replace(context("updateTable"), make_room=make_room)
+    with pytest.raises(TooManyRequests, match="no room"):
+        await commit_table(first.catalog.write, crowded, first.warehouse, setting("t", {"k": "w"}))
+    assert 1 == len(asked)
 
 
 async def test_control_a_refusal_from_memory_alone_would_be_wrong(two: tuple[Process, Process], monkeypatch: pytest.MonkeyPatch) -> None:

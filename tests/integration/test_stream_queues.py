@@ -155,7 +155,7 @@ async def test_a_refusal_on_what_is_known_reads_no_state(one: Process, monkeypat
 async def test_no_room_for_an_answer_is_told_at_once(two: tuple[Process, Process], monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever another process has done to the table meanwhile: no newer state of it would make room."""
     first, second = two
-    await first.set("t", {"warm": "the lane"})
+    await first.set("t", {"warm": "the queue"})
     await second.set("t", {"k": "v"})
     asked: list[int] = []
 
@@ -166,7 +166,7 @@ async def test_no_room_for_an_answer_is_told_at_once(two: tuple[Process, Process
     async def away(*_: object) -> None:
         raise AssertionError("the state was read")
 
-    monkeypatch.setattr(Lane, "_read", away)
+    monkeypatch.setattr(StreamQueue, "_read", away)
     crowded = replace(context("updateTable"), make_room=make_room)
     with pytest.raises(TooManyRequests, match="no room"):
         await commit_table(first.catalog.write, crowded, first.warehouse, setting("t", {"k": "w"}))

@@ -10,7 +10,7 @@ from uuid_utils.compat import uuid7
 from commands.context import Answer, CommandContext
 from commands.executor import CommandExecutor
 from commands.handler import CommandHandler, Decision
-from commands.resolver import ResolvedStream, take_room
+from commands.resolver import ResolvedStream, StaleName, take_room
 from commands.staged_parts import stage_parts
 from commands.submission import IdempotencyRecord, Submission
 from commands.table_files import (
@@ -49,12 +49,17 @@ class RegisterTable:
 
 @dataclass(frozen=True, slots=True)
 class _File:
-    """A metadata file that was read, while at `position` its place was nobody else's; `namespace_id` where there is no table yet."""
+    """A metadata file that was read, while at `position` its place was nobody else's.
+
+    namespace_id -- where there is no table yet.
+    owner_event_id -- the last event of the table that is overwritten, as of before the file was read.
+    """
 
     place: StorageLocation
     key: str
     position: int
     namespace_id: UUID | None
+    owner_event_id: UUID | None
     metadata: Json
 
 
@@ -77,7 +82,7 @@ class _Registration(CommandHandler):
     async def resolve(self) -> Sequence[ResolvedStream[TableState]]:
         self.table = await self._overwritten() if self.command.overwrite else None
         # Before the table's queue is joined: it takes long, and who waits for room there keeps others waiting.
-        self.file = await self._read_file(None if self.table is None else self.table.id)
+        self.file = await self._read_file(self.table)
         if self.table is None:
             return ()
         await take_room(self.executor.reads, self.share, [self.table])
@@ -91,23 +96,27 @@ class _Registration(CommandHandler):
         except NoSuchTable:
             return None
 
-    async def _read_file(self, owner: UUID | None) -> _File:
+    async def _read_file(self, table: ResolvedStream[TableState] | None) -> _File:
         warehouse, command = self.warehouse, self.command
         place = warehouse.profile.permit(command.metadata_location, imported=True, field="metadata-location")
         identifier = TabularIdentifier(command.namespace, command.name)
+        event_id = None if table is None else await table.last_event_id()
         async with self.executor.connection() as connection:
-            namespace_id = None if owner is not None else await free_name(connection, warehouse, identifier, "table")
-            position = await refuse_taken_file(connection, warehouse, place, owner)
+            namespace_id = None if table is not None else await free_name(connection, warehouse, identifier, "table")
+            position = await refuse_taken_file(connection, warehouse, place, None if table is None else table.id)
         document = await read_metadata(await self.executor.store(warehouse), place, self.share)
         # A large file takes a second of work: in a thread, so that others get their turns meanwhile.
         file_key = place.claim_key(warehouse.profile.storage_identity)
-        return _File(place, file_key, position, namespace_id, await asyncio.to_thread(_checked, warehouse, document))
+        return _File(place, file_key, position, namespace_id, event_id, await asyncio.to_thread(_checked, warehouse, document))
 
     async def decide(self) -> Decision:
         warehouse, file = self.warehouse, self.file
         assert file is not None
         self.file, metadata = None, file.metadata
         before, generation = (None, None) if self.table is None else await self.table.read_named(self.share)
+        if before is not None and before.event_id != file.owner_event_id and file.key.startswith(before.location_keys):
+            # A commit since the file was read may have removed it from the metadata log, and the file may be deleted by now.
+            raise StaleName
         key, paths = location_key(warehouse, metadata), path_keys(warehouse, metadata) or []
         held = [key, *paths, *(() if before is None else before.location_keys)]
         places = [*paths, *await asyncio.to_thread(registered_keys, warehouse, metadata, file.key, held)]

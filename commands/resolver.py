@@ -25,7 +25,7 @@ S_co = TypeVar("S_co", bound=State, covariant=True)
 
 
 class StaleName(Exception):
-    """The object a name was resolved to has been renamed or dropped meanwhile: resolve it again."""
+    """The object a name was resolved to has been renamed or dropped meanwhile, or what else was read holds no more: resolve it again."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import orjson
 import psycopg
 import pytest
 import structlog
 
 from commands import delete_old_metadata_files
+from commands import register_table as register_module
 from commands.commit_table import CommitTable, commit_table
 from commands.create_namespace import CreateNamespace, create_namespace
 from commands.create_table import CreateTable, create_table
@@ -26,6 +28,7 @@ from icecore.compose import Catalog
 from queries.resolve_warehouse import resolve_warehouse
 from queries.warehouse import Warehouse
 from storage.locations import StorageLocation
+from storage.metadata_files import read_metadata
 from tests.fixtures.catalog import PROJECT_ID, context, opened_catalog
 from tests.fixtures.rest_client import SCHEMA, set_properties
 from tests.integration.test_metadata_trimming import KEEP_ONE, local
@@ -78,6 +81,17 @@ class Two:
             rows = connection.execute("select location from icecore.old_metadata_files where key <> '' order by key").fetchall()
         return [row[0] for row in rows]
 
+    def current(self) -> str:
+        """The current metadata file of the table `t`."""
+        with psycopg.connect(self.dsn) as connection:
+            row = connection.execute("select metadata_location from icecore.tables order by version desc limit 1").fetchone()
+        assert row is not None
+        return str(row[0])
+
+    def logged(self) -> list[str]:
+        """The metadata files that the current one's log names."""
+        return [entry["metadata-file"] for entry in orjson.loads(local(self.current()).read_bytes())["metadata-log"]]
+
     async def slow_store(self, monkeypatch: pytest.MonkeyPatch, *, one_by_one: bool) -> SlowStore:
         """The first process has it from now on."""
         write = self.catalogs[0].write
@@ -92,8 +106,8 @@ class Two:
     async def unregister(self) -> None:
         await unregister_table(self.catalogs[1].write, context("unregisterTable"), self.warehouse, UnregisterTable(TABLE))
 
-    async def register(self, location: str) -> None:
-        command = RegisterTable(NAMESPACE, "back", location, overwrite=False)
+    async def register(self, location: str, name: str = "back", *, overwrite: bool = False) -> None:
+        command = RegisterTable(NAMESPACE, name, location, overwrite)
         await register_table(self.catalogs[1].write, context("registerTable"), self.warehouse, command)
 
     async def refuse_to_register(self, locations: list[str]) -> None:
@@ -192,6 +206,27 @@ async def test_single_deletions_of_a_page_are_not_repeated(two: Two, monkeypatch
     await asyncio.gather(*slow.deletions)
 
 
+async def test_a_file_that_a_commit_removes_while_it_is_read_overwrites_nothing(two: Two, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The commit is in the log and the file is deleted, row and all, before the registration decides."""
+    job = OldMetadataFilesJob(two.catalogs[0].write)
+    assert 3 == await job.run_once()
+    (logged,) = two.logged()
+    reads: list[str] = []
+
+    async def read_then_removed(store: Any, location: StorageLocation, share: Any) -> dict[str, Any]:
+        document = await read_metadata(store, location, share)
+        reads.append(location.spelled)
+        await commit_table(two.catalogs[0].write, context("updateTable"), two.warehouse, CommitTable(TABLE, [], [set_properties(k="5")]))
+        assert 1 == await job.run_once()
+        return document
+
+    monkeypatch.setattr(register_module, "read_metadata", read_then_removed)
+    with pytest.raises(NotFound):
+        await two.register(logged, "t", overwrite=True)
+    assert [logged] == reads
+    assert local(two.current()).exists()
+
+
 @pytest.mark.parametrize("begun", [False, True])
 @pytest.mark.parametrize("right_key", [False, True])
 @pytest.mark.parametrize("whose", ["a table's", "a view's", "its own"])
@@ -225,10 +260,9 @@ async def test_a_file_that_is_begun_waits_while_its_place_is_anothers(two: Two) 
     waiting = two.pending()
     with psycopg.connect(two.dsn) as connection:
         connection.execute("update icecore.old_metadata_files set begun = true where location = %s", [waiting[0]])
-        found = connection.execute("select metadata_location from icecore.tables order by version desc limit 1").fetchone()
-    assert found is not None
+    current = two.current()
     await two.unregister()
-    await two.register(found[0])
+    await two.register(current)
     job = OldMetadataFilesJob(two.catalogs[0].write)
     assert (2, 0) == (await job.run_once(), await job.run_once())
     assert waiting[:1] == two.pending()

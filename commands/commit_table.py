@@ -33,6 +33,7 @@ from domain.metadata.requirements import ASSERT_CREATE, check_requirements
 from domain.metadata.updates import apply_updates
 from domain.table import TableCommit, TableState, decide_commit
 from projections import results
+from projections.connections import Connection
 from queries.warehouse import Warehouse
 from security.property_rules import refuse_credential_properties
 from storage.location_door import check_document_locations
@@ -152,17 +153,21 @@ async def add_created(executor: CommandExecutor, warehouse: Warehouse, submissio
     large = is_large_request(submission.context)
     commit = await parsed(submission.context, command)
     check_requirements(None, commit.requirements)
-    async with executor.connection() as connection:
+
+    async def free(connection: Connection) -> UUID:
         try:
-            namespace_id = await free_name(connection, warehouse, command.table, "table")
+            return await free_name(connection, warehouse, command.table, "table")
         except AlreadyExists as taken:
             if taken.message.startswith("Table"):
                 raise CommitFailed(f"Requirement failed: table already exists: {command.table}") from None
             raise
+
+    async with executor.connection() as connection:
+        namespace_id = await free(connection)
     table_id = uuid7()
     metadata = await decided(large, _new_metadata, warehouse, commit, table_id)
     async with executor.connection() as connection:
-        await refuse_places_taken_by_others(connection, warehouse, metadata)
+        await refuse_places_taken_by_others(connection, warehouse, metadata, free)
     return await decided(large, add_table, warehouse, submission, namespace_id, table_id, command.table.name, metadata, staged=True)
 
 

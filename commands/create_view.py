@@ -21,6 +21,7 @@ from domain.identifiers import NamespaceIdentifier, TabularIdentifier
 from domain.view import ViewState
 from domain.view_metadata.builder import new_view_metadata
 from projections import results
+from projections.connections import Connection
 from projections.views import LoadedView
 from queries.warehouse import Warehouse
 from security.property_rules import refuse_credential_properties
@@ -53,13 +54,16 @@ class _Creation(CommandHandler):
         command, warehouse, large = self.command, self.warehouse, is_large_request(self.context)
         await decided(large, refuse_credential_properties, command.properties, "properties")
         async with self.executor.connection() as connection:
-            namespace_id = await free_name(connection, warehouse, TabularIdentifier(command.namespace, command.name), "view")
+            namespace_id = await self._free(connection)
         view_id = uuid7()
         metadata = await decided(large, self._new_metadata, view_id)
         if command.location is not None or path_keys(warehouse, metadata):
             async with self.executor.connection() as connection:
-                await refuse_places_taken_by_others(connection, warehouse, metadata)
+                await refuse_places_taken_by_others(connection, warehouse, metadata, self._free)
         return await decided(large, self._created, namespace_id, view_id, metadata)
+
+    async def _free(self, connection: Connection) -> UUID:
+        return await free_name(connection, self.warehouse, TabularIdentifier(self.command.namespace, self.command.name), "view")
 
     def _new_metadata(self, view_id: UUID) -> Json:
         metadata = new_view_metadata(

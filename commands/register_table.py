@@ -31,6 +31,7 @@ from domain.identifiers import NamespaceIdentifier, TabularIdentifier
 from domain.metadata.parse import parse_table_metadata
 from domain.table import TableState
 from projections import results
+from projections.connections import Connection
 from queries.warehouse import Warehouse
 from security.property_rules import check_registered_properties
 from storage.large_documents import DocumentShare
@@ -99,15 +100,18 @@ class _Registration(CommandHandler):
     async def _read_file(self, table: ResolvedStream[TableState] | None) -> _File:
         warehouse, command = self.warehouse, self.command
         place = warehouse.profile.permit(command.metadata_location, imported=True, field="metadata-location")
-        identifier = TabularIdentifier(command.namespace, command.name)
         event_id = None if table is None else await table.last_event_id()
+        free, owner = (self._free, None) if table is None else (None, table.id)
         async with self.executor.connection() as connection:
-            namespace_id = None if table is not None else await free_name(connection, warehouse, identifier, "table")
-            position = await refuse_taken_file(connection, warehouse, place, None if table is None else table.id)
+            namespace_id = None if table is not None else await self._free(connection)
+            position = await refuse_taken_file(connection, warehouse, place, free, owner)
         document = await read_metadata(await self.executor.store(warehouse), place, self.share)
         # A large file takes a second of work: in a thread, so that others get their turns meanwhile.
         file_key = place.claim_key(warehouse.profile.storage_identity)
         return _File(place, file_key, position, namespace_id, event_id, await asyncio.to_thread(_checked, warehouse, document))
+
+    async def _free(self, connection: Connection) -> UUID:
+        return await free_name(connection, self.warehouse, TabularIdentifier(self.command.namespace, self.command.name), "table")
 
     async def decide(self) -> Decision:
         warehouse, file = self.warehouse, self.file
@@ -121,7 +125,8 @@ class _Registration(CommandHandler):
         held = [key, *paths, *(() if before is None else before.location_keys)]
         places = [*paths, *await asyncio.to_thread(registered_keys, warehouse, metadata, file.key, held)]
         async with self.executor.connection() as connection:
-            await refuse_taken_places(connection, [key, *places], None if before is None else before.id)
+            free, owner = (self._free, None) if before is None else (None, before.id)
+            await refuse_taken_places(connection, [key, *places], free, owner)
         submission = Submission(self.context, read_from=(file.position, file.key), table_bytes_max=self.share.bytes_max)
         if before is None:
             assert file.namespace_id is not None

@@ -1,7 +1,7 @@
 """A table's or view's next metadata file: its document as bytes, where it goes, and who may place it there."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from uuid import UUID
 
 from uuid_utils.compat import uuid7
@@ -10,7 +10,7 @@ from commands.handler import MetadataFile
 from domain.byte_pieces import Content, content_of
 from domain.claims import check_places
 from domain.documents import TABLE_KINDS, Document, Json, joined_bodies, pieces, table_head
-from domain.errors import AlreadyExists, NoSuchNamespace, NotFound
+from domain.errors import AlreadyExists, BadRequest, NoSuchNamespace, NotFound
 from domain.identifiers import TabularIdentifier
 from domain.table import TableState
 from projections import location_claims, names, old_metadata_files
@@ -21,6 +21,9 @@ from queries.warehouse import Warehouse
 from storage.location_door import PATH_PROPERTIES, files_named
 from storage.locations import StorageLocation
 from storage.metadata_files import metadata_file_location
+
+NameCheck = Callable[[Connection], Awaitable[UUID]]
+"""Raises where the name of what is to come is taken; answers with its namespace."""
 
 _FILE_NUMBER = re.compile(r"^(\d{1,9})-")
 
@@ -105,33 +108,41 @@ def registered_keys(warehouse: Warehouse, metadata: Json, file_key: str, held: S
     return keys[len(held) :]
 
 
-async def refuse_taken_places(connection: Connection, keys: Sequence[str], owner: UUID | None = None) -> int:
-    """AlreadyExists where a place overlaps one that anybody but `owner` holds, a purge that goes on included.
+async def refuse_taken_places(connection: Connection, keys: Sequence[str], free: NameCheck | None, owner: UUID | None = None) -> int:
+    """BadRequest where a place overlaps one that anybody but `owner` holds, a purge that goes on included.
 
+    free -- asked before the refusal: who took the place since the name was looked for may have taken the name too.
     Answers with a position: what the log says later about places was not looked at.
     """
     position = await log_head(connection)
     taken = await location_claims.first_taken(connection, keys, owner)
     if taken is not None:
+        if free is not None:
+            await free(connection)
         raise place_taken(taken)
     return position
 
 
-async def refuse_taken_file(connection: Connection, warehouse: Warehouse, file: StorageLocation, owner: UUID | None = None) -> int:
+async def refuse_taken_file(
+    connection: Connection, warehouse: Warehouse, file: StorageLocation, free: NameCheck | None, owner: UUID | None = None
+) -> int:
     """Refuses a file to be registered that lies in a place of anybody but `owner`, or is about to be deleted; a position as above.
 
     Before it is read: in a place of another's, a purge's too, it may be gone before the registration is in the log.
     """
     key = file.claim_key(warehouse.profile.storage_identity)
-    position = await refuse_taken_places(connection, [key], owner)
+    position = await refuse_taken_places(connection, [key], free, owner)
     if await old_metadata_files.is_pending(connection, key):
         raise NotFound(f"Metadata file is being deleted, a commit removed it from its metadata log: {file.spelled}")
     return position
 
 
-def place_taken(key: str) -> AlreadyExists:
-    """The refusal of a place, given by its claim: the store's identity, a bar, and the place."""
-    return AlreadyExists(f"Location is already taken, contains or lies inside another's: {key.partition('|')[2].removesuffix('/')}")
+def place_taken(key: str) -> BadRequest:
+    """The refusal of a place, given by its claim: the store's identity, a bar, and the place.
+
+    No AlreadyExists: an engine that was asked for `IF NOT EXISTS` would say that the table is there.
+    """
+    return BadRequest(f"Location is already taken, contains or lies inside another's: {key.partition('|')[2].removesuffix('/')}")
 
 
 async def free_name(connection: Connection, warehouse: Warehouse, identifier: TabularIdentifier, kind: str) -> UUID:

@@ -92,7 +92,7 @@ class UnsupportedOperation(CatalogError, status=406, type="UnsupportedOperationE
 
 
 class AlreadyExists(CatalogError, status=409, type="AlreadyExistsException"):
-    """The name is taken."""
+    """The name is taken; nothing else, because clients that ask for `IF NOT EXISTS` take it for success."""
 
 
 class NamespaceNotEmpty(CatalogError, status=409, type="NamespaceNotEmptyException"):

@@ -68,6 +68,13 @@ ROWS = (
         " TBLPROPERTIES ('format-version' = '2')",
     ),
     Step("refuse an existing table", "CREATE TABLE story.trips (id BIGINT) USING iceberg", refused="already exists"),
+    Step("leave an existing table", "CREATE TABLE IF NOT EXISTS story.trips (id BIGINT) USING iceberg"),
+    Step("location", "SELECT regexp_replace(file, '/metadata/.*', '') FROM story.trips.metadata_log_entries", remember="trips_location"),
+    Step(
+        "refuse a table in another's place",
+        "CREATE TABLE IF NOT EXISTS story.within (id BIGINT) USING iceberg LOCATION '{trips_location}/within'",
+        refused="Location is already taken",
+    ),
     Step(
         "insert",
         "INSERT INTO story.trips VALUES (1, 'Oslo', 10.0, TIMESTAMP '2024-01-01 08:00:00'), (2, 'Lima', 20.0, TIMESTAMP '2024-01-02 09:00:00'),"

@@ -162,6 +162,10 @@ def another_schema(client: RestClient) -> list[RestAnswer]:
     return [client.commit(["a"], "t", {"action": "add-schema", "schema": schema}, {"action": "set-current-schema", "schema-id": -1})]
 
 
+def create_in_a_taken_place(client: RestClient) -> Request:
+    return "POST", TABLES, table_body("u", location=a_table(client).json["metadata"]["location"])
+
+
 def create_commit(client: RestClient) -> Request:
     """The commit that ends a staged create."""
     location = client.create_table(["a"], "staged", **{"stage-create": True}).json["metadata"]["location"]
@@ -231,6 +235,15 @@ MUTATIONS: dict[str, Mutation] = {
         409,
         NO_TABLE,
         events=0,
+    ),
+    "createTable in a place": Mutation(
+        made(("POST", TABLES, table_body("t"))),
+        200,
+        with_body(name="other"),
+        after_table,
+        create_in_a_taken_place,
+        400,
+        NO_TABLE,
     ),
     "registerTable": Mutation(
         registration("/namespaces/a/register", a_table, "tables"),

@@ -24,7 +24,7 @@ from commands.settle_parts import PartsJob
 from commands.staged_parts import PARTS_APPENDED_MAX, stage_parts
 from commands.submission import Submission
 from domain.byte_pieces import joined
-from domain.errors import AlreadyExists, NoSuchTable
+from domain.errors import BadRequest, NoSuchTable
 from domain.identifiers import NamespaceIdentifier, TabularIdentifier
 from domain.read_models.rows import PARTS_CLOSED_INLINE_MAX
 from icecore.compose import Catalog
@@ -190,7 +190,7 @@ async def test_a_large_registration_that_is_refused_leaves_no_parts(
         await create_table(catalog.write, context("createTable"), await demo(catalog), first)
 
     monkeypatch.setattr(registering, "stage_parts", stage_and_lose)
-    with pytest.raises(AlreadyExists, match="Location is already taken"):
+    with pytest.raises(BadRequest, match="Location is already taken"):
         await register(catalog, location)
     assert [2 * SNAPSHOTS + 4] == parts_staged
     assert (0, 0, 0) == left_over(catalog.dsn)

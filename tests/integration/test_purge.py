@@ -14,7 +14,7 @@ from commands.commit_table import CommitTable, commit_table
 from commands.create_namespace import CreateNamespace, create_namespace
 from commands.create_table import CreateTable, create_table
 from commands.drop_table import DropTable, drop_table
-from domain.errors import AlreadyExists
+from domain.errors import BadRequest
 from domain.identifiers import NamespaceIdentifier, TabularIdentifier
 from icecore.compose import Catalog
 from projections.verify import verify
@@ -125,7 +125,7 @@ async def test_the_location_stays_taken_until_the_files_are_gone(catalog: Catalo
     folder = tmp_path / "warehouse" / "here"
     warehouse = await made_and_dropped(catalog, folder)
     for place in (folder, folder / "below"):
-        with pytest.raises(AlreadyExists):
+        with pytest.raises(BadRequest, match="Location is already taken"):
             await create(catalog, warehouse, "t", place)
     assert "table.dropped.v1" == (await topics(catalog))[0]
     assert FILES < len(files(folder))
@@ -153,7 +153,7 @@ async def test_a_job_stopped_in_the_middle_is_finished_later(catalog: Catalog, t
     left = len(files(folder))
     assert 0 < left < FILES
     assert "table.dropped.v1" == (await topics(catalog))[0]
-    with pytest.raises(AlreadyExists):
+    with pytest.raises(BadRequest, match="Location is already taken"):
         await create(catalog, warehouse, "t", folder)
     assert 1 == await catalog.purge.run_once()
     assert ["table.purged.v1", "table.dropped.v1"] == await topics(catalog)
@@ -172,7 +172,7 @@ async def test_a_table_that_moved_is_purged_at_both_places(catalog: Catalog, tmp
     move = {"action": "set-location", "location": f"file://{base}/new"}
     await commit_table(catalog.write, context("updateTable"), warehouse, CommitTable(table, [], [move]))
     assert (1, 1) == (len(files(base / "old")), len(files(base / "new")))
-    with pytest.raises(AlreadyExists):
+    with pytest.raises(BadRequest, match="Location is already taken"):
         await create(catalog, warehouse, "u", base / "old")
     await drop_table(catalog.write, context("dropTable"), warehouse, DropTable(table, True))
     assert 1 == await catalog.purge.run_once()

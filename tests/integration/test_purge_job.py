@@ -22,7 +22,7 @@ from commands.executor import CommandExecutor
 from commands.purge_tables import PurgeJob
 from commands.register_table import RegisterTable, register_table
 from commands.table_purge import DELETE_PAGE_FILES
-from domain.errors import AlreadyExists, CatalogError, NotFound, ServiceUnavailable
+from domain.errors import AlreadyExists, BadRequest, CatalogError, NotFound, ServiceUnavailable
 from domain.identifiers import NamespaceIdentifier, TabularIdentifier
 from domain.table import TableState
 from icecore.compose import Catalog
@@ -171,17 +171,17 @@ async def test_a_place_that_is_being_purged_is_refused_before_anything_is_read_o
 
     with monkeypatch.context() as patched:
         patched.setattr(catalog.write, "store", never)
-        with pytest.raises(AlreadyExists, match="Location is already taken"):
+        with pytest.raises(BadRequest, match="Location is already taken"):
             await registered(catalog, warehouse, location)
         command = CreateTable(NAMESPACE, "u", f"file://{folder}/below", SCHEMA, None, None, {}, False)
-        with pytest.raises(AlreadyExists, match="Location is already taken"):
+        with pytest.raises(BadRequest, match="Location is already taken"):
             await create_table(catalog.write, context("createTable"), warehouse, command)
         command = CreateTable(NAMESPACE, "u", None, SCHEMA, None, None, {"write.data.path": f"file://{folder}/below"}, False)
-        with pytest.raises(AlreadyExists, match="Location is already taken"):
+        with pytest.raises(BadRequest, match="Location is already taken"):
             await create_table(catalog.write, context("createTable"), warehouse, command)
         for place in ({"location": f"file://{folder}/below"}, {"properties": {"write.metadata.path": f"file://{folder}/below"}}):
             ended = CommitTable(named("u"), [{"type": "assert-create"}], staged_updates(tmp_path / "warehouse" / "free", **place))
-            with pytest.raises(AlreadyExists, match="Location is already taken"):
+            with pytest.raises(BadRequest, match="Location is already taken"):
                 await commit_table(catalog.write, context("updateTable"), warehouse, ended)
     assert before == files(folder)
     point.let_go.set()

@@ -289,7 +289,7 @@ COMMANDS = [create, stage_and_create, commit, transaction, register_it, overwrit
 @pytest.mark.parametrize("command", COMMANDS)
 @pytest.mark.parametrize("field", ["location", *PATH_PROPERTIES])
 def test_no_place_of_a_table_lies_in_anothers(client: RestClient, warehouse: FreshWarehouse, command: Any, field: str) -> None:
-    """Inside, around and equal, to another's location and to what its path properties name; 409, and where it is nobody's it is taken."""
+    """Inside, around and equal, to another's location and to what its path properties name; 400, and where it is nobody's it is taken."""
     base = warehouse.base
     assert 200 == client.create_table(["a"], "other", location=f"{base}/x/other", properties={"write.data.path": f"{base}/y/data"}).status
 
@@ -297,14 +297,14 @@ def test_no_place_of_a_table_lies_in_anothers(client: RestClient, warehouse: Fre
         return {"location": f"{base}/{place}"} if field == "location" else {"properties": {field: f"{base}/{place}"}}
 
     refused = command(client, base, asking_for("y/data/below"))
-    assert (409, "AlreadyExistsException") == refused.error
-    assert "Location is already taken" in refused.message
+    assert refused.place_taken
+    assert refused.message.endswith(f": {base}/y/data/below")
     client.drop_table(["a"], "t")
     if command in (create, commit):
         for place in ("x/other", "x/other/below", "x", "y/data", "y"):
-            assert (409, "AlreadyExistsException") == create(client, base, asking_for(place)).error
+            assert create(client, base, asking_for(place)).place_taken
         assert 200 == create(client, base, asking_for("z")).status
-        assert (409, "AlreadyExistsException") == client.create_table(["a"], "u", location=f"{base}/z/below").error
+        assert client.create_table(["a"], "u", location=f"{base}/z/below").place_taken
 
 
 def test_a_table_keeps_the_places_its_path_properties_named(
@@ -317,7 +317,7 @@ def test_a_table_keeps_the_places_its_path_properties_named(
     names = [*data_files(folder / "first"), *data_files(folder / "second")]
     assert 200 == client.commit(["a"], "t", *appended(folder / "here", names[:1])).status
     assert 200 == client.commit(["a"], "t", set_properties({"write.data.path": f"{base}/second"})).status
-    assert 409 == client.create_table(["a"], "u", location=f"{base}/first").status
+    assert client.create_table(["a"], "u", location=f"{base}/first").place_taken
     later = manifest(folder / "here" / "metadata" / "m1.avro", names, 2)
     location = manifest_list(folder / "here" / "metadata" / "snap-2.avro", [later], 2)
     assert 200 == client.commit(["a"], "t", *snapshot_updates(location, 2)).status

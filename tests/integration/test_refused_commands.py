@@ -15,7 +15,7 @@ from commands.create_table import CreateTable, create_table
 from commands.staged_parts import stage_parts
 from commands.submission import AppendResult, Submission
 from domain.approval import Refuse
-from domain.errors import AlreadyExists, CatalogError, ChangeRefused, CommitFailed, CommitStateUnknown, NoSuchTable
+from domain.errors import BadRequest, CatalogError, ChangeRefused, CommitFailed, CommitStateUnknown, NoSuchTable
 from domain.identifiers import TabularIdentifier
 from icecore.compose import Catalog
 from projections import tables
@@ -75,7 +75,7 @@ async def test_of_a_registration_that_append_refuses(catalog: Catalog, tmp_path:
 
     monkeypatch.setattr(registering, "stage_parts", stage_and_lose)
     with nothing_left():
-        await refused(register(catalog, location), AlreadyExists)
+        await refused(register(catalog, location), BadRequest)
 
 
 @pytest.mark.parametrize("known", [False, True])

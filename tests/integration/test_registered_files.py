@@ -8,8 +8,6 @@ from tests.fixtures.shared_server import FreshWarehouse
 from tests.fixtures.snapshots import snapshot_updates
 from tests.integration.test_register import local, register
 
-TAKEN = (409, "AlreadyExistsException")
-
 
 def create(client: RestClient, name: str, location: str, **properties: str) -> RestAnswer:
     return client.create_table(["a"], name, location=location, properties=properties)
@@ -33,10 +31,10 @@ def test_the_places_of_files_that_a_registered_document_names_are_held(client: R
     create(client, "t", f"{warehouse.base}/t", **{"write.data.path": shared})
     updates = snapshot_updates(f"{shared}/snap-1.avro")
     assert 200 == client.commit(["a"], "t", *updates, {"action": "remove-properties", "removals": ["write.data.path"]}).status
-    assert TAKEN == create(client, "u", shared).error
+    assert create(client, "u", shared).place_taken
     assert 200 == register(client, "t", unregister(client, "t")).status
     for place in (shared, f"{shared}/below"):
-        assert TAKEN == create(client, "u", place).error
+        assert create(client, "u", place).place_taken
     # Its own registration over itself, and its drop, find nothing in their way.
     assert 200 == register(client, "t", client.load_table(["a"], "t").json["metadata-location"], overwrite=True).status
     assert 204 == client.drop_table(["a"], "t").status
@@ -52,7 +50,7 @@ def test_the_file_that_a_table_is_registered_from_is_held(client: RestClient, wa
     second = local(sources[0]).with_name("00000-d.metadata.json")
     shutil.move(local(sources[1]), second)
     assert 200 == register(client, "c", sources[0]).status
-    assert TAKEN == create(client, "u", f"{warehouse.base}/imports-c").error
+    assert create(client, "u", f"{warehouse.base}/imports-c").place_taken
     assert 200 == register(client, "d", f"file://{second}").status
     assert 204 == client.drop_table(["a"], "c").status
     assert 204 == client.drop_table(["a"], "d").status
@@ -66,7 +64,7 @@ def test_a_place_that_another_table_holds_is_not_registered(client: RestClient, 
     assert 200 == client.commit(["a"], "t", *snapshot_updates(f"{shared}/metadata/snap-1.avro")).status
     location = unregister(client, "t")
     assert 200 == create(client, "u", shared).status
-    assert TAKEN == register(client, "t", location).error
+    assert register(client, "t", location).place_taken
 
 
 def test_a_file_beside_the_table_s_folder_closes_no_folder_of_many_tables(client: RestClient, warehouse: FreshWarehouse) -> None:
@@ -75,7 +73,7 @@ def test_a_file_beside_the_table_s_folder_closes_no_folder_of_many_tables(client
     assert 200 == client.commit(["a"], "t", *snapshot_updates(f"{warehouse.base}/x/snap-1.avro")).status
     assert 200 == register(client, "t", unregister(client, "t")).status
     assert 200 == create(client, "u", f"{warehouse.base}/x/u").status
-    assert TAKEN == create(client, "v", f"{warehouse.base}/x").error
+    assert create(client, "v", f"{warehouse.base}/x").place_taken
 
 
 def test_a_document_with_files_in_too_many_folders_is_refused(client: RestClient, warehouse: FreshWarehouse) -> None:

@@ -10,8 +10,6 @@ from tests.fixtures.shared_server import FreshWarehouse, SharedCatalog
 from tests.integration.test_metadata_trimming import KEEP_ONE, committed, job_held, local
 from tests.integration.test_purge import settles
 
-TAKEN = (409, "AlreadyExistsException")
-
 
 def create_view(client: RestClient, name: str, location: str | None = None, **properties: str) -> RestAnswer:
     body = {"name": name, "schema": SCHEMA, "view-version": view_version("select 1"), "properties": properties}
@@ -54,7 +52,7 @@ def test_a_view_does_not_write_in_a_tables_place(client: RestClient, warehouse: 
             refused = commit_view(client, "v", set_properties(path))
         case _:
             refused = register_view(client, "v", location)
-    assert TAKEN == refused.error
+    assert refused.place_taken
     assert files == view_files(warehouse)
 
 
@@ -65,8 +63,8 @@ def test_a_view_s_place_is_nobody_else_s(client: RestClient, warehouse: FreshWar
     assert 200 == commit_view(client, "v", set_properties(metadata_path(places[2]))).status
     assert 200 == commit_view(client, "v", set_properties(comment="its own places are not in its way")).status
     for place in places:
-        assert TAKEN == client.create_table(["a"], "t", location=place).error
-        assert TAKEN == create_view(client, "w", **metadata_path(f"{place}/below")).error
+        assert client.create_table(["a"], "t", location=place).place_taken
+        assert create_view(client, "w", **metadata_path(f"{place}/below")).place_taken
     assert 204 == client.call("DELETE", view_path(["a"], "v")).status
     for number, place in enumerate(places):
         assert 200 == client.create_table(["a"], f"t{number}", location=place).status
@@ -74,7 +72,7 @@ def test_a_view_s_place_is_nobody_else_s(client: RestClient, warehouse: FreshWar
 
 def test_a_view_at_a_taken_location_leaves_no_file(client: RestClient, warehouse: FreshWarehouse) -> None:
     client.create_table(["a"], "t", location=f"{warehouse.base}/t")
-    assert TAKEN == create_view(client, "v", f"{warehouse.base}/t/below").error
+    assert create_view(client, "v", f"{warehouse.base}/t/below").place_taken
     assert set() == view_files(warehouse)
 
 
@@ -87,13 +85,13 @@ def test_the_file_that_a_view_is_registered_from_is_held(client: RestClient, war
     source.rename(imports / source.name)
     assert 204 == client.call("DELETE", view_path(["a"], "v")).status
     assert 200 == register_view(client, "v", f"file://{imports}/{source.name}").status
-    assert TAKEN == client.create_table(["a"], "t", location=f"{warehouse.base}/imports").error
+    assert client.create_table(["a"], "t", location=f"{warehouse.base}/imports").place_taken
 
 
 def test_a_view_is_not_registered_from_a_file_of_anothers_place(client: RestClient, warehouse: FreshWarehouse) -> None:
     """It is not even read: this one is not there. Nor from one that is about to be deleted."""
     client.create_table(["a"], "t", location=f"{warehouse.base}/t")
-    assert TAKEN == register_view(client, "v", f"{warehouse.base}/t/metadata/00000-none.metadata.json").error
+    assert register_view(client, "v", f"{warehouse.base}/t/metadata/00000-none.metadata.json").place_taken
 
 
 def test_a_view_is_not_registered_from_a_file_that_is_to_be_deleted(

@@ -266,7 +266,7 @@ class CatalogModel:
     def _refuse_conflicts(self, tabular: Tabular, place: str) -> None:
         others: Collection[Tabular] = [other for other in self.tabulars.values() if other is not tabular]
         if any(_overlap(place, held) for other in others for held in other.places):
-            raise Refused(*TAKEN)
+            raise Refused(*BAD_REQUEST)
 
 
 def _overlap(a: str, b: str) -> bool:

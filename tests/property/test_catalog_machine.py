@@ -557,7 +557,7 @@ def _show_the_present_as_the_past(monkeypatch: pytest.MonkeyPatch) -> None:
     ("break_it", "seen"),
     [
         (_ignore_requirements, r"must be refused with \(409, 'CommitFailedException'\)"),
-        (_let_places_overlap, r"must be refused with \(409, 'AlreadyExistsException'\)"),
+        (_let_places_overlap, r"must be refused with \(400, 'BadRequestException'\)"),
         (_match_names_exactly, "does not exist|already exists|must be refused"),
         (_show_the_present_as_the_past, "assert {"),
     ],

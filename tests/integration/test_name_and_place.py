@@ -1,0 +1,95 @@
+"""A name and a place that are taken at once: the refusal is about the name, since clients read `IF NOT EXISTS` out of it."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from commands import commit_table as committing
+from commands import create_table as creating
+from commands import create_view as creating_views
+from commands import register_table as registering
+from commands import register_view as registering_views
+from commands.commit_table import CommitTable, commit_table
+from commands.create_namespace import CreateNamespace, create_namespace
+from commands.create_table import CreateTable, create_table
+from commands.create_view import CreateView, create_view
+from commands.register_table import RegisterTable, register_table
+from commands.register_view import RegisterView, register_view
+from domain.errors import AlreadyExists, BadRequest, CatalogError, CommitFailed
+from icecore.compose import Catalog
+from queries.warehouse import Warehouse
+from tests.fixtures.catalog import context, opened_catalog
+from tests.fixtures.rest_client import view_version
+from tests.integration.test_large_tables import demo
+from tests.integration.test_purge_job import NAMESPACE, SCHEMA, named, staged_updates
+
+Command = Callable[[Catalog, Warehouse, str, Path], Awaitable[Any]]
+
+
+@pytest.fixture
+async def catalog(database: str, tmp_path: Path) -> AsyncIterator[Catalog]:
+    async with opened_catalog(database, tmp_path / "warehouse") as opened:
+        await create_namespace(opened.write, context("createNamespace"), await demo(opened), CreateNamespace(NAMESPACE, {}))
+        yield opened
+
+
+async def create(catalog: Catalog, warehouse: Warehouse, name: str, folder: Path) -> None:
+    command = CreateTable(NAMESPACE, name, f"file://{folder}", SCHEMA, None, None, {}, False)
+    await create_table(catalog.write, context("createTable"), warehouse, command)
+
+
+async def end_staged(catalog: Catalog, warehouse: Warehouse, name: str, folder: Path) -> None:
+    command = CommitTable(named(name), [{"type": "assert-create"}], staged_updates(folder))
+    await commit_table(catalog.write, context("updateTable"), warehouse, command)
+
+
+async def create_a_view(catalog: Catalog, warehouse: Warehouse, name: str, folder: Path) -> None:
+    command = CreateView(NAMESPACE, name, f"file://{folder}", SCHEMA, view_version("select 1"), {})
+    await create_view(catalog.write, context("createView"), warehouse, command)
+
+
+async def register(catalog: Catalog, warehouse: Warehouse, name: str, folder: Path) -> None:
+    command = RegisterTable(NAMESPACE, name, f"file://{folder}/x.metadata.json", overwrite=False)
+    await register_table(catalog.write, context("registerTable"), warehouse, command)
+
+
+async def register_a_view(catalog: Catalog, warehouse: Warehouse, name: str, folder: Path) -> None:
+    command = RegisterView(NAMESPACE, name, f"file://{folder}/x.metadata.json")
+    await register_view(catalog.write, context("registerView"), warehouse, command)
+
+
+COMMANDS = [
+    (creating, create, AlreadyExists),
+    (committing, end_staged, CommitFailed),
+    (creating_views, create_a_view, AlreadyExists),
+    (registering, register, AlreadyExists),
+    (registering_views, register_a_view, AlreadyExists),
+]
+
+
+@pytest.mark.parametrize(("module", "command", "error"), COMMANDS, ids=[command.__name__ for _, command, _ in COMMANDS])
+@pytest.mark.parametrize("same_name", [True, False])
+async def test_who_loses_both_at_once_is_told_of_the_name(
+    catalog: Catalog,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    module: ModuleType,
+    command: Command,
+    error: type[CatalogError],
+    same_name: bool,
+) -> None:
+    """A rival comes after the name was looked for and before the place is; the place alone is a 400."""
+    folder, warehouse, free_name = tmp_path / "warehouse" / "here", await demo(catalog), module.free_name  # type: ignore[attr-defined]
+
+    async def free_and_lost(*arguments: Any) -> Any:
+        monkeypatch.setattr(module, "free_name", free_name)
+        found = await free_name(*arguments)
+        await create(catalog, warehouse, "t" if same_name else "rival", folder)
+        return found
+
+    monkeypatch.setattr(module, "free_name", free_and_lost)
+    with pytest.raises(error if same_name else BadRequest, match="already exists" if same_name else "Location is already taken"):
+        await command(catalog, warehouse, "t", folder)

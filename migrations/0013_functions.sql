@@ -1,5 +1,8 @@
 -- The functions of the append, each whole and in its newest form. What each does stands in its comment in 0001_log.sql and 0011_proposals.sql.
 
+-- No append is under way meanwhile: one holds this lock while it waits for tables, which are locked below.
+select pg_advisory_xact_lock(4936203174);
+
 -- A proposal is stale where what it was held for has changed since.
 alter table icecore.proposals drop constraint proposals_status_check;
 alter table icecore.proposals add constraint proposals_status_check
@@ -316,6 +319,69 @@ begin
              r->>5, r->>6, r->>7, r->>8, r->>9, (r->>10)::bigint, blobs[(r->>11)::integer]
       from jsonb_array_elements(rows->'proposals') r;
   end if;
+end $$;
+
+-- Tables and views hold the places that their path properties name. Those from before get what is free, the older ones first; what another
+-- holds stays shared. By events, since claims are folded from the log: a commit that changes nothing else.
+do $$
+declare
+  found record; o record; identity text; property text; path text[]; segments text[]; place text; key text; event_id uuid; outcome text;
+begin
+  for found in
+    select n.kind, n.object_id, e.project_id
+    from icecore.read_models m
+    join icecore.names n on n.generation = m.generation and n.to_position is null and n.kind in ('table', 'view')
+    join icecore.events e on e.originator_id = n.object_id and e.originator_version = 1
+    order by e.notification_id
+  loop
+    if found.kind = 'table' then
+      select x.*, x.head as document into o from icecore.tables x
+        where x.generation = (select m.generation from icecore.read_models m) and x.table_id = found.object_id order by x.version desc limit 1;
+    else
+      select x.*, null::bigint as next_ordinal into o from icecore.views x
+        where x.generation = (select m.generation from icecore.read_models m) and x.view_id = found.object_id order by x.version desc limit 1;
+    end if;
+    identity := split_part(o.locations[1], '|', 1);
+    foreach property in array array['write.data.path', 'write.metadata.path', 'write.object-storage.path', 'write.folder-storage.path'] loop
+      continue when position(convert_to('"' || property || '"', 'UTF8') in o.document) = 0;
+      begin
+        place := convert_from(o.document, 'UTF8')::json->'properties'->>property;
+      exception when untranslatable_character then
+        -- A text with U+0000: Postgres cannot read such a document.
+        exit;
+      end;
+      -- The place as storage/locations.py has its key, where it has one: scheme, authority, segments.
+      path := regexp_match(place, '^(file|s3|s3a|s3n|gs|abfs|abfss|wasbs):(?://([^/]*))?(/.*)?$');
+      segments := string_to_array(regexp_replace(path[3], '^/|/$', '', 'g'), '/');
+      continue when path is null or segments && array['', '.', '..'];
+      key := identity || '|' || case when path[1] like 's3%' then 's3' when path[1] in ('abfss', 'wasbs') then 'abfs' else path[1] end || '://'
+        || regexp_replace(coalesce(path[2], ''), '\.blob\.', '.dfs.') || '/' || coalesce(array_to_string(segments || ''::text, '/'), '');
+      -- As PLACES_MAX in domain/claims.py.
+      continue when cardinality(o.locations) >= 100 or exists (select from unnest(o.locations) l where starts_with(key, l));
+      event_id := gen_random_uuid();
+      select a.outcome into outcome from icecore.append(
+        jsonb_build_array(jsonb_build_object(
+          'id', gen_random_uuid(), 'actor', 'icecore-migrate', 'project', found.project_id, 'request', 'migration 0013',
+          'heads', jsonb_build_array(jsonb_build_array(found.object_id, o.event_id)),
+          'events', jsonb_build_array(jsonb_build_array(
+            found.object_id, o.version + 1, found.kind || '.committed.v1', 1, event_id, o.warehouse_id)),
+          'rows', jsonb_build_object(found.kind || 's', jsonb_build_array(
+            jsonb_build_array(1, found.object_id, o.version + 1, event_id, o.warehouse_id, o.namespace_id, o.name, o.name_key, o.status,
+                              o.metadata_location, o.locations || key)
+            || case when found.kind = 'table' then jsonb_build_array(o.next_ordinal) else '[]' end || '2')),
+          'claims', jsonb_build_object('take_locations', jsonb_build_array(jsonb_build_array(key, found.object_id)),
+            'alive', '[]'::jsonb, 'empty', '[]'::jsonb, 'release', '[]'::jsonb, 'take', '[]'::jsonb, 'release_locations', '[]'::jsonb))),
+        array[convert_to(jsonb_build_object(
+          'metadata-location', o.metadata_location, 'location-key', null, 'actions', '[]'::jsonb, 'path-keys', array[key],
+          'delta', jsonb_build_object('head', '{"set": {}, "removed": []}'::jsonb, 'properties', '{"set": {}, "removed": []}'::jsonb,
+                                      'parts', '{}'::jsonb))::text, 'UTF8'), o.document]) a;
+      if outcome = 'appended' then
+        o.version := o.version + 1; o.event_id := event_id; o.locations := o.locations || key;
+      elsif outcome <> 'location' then
+        raise exception 'the log did not take the claim of %: %', key, outcome;
+      end if;
+    end loop;
+  end loop;
 end $$;
 
 -- Whoever serves is granted `append` alone (migrations/serving_role.sql).

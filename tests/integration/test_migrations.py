@@ -3,15 +3,27 @@
 import asyncio
 import sys
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
 from psycopg.sql import SQL, Identifier
+from uuid_utils.compat import uuid7
 
+from commands.committer import Committer
+from commands.submission import Submission
+from domain.events import Event, TableCreated, TableDropped, ViewCreated, ViewDropped
+from domain.metadata.create import new_table_metadata
+from domain.table import TableState
+from domain.view import ViewState
+from domain.view_metadata.builder import new_view_metadata
 from icecore.server_check import UnfitServerError, check_server
 from migrations.apply import Migration, MigrationError, apply_migrations, load_migrations, pending_migrations
 from projections.verify import verify
+from tests.fixtures.catalog import context
+from tests.fixtures.rest_client import SCHEMA, view_version
 
+WAREHOUSE_ID = uuid7()
 CHECKSUMS = {
     "0001_log": "00260ee8d5dbe23a1619c5e98086b791ddad8cf8854f647881e667458db6bcef",
     "0002_secrets": "ec0aaa3007308da8d161c39932d7ca7b34db4f7d9be8fdb303392f82a4c06086",
@@ -19,7 +31,7 @@ CHECKSUMS = {
     "0010_sinks": "99037d9bea16380da653895ba83d2b9f36055b31001b624a005b53e683487216",
     "0011_proposals": "c79f2407f2a7ff7a70edd7e1a22cae2a6c6fcb52da88da8dc489f558c9c1ca32",
     "0012_append_loops": "b973a3c215a98855ce68b0b40d8475353603565c3c9a350279e45278126f21a8",
-    "0013_functions": "d0568a5462b39ac22c777d2c874269d2068bd18ef7b93c1bf608a90eaa849df5",
+    "0013_functions": "0ee55fb47eb01a843df99c2748a470fef830cb1f71d1887c165428c4cd39fc16",
 }
 
 
@@ -57,6 +69,62 @@ async def test_idempotency_keys_of_an_older_schema_are_tied_to_the_log(empty_dat
         )
     await apply_migrations(empty_database)
     assert [] == (await verify(empty_database)).differences
+
+
+# Location, path properties, and the places that migration 0013 makes them hold; in the order of their creation.
+OLDER_OBJECTS: list[tuple[str, dict[str, str], list[str]]] = [
+    ("s3://b/a", {"write.data.path": "s3a://b/shared/", "write.metadata.path": "s3://b/a/metadata"}, ["s3|s3://b/shared/"]),
+    ("s3://b/c", {"write.data.path": "s3://b/shared/below", "write.metadata.path": "s3n://b/meta"}, ["s3|s3://b/meta/"]),
+    ("s3://b/d", {"write.data.path": "s3://b/a", "write.object-storage.path": "s3://b"}, []),
+    ("s3://b/e", {"write.folder-storage.path": "s3://b/f g/ü", "write.data.path": "s3://b/e"}, ["s3|s3://b/f g/ü/"]),
+    ("file:///w/a", {"write.data.path": "file:/w/x", "write.metadata.path": "file:///w/y"}, ["file|file:///w/x/", "file|file:///w/y/"]),
+    ("file:///w/b", {"write.data.path": "file:///w//z", "write.metadata.path": "file:///w/../z"}, []),
+    ("file:///w/c", {"write.data.path": "file:///w/nul", "note": "\x00"}, []),
+    ("abfs://f@a.dfs.x.net/t", {"write.data.path": "wasbs://f@a.blob.x.net/x"}, ["abfs|abfs://f@a.dfs.x.net/x/"]),
+    ("gs://b/t", {"note": '"write.data.path"'}, []),
+]
+
+
+@pytest.mark.parametrize("kind", ["table", "view"])
+async def test_path_properties_of_an_older_schema_claim_their_places(empty_database: str, kind: str) -> None:
+    """Where they are free, the older object first; what cannot be claimed is left. The log says so, and gives the rows and claims."""
+    await apply_migrations(empty_database, [carried for carried in load_migrations() if carried.number < 13])
+    committer = Committer(empty_database)
+    committer.start()
+    (location, properties, _), *_ = OLDER_OBJECTS
+    gone = await begin(committer, kind, f"{location}-gone", properties)
+    drop = Submission(context("drop"))
+    drop.add(gone.id, WAREHOUSE_ID, gone, [TableDropped(False) if kind == "table" else ViewDropped()])
+    assert "appended" == (await committer.submit(drop)).outcome
+    expected = set()
+    for location, properties, claimed in OLDER_OBJECTS:
+        state = await begin(committer, kind, location, properties)
+        expected |= {(state.id, key) for key in (*state.location_keys, *claimed)}
+    await committer.close()
+    await apply_migrations(empty_database)
+    with psycopg.connect(empty_database) as connection:
+        assert expected == set(connection.execute("select owner, key from icecore.location_claims").fetchall())
+        added = connection.execute("select topic from icecore.events where actor = 'icecore-migrate'").fetchall()
+    assert [(f"{kind}.committed.v1",)] * sum(len(claimed) for *_, claimed in OLDER_OBJECTS) == added
+    assert [] == (await verify(empty_database)).differences
+
+
+async def begin(committer: Committer, kind: str, location: str, properties: dict[str, str]) -> TableState | ViewState:
+    """A table or view whose creation claims its location alone, as all did before migration 0013."""
+    object_id = uuid7()
+    name, key = str(object_id), f"{location.partition(':')[0]}|{location}/"
+    given: Any = {"location": location, "schema": SCHEMA, "properties": properties, "now_ms": 1}
+    if kind == "view":
+        metadata = new_view_metadata(view_uuid=name, view_version=view_version("select 1"), **given)
+        event: Event = ViewCreated(WAREHOUSE_ID, name, name, key, f"{location}/metadata/0.json", metadata)
+    else:
+        metadata = new_table_metadata(table_uuid=name, partition_spec=None, write_order=None, **given)
+        event = TableCreated(WAREHOUSE_ID, name, name, key, f"{location}/metadata/0.json", metadata, staged=False)
+    submission = Submission(context("create"))
+    state = submission.add(object_id, WAREHOUSE_ID, None, [event])
+    assert "appended" == (await committer.submit(submission)).outcome
+    assert isinstance(state, TableState | ViewState)
+    return state
 
 
 async def test_a_second_run_changes_nothing(database: str) -> None:

@@ -27,6 +27,7 @@ from projections.connections import Connection
 from queries.resolve_warehouse import as_warehouse
 from queries.warehouse import Warehouse
 from storage.large_documents import DocumentShare
+from storage.manifest_reader import ManifestReaders
 
 _log = structlog.get_logger("icecore.purge")
 
@@ -57,6 +58,7 @@ class PurgeJob(LeaderJob):
     def __init__(self, executor: CommandExecutor) -> None:
         super().__init__(executor)
         self._failures: dict[UUID, _Failure] = {}
+        self._readers = ManifestReaders()
 
     async def run_once(self) -> int:
         """Purges what waits, if no other process does; how many tables."""
@@ -79,6 +81,7 @@ class PurgeJob(LeaderJob):
             for task in running:
                 task.cancel()
             await asyncio.gather(*running, return_exceptions=True)
+            await self._readers.close()
 
     async def _begin(self, leading: Connection, running: dict[asyncio.Task[bool], tuple[UUID, UUID]]) -> None:
         """Begins with what waits: first those that have not failed, the oldest drop first; then those that have waited out their pause."""
@@ -130,7 +133,9 @@ class PurgeJob(LeaderJob):
         assert state is not None, "a table's warehouse is in the log before it"
         warehouse = as_warehouse(state, None)
         store = await self._executor.store(warehouse)
-        files = await TablePurge(store, warehouse.profile.storage_identity, named, partial(self._fence, leading, table_id)).run()
+        async with self._readers.one() as reader:
+            fence = partial(self._fence, leading, table_id)
+            files = await TablePurge(store, warehouse.profile.storage_identity, named, reader, fence).run()
         result = await self._append(warehouse, table_id, TablePurged(files.deleted, files.left or None, files.left_count or None))
         if result is None:
             return False

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from domain.errors import BadRequest, CatalogError, NotFound, PayloadTooLarge, ServiceUnavailable
 from domain.table import TableState
 from storage.locations import StorageLocation
-from storage.manifest_reader import MANIFEST, MANIFEST_BYTES_MAX, MANIFEST_LIST, Kind, ManifestReader, UnreadableManifest
+from storage.manifest_protocol import MANIFEST, MANIFEST_LIST, Kind
+from storage.manifest_reader import MANIFEST_BYTES_MAX, ManifestReader, UnreadableManifest
 from storage.object_store import ObjectStore
 
 FILES_LEFT_NAMED_MAX = 100
@@ -63,19 +64,25 @@ class TablePurge:
     fence -- awaited right before each page of deletes; raises where this process may not delete any more.
     """
 
-    def __init__(self, store: ObjectStore, storage_identity: str, named: NamedFiles, fence: Callable[[], Awaitable[None]]) -> None:
+    def __init__(
+        self,
+        store: ObjectStore,
+        storage_identity: str,
+        named: NamedFiles,
+        reader: ManifestReader,
+        fence: Callable[[], Awaitable[None]],
+    ) -> None:
         self._store = store
         self._storage_identity = storage_identity
         self._named = named
         self._fence = fence
-        self._reader = ManifestReader()
+        self._reader = reader
         self._files = PurgedFiles()
 
     async def run(self) -> PurgedFiles:
         """Raises ServiceUnavailable where the store, or whoever else is needed, is away: the rest is for another attempt."""
-        async with self._reader:
-            for manifests, manifest_list in self._named.manifest_lists:
-                await self._purge_snapshot(manifests, manifest_list)
+        for manifests, manifest_list in self._named.manifest_lists:
+            await self._purge_snapshot(manifests, manifest_list)
         await self._delete_own(self._named.others)
         return self._files
 

@@ -3,30 +3,34 @@
 Manifests come from clients and may be anything: a few kilobytes that unpack to gigabytes, a count of records that never ends. Here they
 cost this process at most: its memory and its time are limited, and what it cannot read within them it says.
 
-A request is a line of JSON, `{"open": KIND, "bytes": N}` and N bytes of a file, or `{"next": KIND}`. An answer is its length (4 bytes, big
-endian) and JSON: `{"names": [...]}`, a page of the names of files in it, the empty one behind the last; or `{"error": TYPE}`. A name
-that is no name (too long) is null. A name that was answered once is left out from then on, as far back as NAMES_REMEMBERED_MAX; one that
-was read in a page that ended in an error was not answered.
+A request is a line of JSON, `{"open": KIND, "bytes": N}` and N bytes of a file, `{"next": KIND}`, or `{"forget": true}` behind the last
+file of a table. An answer is its length (4 bytes, big endian) and JSON: `{"names": [...]}`, a page of the names of files in it, the empty
+one behind the last; or `{"error": TYPE}`. A name that is no name (too long) is null. A name that was answered once is left out from then
+on, as far back as NAMES_REMEMBERED_MAX; one that was read in a page that ended in an error was not answered. What is forgotten is answered
+by `{"as-new": BOOLEAN}`: whether the next table finds the process as this one did, with all of its memory.
 """
 
 import contextlib
+import gc
 import resource
 import signal
 import struct
 import sys
 from collections.abc import Iterator, Sequence
 from io import BytesIO
-from typing import Any
+from typing import Any, BinaryIO
 
 import orjson
 from pyiceberg.avro.file import AvroFile
 from pyiceberg.io import InputFile, InputStream
 from pyiceberg.types import NestedField
 
-from storage.manifest_reader import ANSWER_LENGTH, MANIFEST, MANIFEST_LIST
+from storage.manifest_protocol import ANSWER_LENGTH, MANIFEST, MANIFEST_LIST
 
 MEMORY_BYTES_MAX = 512 * 1024 * 1024
-"""Of address space, beside what the process begins with."""
+"""Of address space, for one table: beside what the process begins it with."""
+GROWN_BYTES_MAX = 64 * 1024 * 1024
+"""Of address space that tables may leave behind: with more the process is not used again."""
 CPU_SECONDS_MAX = 20
 """For one page of names."""
 NAMES_REMEMBERED_MAX = 1_000_000
@@ -96,10 +100,12 @@ def _column(columns: Sequence[NestedField], field_id: int) -> int:
     return [column.field_id for column in columns].index(field_id)
 
 
-def _limit_memory() -> None:
-    with open("/proc/self/statm") as file:  # noqa: PTH123 - read once
+def _limit_memory() -> int:
+    """Allows MEMORY_BYTES_MAX more than there is, which is answered."""
+    with open("/proc/self/statm") as file:  # noqa: PTH123 - a moment
         begun = int(file.read().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (begun + MEMORY_BYTES_MAX, resource.RLIM_INFINITY))
+    return begun
 
 
 def _limit_time() -> None:
@@ -111,16 +117,29 @@ def _out_of_time(*_: object) -> None:
     raise TimeoutError
 
 
+def _send(taken: BinaryIO, answer: bytes) -> None:
+    taken.write(struct.pack(ANSWER_LENGTH, len(answer)) + answer)
+    taken.flush()
+
+
 def main() -> None:
+    begun = None
     # Only Linux has the first, and limits address space: elsewhere the file's size alone is bounded.
     with contextlib.suppress(OSError, ValueError):
-        _limit_memory()
+        begun = _limit_memory()
     signal.signal(signal.SIGXCPU, _out_of_time)
     opened: dict[str, Iterator[str]] = {}
     seen: dict[str, set[int]] = {kind: set() for kind in (MANIFEST_LIST, MANIFEST)}
     given, taken = sys.stdin.buffer, sys.stdout.buffer
     while line := given.readline():
         request = orjson.loads(line)
+        if "forget" in request:
+            opened.clear()
+            for names in seen.values():
+                names.clear()
+            gc.collect()
+            _send(taken, orjson.dumps({"as-new": begun is not None and _limit_memory() - begun <= GROWN_BYTES_MAX}))
+            continue
         kind = request.get("next")
         if kind is None:
             kind = request["open"]
@@ -134,8 +153,7 @@ def main() -> None:
         except Exception as error:
             opened[kind], page = iter(()), {}
             answer = orjson.dumps({"error": type(error).__name__})
-        taken.write(struct.pack(ANSWER_LENGTH, len(answer)) + answer)
-        taken.flush()
+        _send(taken, answer)
         _remember(page, seen[kind])
 
 

@@ -4,17 +4,18 @@ import asyncio
 import struct
 import sys
 from collections.abc import AsyncIterator
-from typing import Any, Literal, Self
+from contextlib import asynccontextmanager
+from typing import Any
 
 import orjson
 import structlog
 
 from domain.errors import ServiceUnavailable
+from storage.manifest_protocol import ANSWER_LENGTH, Kind
 
 MANIFEST_BYTES_MAX = 32 * 1024 * 1024
 """Of a manifest or manifest list, as it is stored: writers aim at 8 MB (commit.manifest.target-size-bytes)."""
 ANSWER_SECONDS_MAX = 120.0
-ANSWER_LENGTH = ">I"
 ANSWER_BYTES_MAX = 32 * 1024 * 1024
 
 STDERR_BYTES_MAX = 4_096
@@ -22,27 +23,44 @@ STDERR_BYTES_MAX = 4_096
 
 _log = structlog.get_logger("icecore.purge")
 
-Kind = Literal["manifest-list", "manifest"]
-MANIFEST_LIST: Kind = "manifest-list"
-MANIFEST: Kind = "manifest"
-
 
 class UnreadableManifest(Exception):
     """The file is no manifest, or takes more memory or time than is given to one."""
 
 
+class ManifestReaders:
+    """Processes that are kept from table to table, because starting one costs more than reading a small table's manifests."""
+
+    def __init__(self) -> None:
+        self._idle: list[ManifestReader] = []
+
+    @asynccontextmanager
+    async def one(self) -> AsyncIterator["ManifestReader"]:
+        """For one table. A process that failed at anything, or keeps memory, is used for no other."""
+        reader = self._idle.pop() if self._idle else ManifestReader()
+        keeps = False
+        try:
+            yield reader
+            keeps = await reader.forget()
+        finally:
+            if keeps:
+                self._idle.append(reader)
+            else:
+                await reader.end()
+
+    async def close(self) -> None:
+        """Ends what is kept; a reader that is asked for later is a new one."""
+        while self._idle:
+            await self._idle.pop().end()
+
+
 class ManifestReader:
-    """One process, started when first asked and ended with the block; it can hold a list and a manifest open, one of each."""
+    """One process, started when first asked; it can hold a list and a manifest open, one of each."""
 
     def __init__(self) -> None:
         self._process: asyncio.subprocess.Process | None = None
         self._logging: asyncio.Task[None] | None = None
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self._end()
+        self._failed = False
 
     async def pages(self, kind: Kind, data: bytes) -> AsyncIterator[list[str | None]]:
         """The names in the file, each once for as long as the process remembers it; None for one that is too long to be a name.
@@ -54,20 +72,33 @@ class ManifestReader:
             yield names
             names = await self._ask({"next": kind})
 
-    async def _ask(self, request: dict[str, Any], data: bytes = b"") -> list[str | None]:
+    async def forget(self) -> bool:
+        """Behind a table: whether the process is for the next one as it was for this one."""
+        if self._process is None:
+            return True
         try:
-            async with asyncio.timeout(ANSWER_SECONDS_MAX):
-                answer = await self._answer(orjson.dumps(request) + b"\n", data)
-        # uvloop raises RuntimeError at a write to a process that has ended.
-        except (TimeoutError, OSError, RuntimeError, EOFError):
-            await self._end()
-            raise ServiceUnavailable("The process that reads manifests ended or did not answer") from None
+            return not self._failed and bool((await self._answer({"forget": True}))["as-new"])
+        except ServiceUnavailable:
+            return False
+
+    async def _ask(self, request: dict[str, Any], data: bytes = b"") -> list[str | None]:
+        answer = await self._answer(request, data)
         if "error" in answer:
+            self._failed = True
             raise UnreadableManifest(answer["error"])
         names: list[str | None] = answer["names"]
         return names
 
-    async def _answer(self, request: bytes, data: bytes) -> dict[str, Any]:
+    async def _answer(self, request: dict[str, Any], data: bytes = b"") -> dict[str, Any]:
+        try:
+            async with asyncio.timeout(ANSWER_SECONDS_MAX):
+                return await self._exchange(orjson.dumps(request) + b"\n", data)
+        # uvloop raises RuntimeError at a write to a process that has ended.
+        except (TimeoutError, OSError, RuntimeError, EOFError):
+            await self.end()
+            raise ServiceUnavailable("The process that reads manifests ended or did not answer") from None
+
+    async def _exchange(self, request: bytes, data: bytes) -> dict[str, Any]:
         if self._process is None:
             self._process = await asyncio.create_subprocess_exec(
                 # -P: no module is taken from the working directory.
@@ -90,7 +121,8 @@ class ManifestReader:
         answer: dict[str, Any] = orjson.loads(await taken.readexactly(length))
         return answer
 
-    async def _end(self) -> None:
+    async def end(self) -> None:
+        """Ends the process, if there is one."""
         process, self._process = self._process, None
         if process is not None and process.returncode is None:
             process.kill()

@@ -19,7 +19,7 @@ from commands.create_table import CreateTable, create_table
 from commands.create_warehouse import CreateWarehouse, create_warehouse
 from commands.drop_table import DropTable, drop_table
 from commands.executor import CommandExecutor
-from commands.purge_tables import PurgeJob
+from commands.purge_tables import PURGES_OF_A_WAREHOUSE_MAX, PurgeJob
 from commands.register_table import RegisterTable, register_table
 from commands.table_purge import DELETE_PAGE_FILES
 from domain.errors import AlreadyExists, BadRequest, CatalogError, NotFound, ServiceUnavailable
@@ -32,12 +32,13 @@ from queries.resolve_warehouse import resolve_warehouse
 from queries.warehouse import Warehouse
 from storage.large_documents import DocumentShare
 from storage.locations import StorageLocation
-from storage.manifest_reader import MANIFEST, STDERR_BYTES_MAX, ManifestReader
+from storage.manifest_protocol import MANIFEST
+from storage.manifest_reader import STDERR_BYTES_MAX, ManifestReader, ManifestReaders, UnreadableManifest
 from storage.object_store import ObjectStore
 from tests.fixtures.catalog import PROJECT_ID, context, opened_catalog
 from tests.fixtures.object_stores import S3_CREDENTIAL, OddS3Server, odd_s3_profile
 from tests.fixtures.rest_client import SCHEMA
-from tests.fixtures.snapshots import appended, data_files
+from tests.fixtures.snapshots import appended, data_files, manifest
 from tests.integration.test_purge import files
 
 NAMESPACE = NamespaceIdentifier(("a",))
@@ -364,16 +365,81 @@ async def test_no_code_of_the_working_directory_is_run(
     assert set() == files(tmp_path / "warehouse")
 
 
+async def test_the_tables_of_a_round_share_the_processes_that_read_manifests(
+    catalog: Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One for each table that is purged at a time; none is left behind the round."""
+    started: list[asyncio.subprocess.Process] = []
+    start = asyncio.create_subprocess_exec
+
+    async def counted(*arguments: Any, **options: Any) -> asyncio.subprocess.Process:
+        started.append(await start(*arguments, **options))
+        return started[-1]
+
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", counted)
+    warehouse, tables = await the_warehouse(catalog), 2 * PURGES_OF_A_WAREHOUSE_MAX + 1
+    for number in range(tables):
+        await a_table(catalog, warehouse, f"t{number}", tmp_path / "warehouse" / f"here{number}")
+        await dropped(catalog, warehouse, f"t{number}")
+    assert tables == await catalog.purge.run_once()
+    assert set() == files(tmp_path / "warehouse")
+    assert 0 < len(started) <= PURGES_OF_A_WAREHOUSE_MAX
+    assert None not in {process.returncode for process in started}
+
+
+async def test_a_process_remembers_no_names_of_the_table_before(tmp_path: Path) -> None:
+    """It is the same one, and answers them all again."""
+    read = []
+    readers = ManifestReaders()
+    for _ in range(2):
+        async with readers.one() as reader:
+            read.append((id(reader), [page async for page in reader.pages(MANIFEST, a_manifest(tmp_path))]))
+    await readers.close()
+    assert read[0] == read[1]
+    assert [["file:///a", "file:///b"]] == read[0][1]
+
+
+@pytest.mark.parametrize("fault", ["unreadable", "grown", "ended", "failed"])
+async def test_a_process_with_a_fault_reads_for_no_other_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str) -> None:
+    """It could not read a file, keeps memory, was ended by somebody; or the table's purge failed, and left it at any point."""
+    if fault == "grown":
+        program = tmp_path / "python"
+        code = "import storage.manifest_process as process; process.GROWN_BYTES_MAX = -1; process.main()"
+        program.write_text(f"#!/bin/sh\nexec {sys.executable} -P -c '{code}'\n")
+        program.chmod(0o755)
+        monkeypatch.setattr(sys, "executable", str(program))
+    used = []
+    readers = ManifestReaders()
+    for _ in range(2):
+        with suppress(ServiceUnavailable):
+            async with readers.one() as reader:
+                used.append(reader)
+                assert [["file:///a", "file:///b"]] == [page async for page in reader.pages(MANIFEST, a_manifest(tmp_path))]
+                if fault == "unreadable":
+                    with pytest.raises(UnreadableManifest):
+                        await anext(reader.pages(MANIFEST, b"no manifest"))
+                elif fault == "ended":
+                    assert reader._process is not None
+                    reader._process.kill()
+                elif fault == "failed":
+                    raise ServiceUnavailable("The store is away")
+    await readers.close()
+    assert used[0] is not used[1]
+
+
+def a_manifest(tmp_path: Path) -> bytes:
+    manifest(tmp_path / "m.avro", ["file:///a", "file:///b"])
+    return (tmp_path / "m.avro").read_bytes()
+
+
 async def test_what_the_process_that_reads_manifests_says_at_its_end_is_logged(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """The last of it: a fault of its own is seen, and a flood fills no log."""
     program = tmp_path / "python"
     program.write_text("#!/bin/sh\nhead -c 1000000 /dev/zero | tr '\\0' x >&2\necho no such module >&2\n")
     program.chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(program))
-    with structlog.testing.capture_logs() as logged:
-        async with ManifestReader() as reader:
-            with pytest.raises(ServiceUnavailable):
-                await anext(reader.pages(MANIFEST, b""))
+    with structlog.testing.capture_logs() as logged, pytest.raises(ServiceUnavailable):
+        await anext(ManifestReader().pages(MANIFEST, b""))
     (said,) = [each["stderr"] for each in logged if each["event"] == "manifest_process_errors"]
     assert said.endswith("no such module\n")
     assert STDERR_BYTES_MAX == len(said)

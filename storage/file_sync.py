@@ -62,13 +62,10 @@ class FileSync:
     def _is_synced(self, folder: int) -> bool:
         status = os.fstat(folder)
         with self._lock:
-            if (status.st_dev, status.st_ino) not in self._synced:
-                return False
-            self._synced.move_to_end((status.st_dev, status.st_ino))
-            return True
+            return (status.st_dev, status.st_ino) in self._synced
 
     def _keep(self, folders: list[int]) -> None:
-        """Takes the descriptors over."""
+        """Takes the descriptors over; the longest unused are closed where there are too many."""
         with self._lock:
             for descriptor in folders:
                 status = os.fstat(descriptor)

@@ -1,5 +1,7 @@
 """Metadata files on local disks are on the disk, with the way to them, before the event that names them."""
 
+import asyncio
+import contextlib
 import errno
 import os
 import resource
@@ -14,6 +16,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from commands.committer import Committer
+from storage import file_sync
 from storage.file_sync import FileSync
 from tests.fixtures.catalog import served_catalog
 from tests.fixtures.rest_client import RestClient, set_properties
@@ -158,3 +161,94 @@ def test_folders_leave_descriptors_for_clients(tmp_path: Path, monkeypatch: pyte
         folder.mkdir()
         sync.sync(os.open(folder / "file", os.O_CREAT | os.O_WRONLY), os.open(folder, os.O_RDONLY))
     assert 64 == len(list(Path("/proc/self/fd").iterdir())) - opened
+
+
+def open_in(folder: Path) -> tuple[int, int]:
+    """A new file in it, and the folder itself."""
+    folder.mkdir(exist_ok=True)
+    return os.open(folder / "file", os.O_CREAT | os.O_WRONLY), os.open(folder, os.O_RDONLY)
+
+
+def descriptors(folder: Path) -> int:
+    """On the folder, what leads to it and what lies in it: other threads open others."""
+    found = []
+    for each in Path("/proc/self/fd").iterdir():
+        # The listing's own is gone again.
+        with contextlib.suppress(FileNotFoundError):
+            found.append(each.readlink())
+    return sum(each.is_relative_to(folder) or folder.is_relative_to(each) for each in found)
+
+
+def test_of_too_many_folders_the_longest_unused_is_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not those that lead to every file; where descriptors have no limit, folders have."""
+    way_up = len((tmp_path, *tmp_path.parents))
+    monkeypatch.setattr(file_sync, "FOLDERS_SYNCED_MAX", way_up + 3)
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    sync, opened = FileSync(), descriptors(tmp_path)
+    for name in "abcd":
+        sync.sync(*open_in(tmp_path / name))
+    assert way_up + 3 == descriptors(tmp_path) - opened
+    recorder = Recorder(monkeypatch)
+    sync.sync(*open_in(tmp_path / "d"))
+    sync.sync(*open_in(tmp_path / "a"))
+    assert _inodes(*(tmp_path / name for name in ("d/file", "d", "a/file", "a", "."))) == recorder.seen
+    del sync
+    assert opened == descriptors(tmp_path)
+
+
+@pytest.mark.parametrize("code", [errno.EINVAL, errno.EBADF, errno.EIO])
+def test_a_file_system_may_have_no_fsync_of_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int) -> None:
+    """Any other error refuses the file, and leaves no descriptor behind."""
+    fsync, sync, opened = os.fsync, FileSync(), descriptors(tmp_path)
+
+    def fsync_of_files(descriptor: int) -> None:
+        # It is the folder above that cannot be synced.
+        if os.path.samestat(os.fstat(descriptor), tmp_path.stat()):
+            raise OSError(code, os.strerror(code))
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", fsync_of_files)
+    if code == errno.EIO:
+        with pytest.raises(OSError, match=os.strerror(code)):
+            sync.sync(*open_in(tmp_path / "a"))
+        assert opened == descriptors(tmp_path)
+    else:
+        sync.sync(*open_in(tmp_path / "a"))
+
+
+def test_a_folder_that_may_not_be_read_ends_the_way_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """This account has made nothing in it."""
+    opened = os.open
+
+    def open_below(path: str | Path, flags: int, *, dir_fd: int | None = None) -> int:
+        if path == ".." and os.path.samestat(os.fstat(dir_fd or 0), tmp_path.stat()):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        return opened(path, flags, dir_fd=dir_fd)
+
+    file, folder = open_in(tmp_path / "a")
+    recorder = Recorder(monkeypatch)
+    monkeypatch.setattr(os, "open", open_below)
+    FileSync().sync(file, folder)
+    assert _inodes(tmp_path / "a" / "file", tmp_path / "a", tmp_path) == recorder.seen
+
+
+async def test_a_sync_whose_caller_is_cancelled_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before it has begun too: nobody else closes its descriptors."""
+    fsync, go_on = os.fsync, threading.Event()
+
+    def slow_fsync(descriptor: int) -> None:
+        assert go_on.wait(20)
+        fsync(descriptor)
+
+    monkeypatch.setattr(file_sync, "SYNC_THREADS_MAX", 1)
+    monkeypatch.setattr(os, "fsync", slow_fsync)
+    sync, opened = FileSync(), descriptors(tmp_path)
+    callers = [asyncio.create_task(sync.sync_aside(*open_in(tmp_path / name))) for name in "ab"]
+    await asyncio.sleep(0.05)
+    for caller in callers:
+        caller.cancel()
+    await asyncio.gather(*callers, return_exceptions=True)
+    go_on.set()
+    await asyncio.get_running_loop().run_in_executor(sync._threads, lambda: None)
+    # Two folders and the way up are remembered, and nothing else is open.
+    assert len("ab") + len((tmp_path, *tmp_path.parents)) == descriptors(tmp_path) - opened

@@ -38,6 +38,7 @@ class CommandContext:
     actor -- an opaque id, never a name or an address of a person.
     operation -- the spec's operationId (`createTable`), or the management API's.
     idempotency_key, request_hash -- the key, and sha256 over operation, path and body; the hash matters only with a key.
+    causation_id -- the event that led to the command, where no client sent it for itself.
     sent -- the request, for a change that is held back; None: it cannot be.
     approves -- set where a proposal's change is run by its approval.
     make_room -- takes room for the answer before there is one: a number of bytes, and what stands for them where answers share them.
@@ -51,6 +52,7 @@ class CommandContext:
     idempotency_key: UUID | None = None
     request_hash: bytes = b""
     correlation_id: str | None = None
+    causation_id: UUID | None = None
     traceparent: str | None = None
     sent: SentRequest | None = None
     approves: Approved | None = None

@@ -48,7 +48,7 @@ class ExpiryJob(LeaderJob):
         if found is None or found[0].status != "open":
             return False
         state, _ = found
-        submission = Submission(CommandContext(str(uuid7()), self._project_id, _ACTOR, "expireProposal"))
+        submission = Submission(CommandContext(str(uuid7()), self._project_id, _ACTOR, "expireProposal", causation_id=state.event_id))
         submission.add(state.id, state.warehouse_id, state, [ProposalExpired()])
         result = await self._executor.committer.submit(submission)
         _log.info("proposal_expired", proposal_id=str(proposal_id), outcome=result.outcome)

@@ -166,7 +166,8 @@ class PurgeJob(LeaderJob):
             if found is None:
                 return None
             table, generation = found
-            submission = Submission(CommandContext(str(uuid7()), warehouse.project_id, _ACTOR, "purgeTable"))
+            context = CommandContext(str(uuid7()), warehouse.project_id, _ACTOR, "purgeTable", causation_id=table.event_id)
+            submission = Submission(context)
             submission.add(table_id, warehouse.id, table, [event], generation)
             return await self._executor.committer.submit(submission)
 

@@ -164,6 +164,7 @@ class Submission:
             "project": context.project_id,
             "request": context.request_id,
             "correlation": context.correlation_id,
+            "causation": context.causation_id,
             "traceparent": context.traceparent,
             "heads": self._heads,
             "events": [

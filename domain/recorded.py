@@ -15,6 +15,8 @@ class RecordedEvent:
     """One event as it stands in the log.
 
     position -- dense, from 1, in commit order; version -- dense, from 1, in its stream.
+    causation_id -- the event that led to this one, where no client did: of a drop to its purge, of a proposal to what was approved.
+    context -- what else the command was run with, as canonical JSON; None until it is used.
     recorded_at -- one for all events of a command, later than that of the command before; in logs from before migration 0013 not earlier.
     """
 
@@ -33,13 +35,14 @@ class RecordedEvent:
     correlation_id: str | None
     causation_id: UUID | None
     traceparent: str | None
+    context: str | None
     hash: bytes
 
 
 def chain_hash(previous: bytes, event: RecordedEvent) -> bytes:
     """sha256 over the hash before and every column of the row, each with its length before it (-1 for null), times in µs.
 
-    The same as `icecore.event_hash` in migrations/0001_log.sql; this form never changes.
+    A context counts only where there is one. The same as `icecore.event_hash` in migrations/0013_functions.sql; this form never changes.
     """
     columns = (
         event.stream_id.bytes,
@@ -59,6 +62,9 @@ def chain_hash(previous: bytes, event: RecordedEvent) -> bytes:
         None if event.traceparent is None else event.traceparent.encode(),
     )
     encoded = b"".join(_int4(-1) if c is None else _int4(len(c)) + c for c in columns)
+    if event.context is not None:
+        context = event.context.encode()
+        encoded += _int4(len(context)) + context
     return sha256(previous + encoded).digest()
 
 

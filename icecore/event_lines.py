@@ -85,6 +85,7 @@ async def event_json(connection: Connection, event: RecordedEvent) -> str:
             "correlation-id": event.correlation_id,
             "causation-id": event.causation_id,
             "traceparent": event.traceparent,
+            "context": None if event.context is None else orjson.Fragment(event.context),
             "hash": event.hash.hex(),
             "data": orjson.Fragment(state_json(event.state)),
         }

@@ -41,6 +41,31 @@ update icecore.idempotency i set hash = icecore.idempotency_hash(
   coalesce((select e.hash from icecore.events e where e.notification_id = i.position), decode(repeat('00', 32), 'hex')), i);
 alter table icecore.idempotency alter hash set not null;
 
+-- What else a command was run with (the role it assumed, the engine, which of how many it is): canonical JSON, null until it is used.
+alter table icecore.events add column context text;
+
+-- As domain/recorded.py::chain_hash. A context counts only where there is one, so that logs from before it keep their hashes.
+create or replace function icecore.event_hash(previous bytea, e icecore.events) returns bytea language sql stable as $$
+  -- The parentheses are for a large state: it is copied once or twice, and not once for every column behind it.
+  select sha256((previous
+    || icecore.int4_length(uuid_send(e.originator_id))
+    || icecore.int4_length(int8send(e.originator_version))
+    || icecore.int4_length(convert_to(e.topic, 'UTF8')))
+    || (icecore.int4_length(e.state)
+    || (icecore.int4_length(int8send(e.notification_id))
+    || icecore.int4_length(uuid_send(e.event_id))
+    || icecore.int4_length(uuid_send(e.command_id))
+    || icecore.int4_length(int8send((extract(epoch from e.recorded_at) * 1000000)::bigint))
+    || icecore.int4_length(convert_to(e.actor, 'UTF8'))
+    || icecore.int4_length(uuid_send(e.project_id))
+    || icecore.int4_length(uuid_send(e.warehouse_id))
+    || icecore.int4_length(convert_to(e.request_id, 'UTF8'))
+    || icecore.int4_length(convert_to(e.correlation_id, 'UTF8'))
+    || icecore.int4_length(uuid_send(e.causation_id))
+    || icecore.int4_length(convert_to(e.traceparent, 'UTF8'))
+    || case when e.context is null then ''::bytea else icecore.int4_length(convert_to(e.context, 'UTF8')) end)))
+$$;
+
 create or replace function icecore.settle_claims(c jsonb) returns void language plpgsql as $$
 declare r jsonb; v_key text; v_owner uuid;
 begin
@@ -190,7 +215,7 @@ begin
         v_first := coalesce(v_first, v_position);
         v_row := ((e->>0)::uuid, (e->>1)::bigint, e->>2, blobs[(e->>3)::integer], v_position, (e->>4)::uuid, v_command,
                   v_recorded, c->>'actor', (c->>'project')::uuid, (e->>5)::uuid, c->>'request',
-                  c->>'correlation', (c->>'causation')::uuid, c->>'traceparent', null)::icecore.events;
+                  c->>'correlation', (c->>'causation')::uuid, c->>'traceparent', null, c->>'context')::icecore.events;
         v_row.hash := icecore.event_hash(v_hash, v_row);
         insert into icecore.events values (v_row.*);
         v_hash := v_row.hash; v_at := v_recorded;

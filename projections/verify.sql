@@ -7,7 +7,7 @@ select generation from icecore.read_models
 -- name: chain --
 -- Every event in the order of the log, as domain/recorded.py::RecordedEvent takes it.
 select originator_id, originator_version, topic, state, notification_id, event_id, command_id, recorded_at, actor, project_id,
-       warehouse_id, request_id, correlation_id, causation_id, traceparent, hash
+       warehouse_id, request_id, correlation_id, causation_id, traceparent, context, hash
 from icecore.events order by notification_id
 
 -- name: commands --

@@ -1,7 +1,7 @@
 -- name: events_after --
 -- The events after a position, at most so many and, beyond the first, so many bytes.
 select originator_id, originator_version, topic, state, notification_id, event_id, command_id, recorded_at, actor, project_id,
-       warehouse_id, request_id, correlation_id, causation_id, traceparent, hash
+       warehouse_id, request_id, correlation_id, causation_id, traceparent, context, hash
 from (
   select e.*, sum(octet_length(e.state)) over (order by e.notification_id) as bytes, row_number() over (order by e.notification_id) as row
   from (select * from icecore.events where notification_id > %(after)s order by notification_id limit %(limit)s) e

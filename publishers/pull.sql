@@ -1,6 +1,6 @@
 -- name: event_by_id --
 select originator_id, originator_version, topic, state, notification_id, event_id, command_id, recorded_at, actor, project_id,
-       warehouse_id, request_id, correlation_id, causation_id, traceparent, hash
+       warehouse_id, request_id, correlation_id, causation_id, traceparent, context, hash
 from icecore.events where event_id = %(event_id)s
 
 -- name: recorded_at --

@@ -105,7 +105,7 @@ class _Approval(Call):
 
     def context(self, warehouse: Warehouse, body: bytes, options: tuple[bool, ...]) -> CommandContext:
         context = self._approving.context(warehouse, b"", ())
-        return replace(context, sent=None, approves=Approved(self._state.id, self._state.operation))
+        return replace(context, causation_id=self._state.event_id, sent=None, approves=Approved(self._state.id, self._state.operation))
 
     async def execute(
         self, execute: Execute[Command], command: Command, *, body: bytes = b"", options: tuple[bool, ...] = ()

@@ -693,15 +693,17 @@ async def test_one_time_for_a_command_and_times_in_the_order_of_positions(commit
 
 async def test_the_envelope_is_what_the_command_said(committer: Committer, database: str) -> None:
     """Every column of the row comes from somewhere."""
-    given_context = CommandContext("request", uuid4(), "actor ✓", "createWarehouse", None, b"", "correlation", "00-trace-span-01")
+    given_context = CommandContext(
+        "request", uuid4(), "actor ✓", "createWarehouse", None, b"", "correlation", cause := uuid4(), "00-trace-span-01"
+    )
     submission, warehouse_id = Submission(given_context), uuid7()
     submission.add(warehouse_id, warehouse_id, None, [WarehouseCreated("w", "w", {"type": "local"}, None, False)])
     await committer.submit(submission)
     (event,) = await log_of(database)
     assert (warehouse_id, 1, "warehouse.created.v1", 1) == (event.stream_id, event.version, event.topic, event.position)
     assert (submission.command_id, given_context.project_id, warehouse_id) == (event.command_id, event.project_id, event.warehouse_id)
-    assert ("actor ✓", "request", "correlation", None) == (event.actor, event.request_id, event.correlation_id, event.causation_id)
-    assert "00-trace-span-01" == event.traceparent
+    assert ("actor ✓", "request", "correlation", cause) == (event.actor, event.request_id, event.correlation_id, event.causation_id)
+    assert ("00-trace-span-01", None) == (event.traceparent, event.context)
     assert chain_hash(bytes(32), event) == event.hash
 
 
@@ -725,6 +727,7 @@ EVENTS = st.builds(
     correlation_id=st.none() | TEXTS,
     causation_id=st.none() | st.uuids(),
     traceparent=st.none() | TEXTS,
+    context=st.none() | TEXTS,
     hash=st.just(b""),
 )
 
@@ -736,7 +739,7 @@ def test_the_hash_in_sql_is_the_hash_in_python(database: str) -> None:
         @settings(max_examples=300, deadline=None)
         @given(st.binary(min_size=32, max_size=32), EVENTS)
         def same(previous: bytes, event: RecordedEvent) -> None:
-            row = tuple(getattr(event, name) for name in RecordedEvent.__slots__)
+            row = tuple(getattr(event, name) for name in _COLUMNS)
             found = connection.execute(
                 "select icecore.event_hash(%s, row(" + ", ".join(f"%s::{kind}" for kind in _TYPES) + ")::icecore.events)",  # type: ignore[arg-type]
                 (previous, *row),
@@ -748,7 +751,8 @@ def test_the_hash_in_sql_is_the_hash_in_python(database: str) -> None:
 
 # Of the columns of icecore.events, in order.
 _TYPES = ("uuid", "bigint", "text", "bytea", "bigint", "uuid", "uuid", "timestamptz", "text", "uuid", "uuid", "text", "text", "uuid")
-_TYPES += ("text", "bytea")
+_TYPES += ("text", "bytea", "text")
+_COLUMNS = (*RecordedEvent.__slots__[:-2], "hash", "context")
 
 
 async def append(connection: AsyncConnection[Any], submissions: list[Submission]) -> None:

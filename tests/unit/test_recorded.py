@@ -25,6 +25,7 @@ EVENT = RecordedEvent(
     correlation_id=None,
     causation_id=None,
     traceparent=None,
+    context=None,
     hash=b"",
 )
 
@@ -44,6 +45,7 @@ OTHERS: dict[str, Any] = {
     "correlation_id": "",
     "causation_id": UUID(int=0),
     "traceparent": "",
+    "context": "",
 }
 
 
@@ -69,6 +71,13 @@ def test_the_hash_before_is_in_it_and_the_rows_own_is_not() -> None:
     """The chain hangs together; a row's hash is compared, never taken in."""
     assert chain_hash(GENESIS_HASH, EVENT) != chain_hash(bytes([1] * 32), EVENT)
     assert chain_hash(GENESIS_HASH, EVENT) == chain_hash(GENESIS_HASH, replace(EVENT, hash=b"x"))
+
+
+def test_without_a_context_the_hash_is_that_of_logs_from_before_there_was_one() -> None:
+    """With one, it can be taken neither for a longer column before it nor for the first bytes of the next row."""
+    first = chain_hash(GENESIS_HASH, replace(EVENT, context='{"engine":"spark"}'))
+    assert "a84b8f9d9624eec639767cdcd244332771259a40702b9430e24b1c2ab77d33de" == first.hex()
+    assert first != chain_hash(GENESIS_HASH, replace(EVENT, traceparent='{"engine":"spark"}'))
 
 
 def test_columns_cannot_lend_each_other_bytes() -> None:

@@ -62,9 +62,12 @@ def test_a_change_waits_and_is_approved(client: Approver, judge: Judge, server: 
     assert (200, "approved", "anonymous") == (answer.status, answer.json["status"], answer.json["decided-by"])
     assert "v" == properties(client)["k"]
     assert answer.json == client.proposal(proposal_id)
-    last = rows(server, "select topic, command_id, notification_id from icecore.events order by notification_id desc limit 2")
+    columns = "topic, command_id, notification_id, causation_id"
+    last = rows(server, f"select {columns} from icecore.events order by notification_id desc limit 2")
+    (opened,) = rows(server, "select event_id from icecore.events where topic = 'proposal.opened.v1'")
     assert ["proposal.approved.v1", "table.committed.v1"] == [topic for topic, *_ in last]
     assert last[0][1] == last[1][1]
+    assert [opened[0]] * 2 == [causation_id for *_, causation_id in last]
     assert answer.position == last[0][2]
     asyncio.run(checked(server.dsn))
 

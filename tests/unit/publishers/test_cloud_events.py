@@ -41,6 +41,7 @@ def recorded(topic: str, *, at: datetime = TIME, traceparent: str | None = None)
         None,
         None,
         traceparent,
+        None,
         bytes(32),
     )
 

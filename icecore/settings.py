@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator, model_validator
 from pydantic.fields import FieldInfo
 from pydantic_settings import (
     BaseSettings,
@@ -41,11 +41,44 @@ _NAMED_VARIABLE = re.compile(rf"^{PREFIX}(?P<table>SINKS|HOOKS)__(?P<name>.+?)__
 
 
 _EVERY_ADDRESS = frozenset({"", "0.0.0.0", "::"})  # noqa: S104 - compared, not bound to
+
+
+def _written_as(pattern: str, rule: str) -> AfterValidator:
+    """Refuses a text that does not match, by what is wanted in words."""
+    wanted = re.compile(pattern)
+
+    def check(text: str) -> str:
+        if wanted.fullmatch(text) is None:
+            raise ValueError(rule)
+        return text
+
+    return AfterValidator(check)
+
+
 _HostName = Annotated[
-    str, Field(pattern=r"^[A-Za-z0-9_](?:[A-Za-z0-9._-]*[A-Za-z0-9_])?$|^[0-9a-fA-F]*:[0-9a-fA-F]*:[0-9a-fA-F:.]*$", max_length=255)
+    str,
+    Field(max_length=255),
+    _written_as(
+        r"[A-Za-z0-9_]([A-Za-z0-9._-]*[A-Za-z0-9_])?|[0-9a-fA-F]*:[0-9a-fA-F]*:[0-9a-fA-F:.]*",
+        "each must be a host name or an address, such as catalog.example.org or fd00::1: without scheme, port, brackets, path and '*'",
+    ),
 ]
 """A name or an address as it stands in a Host header, without port and brackets."""
-_Origin = Annotated[str, Field(pattern=r"^https?://[^/?#@\s]+$", max_length=300)]
+_Origin = Annotated[
+    str,
+    Field(max_length=300),
+    _written_as(
+        r"https?://[^/?#@\s]+",
+        "each must be an origin of web pages, such as https://app.example.org or http://localhost:3000: without path, user and '*'",
+    ),
+]
+_Separator = Annotated[str, _written_as(r"[.:|~$;!@]", "must be one of the characters . : | ~ $ ; ! @")]
+_PublicUrl = Annotated[
+    str,
+    _written_as(
+        r"https?://[^/\n]+.*[^/\n]", "must be an http or https URL without a slash at its end, such as https://catalog.example.org"
+    ),
+]
 
 
 class SettingsError(Exception):
@@ -126,7 +159,7 @@ class Settings(BaseSettings):
     # Requests and answers
     body_bytes_max: int = Field(default=DEFAULT_LIMITS.body_bytes_max, ge=1_024)
     request_timeout_seconds: float = Field(default=DEFAULT_LIMITS.read_seconds_max, gt=0)
-    namespace_separator: str | None = Field(default=None, pattern=r"^[.:|~$;!@]$")
+    namespace_separator: _Separator | None = None
     page_size_default: int = Field(default=DEFAULT_LIMITS.page_size_default, ge=1)
     page_size_max: int = Field(default=DEFAULT_LIMITS.page_size_max, ge=1)
     idempotency_key_lifetime: timedelta = Field(default=DEFAULT_LIMITS.idempotency_key_lifetime, gt=timedelta(0))
@@ -136,7 +169,7 @@ class Settings(BaseSettings):
     # The log told to the world
     sinks: dict[SinkName, SinkSettings] = {}
     event_followers_max: int = Field(default=200, ge=1)
-    public_url: str | None = Field(default=None, pattern=r"^https?://[^/]+.*[^/]$")
+    public_url: _PublicUrl | None = None
 
     # Who is asked before a change takes effect
     hooks: dict[SinkName, HookSettings] = {}
@@ -355,5 +388,6 @@ def _complaint(error: Any) -> str:
     place = error["loc"]
     # A sink's or hook's place names its type before its field.
     place = (*place[:2], *place[3:4]) if place and place[0] in _NAMED else place[:2]
-    name = PREFIX + "__".join(str(part) for part in place).upper() + ": " if place else ""
+    # Nor does the number of an entry stand in any name.
+    name = PREFIX + "__".join(part for part in place if isinstance(part, str)).upper() + ": " if place else ""
     return name + str(error["msg"]).removeprefix("Value error, ")

@@ -185,5 +185,19 @@ def test_hosts_and_origins_are_lists_with_commas(monkeypatch: pytest.MonkeyPatch
         for value in values:
             with monkeypatch.context() as changed:
                 changed.setenv(name, value)
-                with pytest.raises(SettingsError, match=f"^{name}"):
+                with pytest.raises(SettingsError, match=rf"^{name}: each must be an? [a-z ]+, such as "):
                     load_settings()
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "wanted"),
+    [
+        ("ICECORE_PUBLIC_URL", "catalog.example.org", "an http or https URL without a slash at its end"),
+        ("ICECORE_NAMESPACE_SEPARATOR", "--", "one of the characters"),
+    ],
+)
+def test_what_is_wanted_is_said_in_words(monkeypatch: pytest.MonkeyPatch, name: str, value: str, wanted: str) -> None:
+    """No regular expression."""
+    monkeypatch.setenv(name, value)
+    with pytest.raises(SettingsError, match=f"^{name}: must be {wanted}"):
+        load_settings()

@@ -340,6 +340,8 @@ def _why_no_writes(error: Exception) -> str | None:
     if isinstance(error, psycopg.errors.ReadOnlySqlTransaction):
         return "takes no writes: Postgres is read-only"
     code = error.sqlstate if isinstance(error, psycopg.Error) else None
+    if code == "55000":
+        return "takes no writes: its transactions are not read committed"
     if code == "53100":
         return "takes no writes: Postgres has no space left"
     if code is not None and code.startswith(("53", "58030")):

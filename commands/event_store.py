@@ -25,7 +25,7 @@ from eventsourcing.persistence import (
     StoredEvent,
 )
 from eventsourcing.postgres import PostgresApplicationRecorder, PostgresFactory
-from eventsourcing.utils import retry
+from eventsourcing.utils import Environment, retry
 from psycopg.conninfo import conninfo_to_dict
 from uuid_utils.compat import uuid7
 
@@ -35,6 +35,7 @@ from domain.documents import Json
 from domain.events import Event, NamespaceDropped, decode, topics
 from domain.read_models.stream_fold import StreamFold
 from domain.streams import State
+from migrations.connection import OPTIONS
 from migrations.named_sql import named_sql
 
 _SQL = named_sql("commands", "event_store.sql")
@@ -207,6 +208,12 @@ class IcecoreRecorder(PostgresApplicationRecorder):
 
 class IcecoreFactory(PostgresFactory):
     """The library's Postgres factory on our table; `environment` names it."""
+
+    def __init__(self, env: Environment) -> None:
+        super().__init__(env)
+        pool = self.datastore.pool
+        assert isinstance(pool.kwargs, dict), "the library's, which opens no connection before it is asked for one"
+        pool.kwargs["options"] = OPTIONS
 
     def application_recorder(self) -> IcecoreRecorder:
         return IcecoreRecorder(self.datastore, events_table_name="events")

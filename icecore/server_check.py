@@ -14,7 +14,8 @@ class UnfitServerError(Exception):
 
 
 async def check_server(dsn: str, *, unsafe_durability: bool = False) -> None:
-    """Raises UnfitServerError unless the server is Postgres 14 or later, writable, and durable for the connections of `dsn`.
+    """Raises UnfitServerError unless the server is Postgres 14 or later, writable, and durable for the connections of `dsn`, which are
+    in the isolation level that appends need.
 
     A mutation is answered once its commit is acknowledged, so `fsync` and `full_page_writes` must be on, and `synchronous_commit`
     anything but off (`local`, `remote_write` and `remote_apply` also wait for this server's own disk).
@@ -25,11 +26,17 @@ async def check_server(dsn: str, *, unsafe_durability: bool = False) -> None:
         row = await (await connection.execute(named_sql("icecore", "postgres.sql")["server_settings"])).fetchone()
     if row is None:
         raise UnfitServerError("The server does not tell its settings")
-    version_number, version, in_recovery, fsync, synchronous_commit, full_page_writes = row
+    version_number, version, in_recovery, fsync, synchronous_commit, full_page_writes, isolation = row
     if version_number < SERVER_VERSION_MIN:
         raise UnfitServerError(f"Postgres {version} is too old: Icecore needs Postgres {SERVER_VERSION_MIN // 10000} or later")
     if in_recovery:
         raise UnfitServerError("This Postgres is a standby and takes no writes; connect to its primary")
+    if isolation != "read committed":
+        # Our connections ask for it: something between drops their options.
+        raise UnfitServerError(
+            f"The default_transaction_isolation is {isolation}, in which acknowledged commits would be lost, though the connection asks "
+            "for read committed: a pooler drops its options. Reset the setting for this role and database"
+        )
     weak = [
         f"{name} is {value}"
         for name, value in (("fsync", fsync), ("synchronous_commit", synchronous_commit), ("full_page_writes", full_page_writes))

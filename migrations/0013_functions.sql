@@ -132,6 +132,10 @@ declare
   s_position bigint; s_hash bytea; s_at timestamptz;
   v_started bigint; v_locked timestamptz; v_found record; v_command uuid; v_first bigint; v_recorded timestamptz;
 begin
+  if current_setting('transaction_isolation') <> 'read committed' then
+    -- What the holder of the lock writes would not be seen below.
+    raise exception using errcode = '55000', message = 'icecore.append runs in transactions that are read committed';
+  end if;
   perform pg_advisory_xact_lock(4936203174);
   v_locked := clock_timestamp();
   select x.notification_id, x.hash, x.recorded_at into v_position, v_hash, v_at

@@ -2,12 +2,13 @@
 
 from typing import Any
 
-from psycopg import AsyncConnection
+from psycopg import AsyncConnection, IsolationLevel
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.rows import TupleRow
 
 # Compiling a statement takes longer than running it: all of ours are short, and the long ones read rows as they stand.
-_OPTIONS = "-c jit=off"
+# In a higher isolation level whoever waited for the append lock would not see what its holder wrote.
+OPTIONS = r"-c jit=off -c default_transaction_isolation=read\ committed"
 
 
 def with_options(dsn: str, options: str = "") -> str:
@@ -16,11 +17,16 @@ def with_options(dsn: str, options: str = "") -> str:
     A pooler that does not know options in a startup packet must ignore them (PgBouncer: `ignore_startup_parameters = options`).
     """
     given = conninfo_to_dict(dsn).get("options") or ""
-    return make_conninfo(dsn, options=" ".join(part for part in (str(given), _OPTIONS, options) if part))
+    return make_conninfo(dsn, options=" ".join(part for part in (str(given), OPTIONS, options) if part))
 
 
 async def connect(
     dsn: str, *, autocommit: bool = True, prepare_threshold: int | None = 5, options: str = "", **more: Any
 ) -> AsyncConnection[TupleRow]:
     """A connection with our options; `more` are parameters of libpq, for example `application_name`."""
-    return await AsyncConnection.connect(with_options(dsn, options), autocommit=autocommit, prepare_threshold=prepare_threshold, **more)
+    connection = await AsyncConnection.connect(
+        with_options(dsn, options), autocommit=autocommit, prepare_threshold=prepare_threshold, **more
+    )
+    # Transactions that are begun by psycopg say so themselves, in case a pooler drops the options.
+    await connection.set_isolation_level(IsolationLevel.READ_COMMITTED)
+    return connection

@@ -18,7 +18,7 @@ from commands import committer as committing
 from commands.committer import BATCH_COMMANDS_MAX, Committer
 from commands.context import CommandContext
 from commands.submission import AppendResult, IdempotencyRecord, Submission
-from domain.errors import CommitStateUnknown, InternalError
+from domain.errors import CommitStateUnknown, InternalError, ServiceUnavailable
 from domain.events import (
     NamespaceCreated,
     NamespaceDropped,
@@ -33,6 +33,7 @@ from domain.metadata.create import new_table_metadata
 from domain.namespace import NamespaceState
 from domain.recorded import RecordedEvent, chain_hash
 from domain.table import TableState
+from migrations import connection as connection_module
 from projections.verify import verify
 from publishers.follow import read_events
 from tests.fixtures.catalog import PROJECT_ID, context
@@ -155,6 +156,18 @@ async def test_a_sequence_without_the_lock_loses_events_to_a_follower(database: 
         await slow.commit()
         followed += await after(followed[-1])
     assert [2] == followed, "position 1 is never seen"
+
+
+async def test_an_append_in_a_higher_isolation_level_is_refused(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would not see what the command before it wrote, for whose end it waited. A pooler has dropped our connections' options."""
+    monkeypatch.setattr(connection_module, "OPTIONS", "-c default_transaction_isolation=serializable")
+    committer = Committer(database)
+    committer.start()
+    with pytest.raises(ServiceUnavailable, match="takes no writes: its transactions are not read committed"):
+        await committer.submit(namespace("first")[0])
+    assert committer.writes_refused is not None
+    await committer.close()
+    assert [] == await log_of(database)
 
 
 async def test_one_notify_per_batch(database: str, committer: Committer) -> None:

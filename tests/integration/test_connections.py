@@ -8,9 +8,11 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from psycopg.conninfo import make_conninfo
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.sql import SQL, Identifier
 
 from commands.committer import LOCK_TIMEOUT_SECONDS, Committer
+from commands.event_store import IcecoreApplication, IcecoreRecorder, environment
 from domain.errors import ServiceUnavailable
 from migrations.connection import connect
 from projections import connections, silence_watch
@@ -34,6 +36,24 @@ async def test_nothing_is_compiled_and_the_options_of_the_address_hold(database:
     async with hand_off.connection() as connection:
         assert ["off", "7MB"] == [await shown(connection, name) for name in ("jit", "work_mem")]
     await hand_off.close()
+
+
+async def test_transactions_see_what_was_committed_before_each_statement_whatever_the_database_asks_for(database: str) -> None:
+    """In a higher isolation level an append that waited for another's lock would not see what that one wrote."""
+    name = Identifier(str(conninfo_to_dict(database)["dbname"]))
+    with psycopg.connect(database, autocommit=True) as admin:
+        admin.execute(SQL("alter database {} set default_transaction_isolation = 'repeatable read'").format(name))
+    async with await connect(make_conninfo(database, options="-c default_transaction_isolation=serializable")) as connection:
+        assert "read committed" == await shown(connection, "transaction_isolation")
+        # A pooler may have dropped the options.
+        await connection.execute("set default_transaction_isolation = serializable")
+        async with connection.transaction():
+            assert "read committed" == await shown(connection, "transaction_isolation")
+    with IcecoreApplication(env=environment(database)) as application:
+        recorder = application.recorder
+        assert isinstance(recorder, IcecoreRecorder)
+        with recorder.datastore.get_connection() as opened:
+            assert {"current_setting": "read committed"} == opened.execute("select current_setting('transaction_isolation')").fetchone()
 
 
 async def test_the_committer_keeps_its_limits_and_compiles_nothing(database: str) -> None:

@@ -18,6 +18,7 @@ from domain.table import TableState
 from domain.view import ViewState
 from domain.view_metadata.builder import new_view_metadata
 from icecore.server_check import UnfitServerError, check_server
+from migrations import connection as connection_module
 from migrations.apply import Migration, MigrationError, apply_migrations, load_migrations, pending_migrations
 from projections.verify import verify
 from tests.fixtures.catalog import context
@@ -31,7 +32,7 @@ CHECKSUMS = {
     "0010_sinks": "99037d9bea16380da653895ba83d2b9f36055b31001b624a005b53e683487216",
     "0011_proposals": "c79f2407f2a7ff7a70edd7e1a22cae2a6c6fcb52da88da8dc489f558c9c1ca32",
     "0012_append_loops": "b973a3c215a98855ce68b0b40d8475353603565c3c9a350279e45278126f21a8",
-    "0013_functions": "b657e7d6ca399c17690738524de7a3228943049f6b6f6bb160e0bd66dafb9b27",
+    "0013_functions": "9c777b6d7b306a6febd19a42bbfee67564bf027de7cd624d297960e80d5b1d0c",
 }
 
 
@@ -243,6 +244,17 @@ async def test_synchronous_commit_off_is_refused_even_if_only_for_this_role(data
                 await check_server(database)
             connection.execute(SQL("alter {} reset synchronous_commit").format(whose))
     await check_server(database)
+
+
+async def test_a_higher_isolation_level_is_refused_where_our_options_do_not_arrive(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pooler may drop them; then what the role or the database asks for holds."""
+    name = Identifier(str(psycopg.conninfo.conninfo_to_dict(database)["dbname"]))
+    with psycopg.connect(database, autocommit=True) as connection:
+        connection.execute(SQL("alter database {} set default_transaction_isolation = 'repeatable read'").format(name))
+    await check_server(database)
+    monkeypatch.setattr(connection_module, "OPTIONS", "")
+    with pytest.raises(UnfitServerError, match="default_transaction_isolation is repeatable read"):
+        await check_server(database, unsafe_durability=True)
 
 
 @pytest.mark.parametrize("setting", ["fsync", "full_page_writes"])

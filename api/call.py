@@ -52,6 +52,19 @@ _SMALL_BODY_BYTES_MAX = 4 * 1024
 _PARSED_AT_ONCE_BYTES_MAX = 256 * 1024
 
 
+async def room_for_parsed(body: bytes, held: HeldBytes) -> int:
+    """Takes room for the JSON and what it takes once it is parsed, and says how much that is. Raises BudgetUsedUp."""
+    size = len(body)
+    if size > _SMALL_BODY_BYTES_MAX:
+        size += count_values(body) * VALUE_BYTES
+        if size > UNCOUNTED_BYTES_MAX:
+            held.raise_to(size)
+        size += await asyncio.to_thread(widened_bytes, body) if size > _PARSED_AT_ONCE_BYTES_MAX else widened_bytes(body)
+        if size > UNCOUNTED_BYTES_MAX:
+            held.raise_to(size)
+    return size
+
+
 class Call:
     """A request that matched an operation.
 
@@ -89,14 +102,7 @@ class Call:
         limits = self.catalog.limits
         held = self.request[BODY_HELD] = HeldBytes(self.app[BODY_BUDGET])
         body = await read_body(self.request, limits, held)
-        size = len(body)
-        if size > _SMALL_BODY_BYTES_MAX:
-            size += count_values(body) * VALUE_BYTES
-            if size > UNCOUNTED_BYTES_MAX:
-                held.raise_to(size)
-            size += await asyncio.to_thread(widened_bytes, body) if size > _PARSED_AT_ONCE_BYTES_MAX else widened_bytes(body)
-            if size > UNCOUNTED_BYTES_MAX:
-                held.raise_to(size)
+        size = await room_for_parsed(body, held)
         parse = partial(parse_json_object, body, limits)
         if size > _PARSED_AT_ONCE_BYTES_MAX:
             return body, Fields(await asyncio.to_thread(parse), limits)

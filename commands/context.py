@@ -19,10 +19,11 @@ class SentRequest:
 
 @dataclass(frozen=True, slots=True)
 class Approved:
-    """The proposal whose change is run; `operation` is the change's."""
+    """The proposal whose change is run; `operation` is the change's. stored_bytes -- of the proposal, with the body of its request."""
 
     proposal_id: UUID
     operation: str
+    stored_bytes: int = 0
 
 
 class MakeRoom(Protocol):

@@ -19,7 +19,8 @@ R = TypeVar("R")
 
 def is_large_request(context: CommandContext) -> bool:
     """Whether reading and deciding what was sent takes long."""
-    return context.sent is not None and len(context.sent.body) > REQUEST_INLINE_BYTES_MAX
+    size = len(context.sent.body) if context.sent is not None else context.approves.stored_bytes if context.approves is not None else 0
+    return size > REQUEST_INLINE_BYTES_MAX
 
 
 def is_large_state(state: object) -> bool:

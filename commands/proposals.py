@@ -136,10 +136,10 @@ class Proposals:
             # Somebody else opened it, or closed the one that was there: look again.
         raise CommitFailed("Other requests kept opening and closing proposals for the same change; try again")
 
-    async def load(self, proposal_id: UUID) -> ProposalState:
-        """The newest state; NoSuchProposal."""
+    async def load(self, proposal_id: UUID, make_room: proposals.MakeRoom | None = None) -> ProposalState:
+        """The newest state; NoSuchProposal. `make_room` is given its JSON before that is parsed."""
         async with self._connections() as connection:
-            found = await proposals.read_state(connection, proposal_id)
+            found = await proposals.read_state(connection, proposal_id, make_room)
         if found is None:
             raise NoSuchProposal(f"Proposal does not exist: {proposal_id}")
         return found[0]

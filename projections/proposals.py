@@ -1,6 +1,6 @@
 """Proposals: one row per version, and what is asked of them."""
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -10,13 +10,19 @@ from domain.proposal import ProposalState, ProposalStatus
 from migrations.named_sql import named_sql
 from projections.postgres import Connection
 
+MakeRoom = Callable[[bytes], Awaitable[None]]
+
 _SQL = named_sql("projections", "proposals.sql")
 
 
-async def read_state(connection: Connection, proposal_id: UUID) -> tuple[ProposalState, int] | None:
-    """The newest state and the read models' generation it was read from."""
+async def read_state(connection: Connection, proposal_id: UUID, make_room: MakeRoom | None = None) -> tuple[ProposalState, int] | None:
+    """The newest state and the read models' generation it was read from; `make_room` is given its JSON before that is parsed."""
     row = await (await connection.execute(_SQL["state"], {"proposal_id": proposal_id}, binary=True)).fetchone()
-    return None if row is None else (_state(row), row[-1])
+    if row is None:
+        return None
+    if make_room is not None:
+        await make_room(row[-2])
+    return _state(row), row[-1]
 
 
 async def read_versions(connection: Connection, wanted: Sequence[tuple[UUID, int]]) -> dict[tuple[UUID, int], ProposalState]:

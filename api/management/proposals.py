@@ -4,11 +4,11 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from uuid import UUID
 
-import orjson
 from aiohttp import web
 
-from api.bodies import Fields, parse_json_object
-from api.call import POSITION_HEADER, PROJECT_ID_DEFAULT, Call, Command, Execute
+from api.bodies import Fields
+from api.byte_budget import BODY_HELD, HeldBytes
+from api.call import BODY_BUDGET, POSITION_HEADER, PROJECT_ID_DEFAULT, Call, Command, Execute, room_for_parsed
 from api.edge import OPERATION
 from api.iceberg.operations import OPERATIONS
 from api.pages import listing_digest, page_token, parse_page
@@ -57,20 +57,26 @@ async def list_proposals(call: Call) -> web.Response:
 
 
 async def load(call: Call) -> web.Response:
-    return await call.json(proposal_json(await _proposal(call)))
+    state, _, held = await _proposal(call)
+    try:
+        return await call.json(proposal_json(state))
+    finally:
+        held.release()
 
 
 async def approve(call: Call) -> web.Response:
     """Runs the change again as things are now, with the requirements it carried; both it and the approval come to effect, or neither."""
-    state = await _proposal(call)
-    approval = _Approval(call, state, await _warehouse(call, state))
+    # Given back with the request.
+    state, stored_bytes, call.request[BODY_HELD] = await _proposal(call)
+    approval = _Approval(call, state, stored_bytes, await _warehouse(call, state))
     await _CHANGES[state.operation].handler(approval)
     assert approval.answer is not None
     return await _answered(call, approval.answer)
 
 
 async def reject(call: Call) -> web.Response:
-    state = await _proposal(call)
+    state, _, held = await _proposal(call)
+    held.release()
     body, fields = await call.fields()
     reason = fields.text("reason")
     if not reason.strip() or len(reason) > REASON_LENGTH_MAX:
@@ -84,28 +90,30 @@ async def reject(call: Call) -> web.Response:
 class _Approval(Call):
     """The change of a proposal as a call of its operation: what it asks for was stored, who asks and under which key is the approver."""
 
-    __slots__ = ("_approving", "_state", "_warehouse", "answer")
+    __slots__ = ("_approving", "_state", "_stored_bytes", "_warehouse", "answer")
 
-    def __init__(self, approving: Call, state: ProposalState, warehouse: Warehouse) -> None:
+    def __init__(self, approving: Call, state: ProposalState, stored_bytes: int, warehouse: Warehouse) -> None:
         super().__init__(approving.app, approving.request, _CHANGES[state.operation], {})
         # As they were read: a separator of namespace levels was replaced then.
         self.segments = state.request["segments"]
         self._query = state.request["query"]
         self._approving = approving
         self._state = state
+        self._stored_bytes = stored_bytes
         self._warehouse = warehouse
         self.answer: Answer | None = None
 
     async def fields(self) -> tuple[bytes, Fields]:
-        limits, body = self.catalog.limits, orjson.dumps(self._state.request["body"])
-        return body, Fields(parse_json_object(body, limits), limits)
+        """As they were parsed with the proposal: a body's rules held when it came, and its bytes go nowhere."""
+        return b"", Fields(self._state.request["body"], self.catalog.limits)
 
     async def warehouse(self) -> Warehouse:
         return self._warehouse
 
     def context(self, warehouse: Warehouse, body: bytes, options: tuple[bool, ...]) -> CommandContext:
         context = self._approving.context(warehouse, b"", ())
-        return replace(context, causation_id=self._state.event_id, sent=None, approves=Approved(self._state.id, self._state.operation))
+        approved = Approved(self._state.id, self._state.operation, self._stored_bytes)
+        return replace(context, causation_id=self._state.event_id, sent=None, approves=approved)
 
     async def execute(
         self, execute: Execute[Command], command: Command, *, body: bytes = b"", options: tuple[bool, ...] = ()
@@ -115,8 +123,16 @@ class _Approval(Call):
         return web.Response()
 
 
-async def _proposal(call: Call) -> ProposalState:
-    return await call.catalog.write.proposals.load(_proposal_id(call.segments["proposal"]))
+async def _proposal(call: Call) -> tuple[ProposalState, int, HeldBytes]:
+    """The proposal, how many bytes it is stored in, and the room it takes: as much as a body that comes."""
+    held, stored_bytes = HeldBytes(call.app[BODY_BUDGET]), 0
+
+    async def make_room(document: bytes) -> None:
+        nonlocal stored_bytes
+        stored_bytes = len(document)
+        await room_for_parsed(document, held)
+
+    return await call.catalog.write.proposals.load(_proposal_id(call.segments["proposal"]), make_room), stored_bytes, held
 
 
 def _proposal_id(text: str) -> UUID:

@@ -3,6 +3,7 @@
 import asyncio
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -11,12 +12,15 @@ import psycopg
 import pytest
 from uuid_utils.compat import uuid7
 
+from api.call import BODY_BUDGET
+from commands.context import Approved
+from commands.deciding import REQUEST_INLINE_BYTES_MAX, is_large_request
 from commands.expire_proposals import ExpiryJob
 from domain.approval import ALLOW, Hold, Refuse
 from icecore.compose import Catalog
 from projections.rebuild import rebuild
 from projections.verify import verify
-from tests.fixtures.catalog import PROJECT_ID, CatalogServer, served_catalog
+from tests.fixtures.catalog import PROJECT_ID, CatalogServer, context, served_catalog
 from tests.fixtures.rest_client import SCHEMA, RestAnswer, identifier, set_properties, table_path, view_path, view_version
 from tests.integration.approval.judging import Approver, Judge, asking, held
 
@@ -396,3 +400,37 @@ def test_hooks_are_gone_and_proposals_stay(database: str, tmp_path: Path, judge:
         client.close()
     assert judge.say is not None
     assert ALLOW != judge.say(None)  # type: ignore[arg-type]
+
+
+def test_a_large_change_takes_room_again_when_its_proposal_is_read(database: str, tmp_path: Path, judge: Judge) -> None:
+    """As the body did: where there is none, nothing is parsed and 429 is answered; it is given back."""
+    opened: list[Catalog] = []
+
+    def prepare(catalog: Catalog) -> None:
+        opened.append(catalog)
+        asking(judge)(catalog)
+
+    with served_catalog(database, tmp_path / "warehouse", prepare=prepare) as server:
+        client, budget = Approver(server.url), opened[0].app[BODY_BUDGET]
+        assert 200 == client.create_namespace("a").status
+        judge.always(HOLD)
+        proposal_id = held(client.create_table(["a"], "t", properties={f"p{number}": "" for number in range(5_000)}))
+        judge.say = None
+        assert 0 == budget.held
+        budget.take(2**40)
+        for answer in (client.approve(proposal_id), client.reject(proposal_id), client.manage("GET", f"/proposals/{proposal_id}")):
+            assert (429, "TooManyRequestsException") == answer.error
+        budget.give_back(2**40)
+        assert 5_000 == len(client.proposal(proposal_id)["request"]["body"]["properties"])
+        assert 0 == budget.held
+        assert 200 == client.approve(proposal_id).status
+        assert 0 == budget.held
+        assert 5_000 < len(client.load_table(["a"], "t").json["metadata"]["properties"])
+        client.close()
+
+
+def test_an_approved_change_is_as_large_as_what_was_sent() -> None:
+    """It is decided where a request of that size would be."""
+    for size in (REQUEST_INLINE_BYTES_MAX, REQUEST_INLINE_BYTES_MAX + 1):
+        approving = replace(context("approveProposal"), approves=Approved(uuid7(), "createTable", size))
+        assert (size > REQUEST_INLINE_BYTES_MAX) is is_large_request(approving)

@@ -45,9 +45,13 @@ class PiecePayload(Payload):
                 held.release()
 
 
-def _pieces(content: Content) -> Iterator[memoryview]:
-    """Views of at most PIECE_BYTES: a socket that takes nothing keeps what was written to it, and a copy of it on some platforms."""
+def _pieces(content: Content) -> Iterator[bytes]:
     for whole in content if isinstance(content, BytePieces) else (content,):
-        view = memoryview(whole)
-        for start in range(0, len(view), PIECE_BYTES):
-            yield view[start : start + PIECE_BYTES]
+        yield from cut(whole)
+
+
+def cut(whole: bytes | memoryview) -> Iterator[bytes]:
+    """Copies of at most PIECE_BYTES: a socket that takes nothing keeps what was written to it, and by a view it would keep all."""
+    view = memoryview(whole)
+    for start in range(0, len(view), PIECE_BYTES):
+        yield bytes(view[start : start + PIECE_BYTES])

@@ -12,6 +12,7 @@ from cloudevents.core.bindings import http, kafka
 from cloudevents.core.formats.json import JSONFormat
 from cloudevents.core.v1.event import CloudEvent
 
+from domain.byte_pieces import exact
 from publishers.describe import Description
 from publishers.event_data import SCHEMA_PREFIX, TYPE_PREFIX, Dialect, Mode
 from publishers.lakekeeper_dialect import lakekeeper_attributes
@@ -149,5 +150,5 @@ def encode_kafka(event: Outgoing, mode: Mode) -> Encoded:
 
 
 def encode_json(event: Outgoing) -> bytes:
-    """The event as one JSON object, as structured mode has it."""
-    return _FORMAT.write(event.cloud_event)
+    """The event as one JSON object, as structured mode has it; it is kept until a client has taken it."""
+    return exact(_FORMAT.write(event.cloud_event))

@@ -11,6 +11,7 @@ from uuid import UUID
 import orjson
 
 from domain import events as facts
+from domain.byte_pieces import exact
 from domain.documents import TABLE_KINDS, Delta, Json, part_from_body
 from domain.errors import BadRequest
 from domain.events import Event
@@ -157,7 +158,7 @@ def _event(description: Description, fact: Event | None, count: int, removed: Re
         "actor": {"id": event.actor},
         "operation": {"operation-type": kind, **_operation(description, fact, removed)},
     }
-    return IcebergEvent(event.position, kind, orjson.dumps(body))
+    return IcebergEvent(event.position, kind, exact(orjson.dumps(body)))
 
 
 def _operation(description: Description, fact: Event | None, removed: Removed) -> Json:

@@ -27,7 +27,7 @@ _SQL = named_sql("publishers", "pull.sql")
 CONNECTIONS_MAX = 4
 """To Postgres, of all who ask in a process: who reads the log takes none from who reads tables."""
 BATCH_EVENTS_MAX = 200
-BATCH_BYTES_MAX = 1024 * 1024
+BATCH_BYTES_MAX = 64 * 1024
 """Of the states of one batch, and one more event: what a follower holds, however slowly it is read."""
 PAGE_BYTES_MAX = 8 * 1024 * 1024
 """A page that has reached this ends with its batch."""

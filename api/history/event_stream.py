@@ -6,8 +6,10 @@ from collections.abc import Iterable, Iterator
 import structlog
 from aiohttp import ClientError, web
 
+from api.byte_budget import UNCOUNTED_BYTES_MAX, BudgetUsedUp, ByteBudget, HeldBytes, HeldContent
 from api.history.event_source import EventReader, EventSource, TellableEvent, TellableEvents
 from api.origins import ORIGIN_RULES
+from api.piece_payload import PIECE_BYTES, cut
 from api.request_ids import REQUEST_ID, name_answer
 from domain.errors import ServiceUnavailable
 
@@ -19,8 +21,11 @@ HEARTBEAT_SECONDS = 15.0
 """A stream that has nothing to tell says so, before a proxy takes it for dead."""
 WRITE_SECONDS_MAX = 30.0
 """A client that takes not even one piece in this time is cut off; it comes back with Last-Event-ID."""
-WRITE_BYTES = 64 * 1024
-"""About as many are written at once; the next piece waits until the client has taken this one."""
+CROWDED_WRITE_SECONDS_MAX = 4.0
+"""The same while others find no room for large events: 16 KiB a second, as of answers."""
+LARGE_EVENTS_BYTES_MAX = 32 * 1024 * 1024
+"""Of large events that streams are writing, in one worker: 200 clients that read nothing would hold one each."""
+LARGE_EVENTS: web.AppKey[ByteBudget] = web.AppKey("large_events", ByteBudget)
 _LOOK_SECONDS = 1.0
 _LAST_WRITE_SECONDS_MAX = 1.0
 _HEADERS = {"Content-Type": EVENT_STREAM, "Cache-Control": "no-store", "X-Accel-Buffering": "no"}
@@ -32,11 +37,12 @@ async def stream_events(request: web.Request, source: EventSource, reader: Event
         response = web.StreamResponse(headers=_HEADERS)
         name_answer(response, request[REQUEST_ID])
         request.app[ORIGIN_RULES].permit_reading(request, response)
-        stream = _Stream(request, response, source)
+        batches = _Batches(reader, request.app[LARGE_EVENTS])
+        stream = _Stream(request, response, source, batches)
         try:
             await response.prepare(request)
             await stream.write(b": the log from position %d on\n\n" % (after + 1))
-            await _tell(stream, source, reader, after, to)
+            await _tell(stream, source, batches, after, to)
             await response.write_eof()
         except (ConnectionError, ClientError, TimeoutError):
             # The client has gone, or takes nothing: there is nobody to tell of it.
@@ -45,6 +51,8 @@ async def stream_events(request: web.Request, source: EventSource, reader: Event
             # An answer that has begun cannot become another one: the client comes back, and hears it then.
             _log.error("event_stream_failed", request_id=request[REQUEST_ID], exc_info=error)
             _cut(request)
+        finally:
+            batches.written()
         return response
 
 
@@ -53,58 +61,106 @@ def _cut(request: web.Request) -> None:
         request.transport.abort()
 
 
-async def _tell(stream: "_Stream", source: EventSource, reader: EventReader, after: int, to: int | None) -> None:
+async def _tell(stream: "_Stream", source: EventSource, batches: "_Batches", after: int, to: int | None) -> None:
     position = after
     while position != to and not source.is_stopping:
-        batch = await _batch(reader, position, to)
-        if batch is not None and not batch.at_end:
-            for piece in _pieces(batch.events):
-                await stream.write(piece)
-            position = batch.position
-            continue
-        if batch is None:
+        told_to = await _tell_batch(stream, batches, position, to)
+        if told_to is None:
             await asyncio.sleep(_LOOK_SECONDS)
-        else:
+        elif told_to == position:
             await source.arrived(position, _LOOK_SECONDS)
+        else:
+            position = told_to
+            continue
         await stream.heartbeat(position)
 
 
-async def _batch(reader: EventReader, position: int, to: int | None) -> TellableEvents | None:
-    """None where the log cannot be read for now: an answer that has begun can no longer say so."""
-    try:
-        return await reader.batch(position, to=to)
-    except ServiceUnavailable:
-        return None
+async def _tell_batch(stream: "_Stream", batches: "_Batches", position: int, to: int | None) -> int | None:
+    """The position to go on from, `position` at the end of the log; None where nothing could be read. Nothing is kept of the batch."""
+    batch = await batches.read(position, to)
+    if batch is None or batch.at_end:
+        return None if batch is None else position
+    for piece in _pieces(batch.events):
+        await stream.write(piece)
+    batches.written()
+    return batch.position
 
 
-def _pieces(events: Iterable[TellableEvent]) -> Iterator[bytes]:
-    """The events as they are written, several in a piece."""
+def _pieces(events: Iterable[TellableEvent]) -> Iterator[bytes | bytearray]:
+    """The events as they are written, several in a piece, and large ones in several: what the client has not taken is copied on the way."""
     piece = bytearray()
     for event in events:
-        piece += b"id: %d\nevent: %b\ndata: %b\n\n" % (event.position, event.type.encode(), event.body)
-        if len(piece) >= WRITE_BYTES:
-            yield bytes(piece)
+        piece += b"id: %d\nevent: %b\ndata: " % (event.position, event.type.encode())
+        if len(event.body) >= PIECE_BYTES:
+            yield piece
+            yield from cut(event.body)
+            piece = bytearray()
+        else:
+            piece += event.body
+        piece += b"\n\n"
+        if len(piece) >= PIECE_BYTES:
+            yield piece
             piece = bytearray()
     if piece:
-        yield bytes(piece)
+        yield piece
+
+
+class _Batches:
+    """What one stream reads, one batch after the other; large events take room while they are written."""
+
+    def __init__(self, reader: EventReader, budget: ByteBudget) -> None:
+        self._reader, self._budget = reader, budget
+        self._held: list[HeldContent] = []
+        self._expected_bytes = self._refused = 0
+
+    async def read(self, position: int, to: int | None) -> TellableEvents | None:
+        """None where the log cannot be read for now, or there is no room: an answer that has begun can no longer say so."""
+        # What found no room the last time is not read again in vain.
+        expected = HeldBytes(self._budget)
+        try:
+            expected.raise_to(self._expected_bytes)
+            batch = await self._reader.batch(position, to=to)
+            expected.release()
+            large = [event.body for event in batch.events if len(event.body) > UNCOUNTED_BYTES_MAX]
+            self._expected_bytes = sum(map(len, large))
+            # What just came is one object for all who follow.
+            self._held, self._refused = [self._budget.hold(body) for body in large], self._budget.refused
+        except (ServiceUnavailable, BudgetUsedUp):
+            return None
+        self._expected_bytes = 0
+        return batch
+
+    @property
+    def keep_others_waiting(self) -> bool:
+        """Whether others found no room since this stream took its own."""
+        return bool(self._held) and self._budget.refused > self._refused
+
+    def written(self) -> None:
+        for held in self._held:
+            held.release()
+        self._held = []
 
 
 class _Stream:
     """One answer under way."""
 
-    def __init__(self, request: web.Request, response: web.StreamResponse, source: EventSource) -> None:
+    def __init__(self, request: web.Request, response: web.StreamResponse, source: EventSource, batches: _Batches) -> None:
+        self._batches = batches
         self._request = request
         self._response = response
         self._source = source
         self._written_at = 0.0
 
-    async def write(self, piece: bytes) -> None:
+    async def write(self, piece: bytes | bytearray) -> None:
         """Returns once the client has taken most of it. Raises ConnectionError where it has gone, TimeoutError where it takes nothing."""
         loop = asyncio.get_running_loop()
         writing = asyncio.ensure_future(self._response.write(piece))
-        end = loop.time() + WRITE_SECONDS_MAX
+        began = loop.time()
+        end = began + WRITE_SECONDS_MAX
         try:
             while not (await asyncio.wait({writing}, timeout=_LOOK_SECONDS))[0]:
+                if self._batches.keep_others_waiting:
+                    end = min(end, began + CROWDED_WRITE_SECONDS_MAX)
                 if self._source.is_stopping:
                     end = min(end, loop.time() + _LAST_WRITE_SECONDS_MAX)
                 if loop.time() >= end:

@@ -58,6 +58,11 @@ def memory_mebibytes(process_id: int) -> int:
     return int(next(line for line in status.splitlines() if line.startswith("VmHWM")).split()[1]) // 1024
 
 
+def resident_mebibytes(process_id: int) -> int:
+    """What it has now."""
+    return int(Path(f"/proc/{process_id}/statm").read_text().split()[1]) * resource.getpagesize() // MEBIBYTE
+
+
 @contextmanager
 def bounded_memory(server: Icecore, mebibytes_max: int = MEMORY_MEBIBYTES_MAX) -> Iterator[None]:
     """The server has never more within the block than a worker may have, or than is said."""
@@ -247,6 +252,37 @@ def test_an_answer_that_is_read_by_the_spoonful(server: Icecore) -> None:
             assert reader.recv(SPOONFUL_BYTES)
             assert time.monotonic() < end, "it is still served"
             time.sleep(0.1)
+
+
+STREAMS = 200
+EVENTS_BYTES = 8 * MEBIBYTE
+"""More than the kernel takes for a client that reads nothing."""
+
+
+@pytest.mark.parametrize(("size", "mebibytes_max"), [(6_000, 100), (900_000, 200)])
+def test_event_streams_that_nobody_reads(server: Icecore, size: int, mebibytes_max: int) -> None:
+    """200 clients follow the log from a position on and read nothing; who reads is told all of it meanwhile."""
+    name = f"told{size}"
+    assert 200 == call(server, "POST", "/namespaces", {"namespace": [name]})[0]
+    after = server.position()
+    count = EVENTS_BYTES // size
+    for number in range(count):
+        change = {"updates": {"p": f"{number:08}" + "x" * size}}
+        assert 200 == call(server, "POST", f"/namespaces/{name}/properties", change)[0]
+    asked = f"GET /history/v1/events?after={after} HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n\r\n".encode()
+    before = resident_mebibytes(server.process_id)
+    with ExitStack() as opened, bounded_memory(server, before + mebibytes_max):
+        sockets = [connected(server, opened, receive_bytes=4_096) for _ in range(STREAMS - 1)]
+        for each in sockets:
+            each.sendall(asked)
+        assert {200} == set(statuses(sockets))
+        serves(server)
+        reader = connected(server, opened)
+        reader.sendall(asked)
+        told, text = 0, b""
+        while told < count:
+            text = text[-8:] + reader.recv(MEBIBYTE)
+            told += text.count(b"\nevent: ")
 
 
 def test_requests_that_are_sent_without_waiting_for_answers(server: Icecore) -> None:

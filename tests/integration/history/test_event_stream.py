@@ -131,7 +131,7 @@ async def test_a_slow_reader_is_told_no_faster_than_it_reads(served: Served, run
         for _ in range(2):
             async with served.stream() as quick:
                 assert count + 1 == len(await quick.take(count + 1))
-        # 4 MB is what Linux lets a socket hold unsent; a batch is 1 MB.
+        # 4 MB is what Linux lets a socket hold unsent; a batch is one of these.
         assert figures.events_told - 2 * (count + 1) < 8_000_000 / size
         line.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 * 1024 * 1024)
         positions: list[int] = []

@@ -151,6 +151,11 @@ class Submission:
         return bool(self._events)
 
     @property
+    def streams(self) -> int:
+        """How many it writes or rests on."""
+        return len(self._heads)
+
+    @property
     def must_be_appended(self) -> bool:
         """Whether there is anything to append: events, an answer to remember, or an approval that finds nothing left to do."""
         return self.has_events or self.context.idempotency_key is not None or self.context.approves is not None

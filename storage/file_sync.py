@@ -6,8 +6,13 @@ import resource
 import threading
 from asyncio import get_running_loop, shield
 from collections import OrderedDict
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
+from typing import ParamSpec
+
+P = ParamSpec("P")
 
 SYNC_THREADS_MAX = 16
 """The kernel joins fsyncs that wait at the same time; more threads than this gained nothing."""
@@ -32,7 +37,11 @@ class FileSync:
 
     async def sync_aside(self, file: int, folder: int) -> None:
         """`sync` in a thread; a caller that is cancelled leaves it to its end, because it closes the descriptors."""
-        await shield(get_running_loop().run_in_executor(self._threads, self.sync, file, folder))
+        await self.aside(self.sync, file, folder)
+
+    async def aside(self, work: Callable[P, None], *args: P.args, **kwargs: P.kwargs) -> None:
+        """The same for other work that ends in a `sync`."""
+        await shield(get_running_loop().run_in_executor(self._threads, partial(work, *args, **kwargs)))
 
     def sync(self, file: int, folder: int) -> None:
         """Returns when the file and the way to it are on the disk; takes both descriptors over. Raises OSError if the disk fails."""

@@ -26,6 +26,9 @@ INLINE_BYTES_MAX = 256 * 1024
 
 LIST_PAGE_FILES = 1_000
 
+PUTS_INLINE_MAX = 32
+"""Small files that are put at one time and written on the event loop; a transaction that creates a thousand tables would hold it up."""
+
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -48,6 +51,7 @@ class LocalStore:
         self._profile = profile
         self._fsync = fsync
         self._known = KnownFolders()
+        self._putting = 0
 
     async def get(self, location: StorageLocation, *, bytes_max: int = METADATA_BYTES_MAX) -> bytes:
         with self._errors(location):
@@ -68,14 +72,24 @@ class LocalStore:
                 if len(data) > INLINE_BYTES_MAX:
                     await asyncio.to_thread(self._write_and_sync, location, data)
                     return
-                file, folder = self._write(location, data, on_loop=True)
-                if self._fsync:
-                    await _FILE_SYNC.sync_aside(file, folder)
-                else:
-                    _close(file, folder)
+                await self._put_small(location, data)
             except FileNotFoundError:
                 # Not the client's fault, and gone at the next try.
                 raise store_away(location, "its folder was removed meanwhile") from None
+
+    async def _put_small(self, location: StorageLocation, data: Content | memoryview) -> None:
+        if self._fsync and self._putting >= PUTS_INLINE_MAX:
+            await _FILE_SYNC.aside(self._write_and_sync, location, data)
+            return
+        self._putting += 1
+        try:
+            file, folder = self._write(location, data, on_loop=True)
+            if self._fsync:
+                await _FILE_SYNC.sync_aside(file, folder)
+            else:
+                _close(file, folder)
+        finally:
+            self._putting -= 1
 
     async def exists(self, location: StorageLocation) -> bool:
         """Whether an engine that opens the path would find a file, so links are followed as it follows them: nothing is read or written.

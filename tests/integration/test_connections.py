@@ -76,6 +76,86 @@ def test_every_connection_is_opened_in_one_place() -> None:
     assert {"migrations/connection.py"} == opened
 
 
+async def use(hand_off: ConnectionHandOff, statement: str = "select 1") -> None:
+    async with hand_off.connection() as connection:
+        await connection.execute(statement.encode())
+
+
+async def is_whole(hand_off: ConnectionHandOff) -> bool:
+    """Whether its one connection can be had, and nobody holds it."""
+    async with asyncio.timeout(5):
+        await use(hand_off)
+    return hand_off.in_use == 0
+
+
+async def test_a_connection_goes_past_those_who_wait_no_more(database: str) -> None:
+    """One was handed it and cancelled before it took it, another was cancelled while it waited."""
+    hand_off = ConnectionHandOff(database, 1, application_name="icecore-test")
+    async with hand_off.connection():
+        waiting = [asyncio.create_task(use(hand_off)) for _ in range(3)]
+        await asyncio.sleep(0.01)
+        waiting[0].cancel()
+        await asyncio.sleep(0.01)
+    waiting[1].cancel()
+    async with asyncio.timeout(5):
+        outcomes = await asyncio.gather(*waiting, return_exceptions=True)
+    assert [asyncio.CancelledError, asyncio.CancelledError, type(None)] == [type(each) for each in outcomes]
+    assert await is_whole(hand_off)
+    await hand_off.close()
+
+
+async def test_the_room_of_a_connection_that_is_not_opened_is_free_again(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Postgres refused it, or whoever wanted it was cancelled."""
+    hand_off = ConnectionHandOff(database, 1, application_name="icecore-test")
+
+    async def refused(*_: object, **__: object) -> None:
+        raise psycopg.OperationalError("no room")
+
+    async def silent(*_: object, **__: object) -> None:
+        await asyncio.Event().wait()
+
+    with monkeypatch.context() as patched:
+        patched.setattr(connections, "connect", refused)
+        with pytest.raises(ServiceUnavailable):
+            await use(hand_off)
+        patched.setattr(connections, "connect", silent)
+        opening = asyncio.create_task(use(hand_off))
+        await asyncio.sleep(0.01)
+        opening.cancel()
+        await asyncio.gather(opening, return_exceptions=True)
+    assert await is_whole(hand_off)
+    await hand_off.close()
+
+
+async def test_a_connection_on_which_a_statement_was_left_is_not_handed_on(database: str) -> None:
+    """Whoever sent it was cancelled; the next one would wait for its end."""
+    hand_off = ConnectionHandOff(database, 1, application_name="icecore-test")
+    asked = asyncio.create_task(use(hand_off, "select pg_sleep(60)"))
+    await asyncio.sleep(0.2)
+    asked.cancel()
+    await asyncio.gather(asked, return_exceptions=True)
+    assert await is_whole(hand_off)
+    await hand_off.close()
+
+
+async def test_a_session_that_ended_while_it_was_idle_is_replaced(database: str) -> None:
+    """And whoever keeps answers hears of it."""
+    hand_off, broken = ConnectionHandOff(database, 1, application_name="icecore-test"), list[bool]()
+    hand_off.on_broken = lambda: broken.append(True)
+    async with hand_off.connection() as connection:
+        process_id = connection.info.backend_pid
+    async with await connect(database) as other:
+        await other.execute("select pg_terminate_backend(%s, 5000)", (process_id,))
+    assert await is_whole(hand_off)
+    assert [True] == broken
+    async with hand_off.connection() as connection:
+        with suppress(psycopg.Error):
+            await connection.execute("select pg_terminate_backend(pg_backend_pid())")
+    assert [True, True] == broken
+    assert await is_whole(hand_off)
+    await hand_off.close()
+
+
 async def test_those_who_wait_behind_a_connection_that_cannot_be_opened_do_not_try_in_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     """Postgres takes the call and says nothing: each try takes its whole time, so the last one would wait for all."""
     monkeypatch.setattr(connections, "CONNECT_SECONDS_MAX", 0.3)

@@ -161,6 +161,8 @@ def test_equal_schemas_are_the_same_whatever_their_ids() -> None:
         (0.1, "float", 0.1),
         (0.12345679, "float", 0.1234567890123),
         ("2024-02-29", "date", "2024-02-29"),
+        ("2024-01-01", "date", "2024-01-01"),
+        ("2024-12-31", "date", "2024-12-31"),
     ],
 )
 def test_defaults_become_canonical(canonical: Any, type_: str, sent: Any) -> None:

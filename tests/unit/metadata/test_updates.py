@@ -284,6 +284,14 @@ def test_the_metadata_log_keeps_as_many_files_as_the_request_says() -> None:
         after(table, limit, file="file-5")
 
 
+@pytest.mark.parametrize("given", ["aGVsb", "aGVsbG8==", "aGVsbG8!", "a"])
+def test_the_metadata_of_an_encryption_key_is_base64(given: str) -> None:
+    """Its padding may be missing, and not be wrong; of one character too many no bytes can be made."""
+    update = {"action": "add-encryption-key", "encryption-key": {"key-id": "k", "encrypted-key-metadata": given}}
+    with pytest.raises(BadRequest, match="not base64"):
+        after(new_table(), update)
+
+
 def test_encryption_keys_come_and_go() -> None:
     """A key id is added once; its metadata is base64, padded."""
     key = {"key-id": "k", "encrypted-key-metadata": "aGVsbG8"}

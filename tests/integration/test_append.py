@@ -385,6 +385,8 @@ async def test_of_twenty_creators_of_one_name_one_wins(database: str) -> None:
         ("s3|s3://b/a/t/", "s3|s3://b/a/t-1/", True),
         ("s3|s3://b/a/t/", "s3|s3://b/a/t0/", True),
         ("s3|s3://b/a/t/", "s3|s3://b2/a/t/", True),
+        ("s3|s3://b/a/t-1/", "s3|s3://b/a/t/", True),
+        ("s3|s3://b/a/t0/", "s3|s3://b/a/t/", True),
         ("s3|s3://b/ü/é/", "s3|s3://b/ü/", False),
         ("s3|s3://b/a%/t/", "s3|s3://b/a_/t/", True),
         ("s3|s3://b/T/", "s3|s3://b/t/", True),
@@ -402,6 +404,27 @@ async def test_overlapping_locations_wanted_at_once_have_one_winner(database: st
     nested = ["s3|s3://b/" + "a/" * depth for depth in range(1, 16)]
     results = await asyncio.gather(*(committer.submit(table(f"t{n}", key)[0]) for n, key in enumerate(nested)))
     assert ["appended"] + ["location"] * 14 == sorted(result.outcome for result in results)
+    await sound(database)
+
+
+async def test_nothing_of_anothers_is_released(committer: Committer, database: str) -> None:
+    """A name refuses the command; a place is passed over."""
+    created, state = table("t", "s3|s3://b/t/")
+    assert "appended" == (await committer.submit(created)).outcome
+    settle = "select icecore.settle_claims(%s::jsonb)"
+    names = "select kind, scope, key from icecore.claims where owner = %s"
+    nothing: dict[str, list[Any]] = {kind: [] for kind in ("alive", "empty", "release", "take", "release_locations", "take_locations")}
+    async with await AsyncConnection.connect(database, autocommit=True) as connection:
+        held = await (await connection.execute(names, (state.id,))).fetchall()
+        assert held
+        for released in [{"release": [[kind, str(scope), key, str(uuid4())]]} for kind, scope, key in held]:
+            with pytest.raises(psycopg.Error) as refused:
+                await connection.execute(settle, (orjson.dumps(nothing | released).decode(),))
+            assert "IC409" == refused.value.sqlstate
+        places = nothing | {"release_locations": [["s3|s3://b/t/", str(uuid4())]]}
+        await connection.execute(settle, (orjson.dumps(places).decode(),))
+        assert held == await (await connection.execute(names, (state.id,))).fetchall()
+    assert "location" == (await committer.submit(table("u", "s3|s3://b/t/")[0])).outcome
     await sound(database)
 
 

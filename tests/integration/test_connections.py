@@ -128,13 +128,17 @@ async def test_the_room_of_a_connection_that_is_not_opened_is_free_again(databas
 
 
 async def test_a_connection_on_which_a_statement_was_left_is_not_handed_on(database: str) -> None:
-    """Whoever sent it was cancelled; the next one would wait for its end."""
+    """Whoever sent it was cancelled; the next one would wait for its end, or for what psycopg does about it."""
     hand_off = ConnectionHandOff(database, 1, application_name="icecore-test")
+    async with hand_off.connection() as connection:
+        before = connection.info.backend_pid
     asked = asyncio.create_task(use(hand_off, "select pg_sleep(60)"))
     await asyncio.sleep(0.2)
     asked.cancel()
     await asyncio.gather(asked, return_exceptions=True)
     assert await is_whole(hand_off)
+    async with hand_off.connection() as connection:
+        assert before != connection.info.backend_pid
     await hand_off.close()
 
 

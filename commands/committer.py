@@ -303,9 +303,6 @@ class Committer:
             self.figures.batch_sizes[len(submissions)] += 1
             if fault_points.SWITCHED_ON:
                 await fault_points.reach("commit.after_append")
-            if any(waiting.in_doubt for waiting in batch):
-                # What an earlier copy wrote was perhaps not waited for: its session has ended.
-                await connection.execute(_SQL["wait_for_standby"])
             for waiting in batch:
                 answers = [next(results) for _ in waiting.submissions]
                 if waiting.in_doubt:

@@ -2,12 +2,9 @@
 select command, outcome, position, detail, status, object_id, version, body, locked_microseconds
 from icecore.append(%(batch)s::text::jsonb, %(blobs)b::bytea[])
 
--- name: wait_for_standby --
--- Its commit waits for the standbys where there are any, and so do all that were written before it; it leaves nothing behind.
-select pg_catalog.pg_logical_emit_message(true, 'icecore', ''::text) where current_setting('synchronous_standby_names') <> ''
-
 -- name: find_key --
-select i.status, i.object_id, i.version, i.body, i.position, i.operation, i.request_hash
+select i.status, i.object_id, i.version, i.body, i.position, i.operation, i.request_hash,
+       current_setting('synchronous_standby_names') <> ''
 from icecore.idempotency i
 where i.project_id = %(project_id)s and i.actor = %(actor)s and i.key = %(key)s
 

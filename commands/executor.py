@@ -20,12 +20,14 @@ from commands.stream_queues import StreamQueues
 from commands.submission import AppendResult, Submission
 from commands.table_files import place_taken
 from domain.errors import CatalogError, CommitFailed, InternalError, NoSuchWarehouse, UnsupportedOperation
+from migrations.named_sql import named_sql
 from projections.connections import Connection
-from projections.warehouses import log_head
 from queries.read_side import ReadSide
 from queries.warehouse import Warehouse
 from security.secrets import SecretStore
 from storage.object_store import ObjectStore
+
+_SQL = named_sql("commands", "executor.sql")
 
 # How long a command that loses to others decides again before it gives up.
 DECIDE_SECONDS_MAX = 10
@@ -84,6 +86,9 @@ class CommandExecutor:
                 remembered = await idempotency.find(connection, context)
             # Not with a connection in hand: reading it may have to wait for others who need one.
             if remembered is not None:
+                if remembered.replicated:
+                    # Append finds the key, and is answered once the standbys have it.
+                    await self.committer.submit(Submission(context, record=remembered.record))
                 return await self._again(context, warehouse, remembered)
         deadline = time.monotonic() + self._decide_seconds_max
         while True:
@@ -121,7 +126,7 @@ class CommandExecutor:
         """The answer, or None where another command came first."""
         decision, result = settled.decision, settled.result
         if result is None:
-            return decision.answer.at(await self._log_head())
+            return decision.answer.at(await self._head(context))
         match result.outcome:
             case "appended" | "recorded" if context.approves is not None:
                 return Answer(decision.record.status, decision.record.body, result.position)
@@ -167,7 +172,7 @@ class CommandExecutor:
             raise idempotency.key_reused()
         assert result.record is not None
         assert result.detail is not None
-        return await self._again(context, warehouse, Remembered(result.record, result.position, result.detail))
+        return await self._again(context, warehouse, Remembered(result.record, result.position, result.detail, replicated=False))
 
     async def _again(self, context: CommandContext, warehouse: Warehouse, remembered: Remembered) -> Answer:
         record = remembered.record
@@ -175,6 +180,12 @@ class CommandExecutor:
             raise proposals.told_again(record)
         return await self._replays.answer(context, warehouse, remembered)
 
-    async def _log_head(self) -> int:
+    async def _head(self, context: CommandContext) -> int:
+        """The position that a command which changes nothing is answered with: the standbys have what it rests on."""
         async with self.connection() as connection:
-            return await log_head(connection)
+            row = await (await connection.execute(_SQL["head"])).fetchone()
+        assert row is not None
+        position, replicated = row
+        if not replicated:
+            return int(position)
+        return (await self.committer.submit(Submission(context))).position

@@ -16,11 +16,15 @@ _SQL = named_sql("commands", "committer.sql")
 
 @dataclass(frozen=True, slots=True)
 class Remembered:
-    """A request that used the key first."""
+    """A request that used the key first.
+
+    replicated -- commits wait for standbys, and nobody knows whether this one was waited for: its session may have ended before.
+    """
 
     record: IdempotencyRecord
     position: int
     operation: str
+    replicated: bool
 
 
 async def find(connection: Connection, context: CommandContext) -> Remembered | None:
@@ -31,10 +35,10 @@ async def find(connection: Connection, context: CommandContext) -> Remembered | 
     row = await cursor.fetchone()
     if row is None:
         return None
-    status, object_id, version, body, position, operation, request_hash = row
+    status, object_id, version, body, position, operation, request_hash, replicated = row
     if request_hash != context.request_hash:
         raise key_reused()
-    return Remembered(IdempotencyRecord(status, object_id, version, body), position, operation)
+    return Remembered(IdempotencyRecord(status, object_id, version, body), position, operation, replicated)
 
 
 def key_reused() -> UnprocessableEntity:

@@ -131,6 +131,7 @@ declare
   v_position bigint; v_hash bytea; v_at timestamptz; v_generation integer;
   s_position bigint; s_hash bytea; s_at timestamptz;
   v_started bigint; v_locked timestamptz; v_found record; v_command uuid; v_first bigint; v_recorded timestamptz;
+  v_rests_on_earlier boolean := false;
 begin
   if current_setting('transaction_isolation') <> 'read committed' then
     -- What the holder of the lock writes would not be seen below.
@@ -154,6 +155,7 @@ begin
       select x.last_position, case when x.first_position is null then 'recorded' else 'appended' end into position, outcome
         from icecore.commands x where x.command_id = v_command;
       if found then
+        v_rests_on_earlier := true;
         return next; continue;
       end if;
       outcome := 'appended';
@@ -164,6 +166,7 @@ begin
           position := v_found.position; detail := v_found.operation; status := v_found.status;
           object_id := v_found.object_id; version := v_found.version; body := v_found.body;
           outcome := case when v_found.request_hash = decode(i->>'hash', 'hex') then 'replayed' else 'key_reused' end;
+          v_rests_on_earlier := true;
           return next; continue;
         end if;
       end if;
@@ -263,6 +266,10 @@ begin
   if v_position > v_started then
     -- One per batch: Postgres holds a cluster-wide lock from before a notifying commit until after its flush.
     perform pg_notify('events', v_position::text);
+  end if;
+  if v_rests_on_earlier and current_setting('synchronous_standby_names') <> '' then
+    -- The session that wrote it may have ended before the standbys had it. With this the commit waits for them; it leaves nothing behind.
+    perform pg_logical_emit_message(true, 'icecore', ''::text);
   end if;
 end $$;
 

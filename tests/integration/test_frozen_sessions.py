@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
+from uuid import UUID, uuid4
 
 import psycopg
 import pytest
@@ -23,7 +24,7 @@ from migrations.apply import apply_migrations
 from projections.verify import verify
 from tests.fixtures.catalog import CatalogServer, served_catalog
 from tests.fixtures.postgres import chosen_binaries
-from tests.fixtures.rest_client import RestAnswer, RestClient, set_properties
+from tests.fixtures.rest_client import RestAnswer, RestClient, set_properties, table_path
 
 # The promise, and as much as the reliability benchmark gives a busy machine.
 ANSWERED_SECONDS_MAX = 2.0 + 1.0
@@ -216,19 +217,48 @@ def test_a_commit_that_waits_for_a_standby_is_answered_once_that_has_it(
 
     Postgres answers a commit that is cancelled meanwhile as if the standby had it: it is lost where the standby takes over.
     """
-    with ThreadPoolExecutor(1) as threads, psycopg.connect(cluster, autocommit=True) as operator:
+    with ThreadPoolExecutor(1) as threads, without_standby(cluster) as operator:
+        created = threads.submit(client.create_namespace, "replicated")
+        # Long enough for a cancellation, had one been sent at the first or second look.
+        until(lambda: sessions(server.dsn, COMMITTERS, "wait_event = 'SyncRep' and now() - query_start > interval '3 seconds'"))
+        if session_ends:
+            (ended,) = sessions(server.dsn, COMMITTERS, "wait_event = 'SyncRep'")
+            operator.execute("select pg_terminate_backend(%s)", (ended,))
+            until(lambda: sessions(server.dsn, COMMITTERS, f"wait_event = 'SyncRep' and pid <> {ended}"))
+        assert not created.done()
+        have_standby(operator)
+        assert 200 == created.result().status
+
+
+@pytest.mark.parametrize("key", [None, uuid4()], ids=["nothing to change", "a key used before"])
+def test_an_answer_that_rests_on_an_earlier_commit_is_given_once_the_standby_has_that(
+    cluster: str, server: CatalogServer, client: RestClient, key: UUID | None
+) -> None:
+    """The session of the earlier one may have ended before the standby had it."""
+    body = {"requirements": [], "updates": [] if key is None else [set_properties(x="replicated")]}
+    first = client.call("POST", table_path(LEVELS, "t"), body, key=key)
+    with ThreadPoolExecutor(1) as threads, without_standby(cluster) as operator:
+        again = threads.submit(client.call, "POST", table_path(LEVELS, "t"), body, key=key)
+        until(lambda: again.done() or sessions(server.dsn, COMMITTERS, "wait_event = 'SyncRep'"))
+        assert not again.done()
+        have_standby(operator)
+        assert first.replayable == again.result().replayable
+
+
+@contextlib.contextmanager
+def without_standby(cluster: str) -> Iterator[psycopg.Connection]:
+    """Commits wait for a standby that is not there; with a connection of the operator's."""
+    with psycopg.connect(cluster, autocommit=True) as operator:
         operator.execute("alter system set synchronous_standby_names = 'none_such'")
         operator.execute("select pg_reload_conf()")
         try:
-            created = threads.submit(client.create_namespace, "replicated")
-            # Long enough for a cancellation, had one been sent at the first or second look.
-            until(lambda: sessions(server.dsn, COMMITTERS, "wait_event = 'SyncRep' and now() - query_start > interval '3 seconds'"))
-            if session_ends:
-                (ended,) = sessions(server.dsn, COMMITTERS, "wait_event = 'SyncRep'")
-                operator.execute("select pg_terminate_backend(%s)", (ended,))
-                until(lambda: sessions(server.dsn, COMMITTERS, f"wait_event = 'SyncRep' and pid <> {ended}"))
-            assert not created.done()
+            with psycopg.connect(cluster, autocommit=True) as other:
+                until(lambda: ("none_such",) == other.execute("show synchronous_standby_names").fetchone())
+            yield operator
         finally:
-            operator.execute("alter system reset synchronous_standby_names")
-            operator.execute("select pg_reload_conf()")
-        assert 200 == created.result().status
+            have_standby(operator)
+
+
+def have_standby(operator: psycopg.Connection) -> None:
+    operator.execute("alter system reset synchronous_standby_names")
+    operator.execute("select pg_reload_conf()")

@@ -4,8 +4,12 @@ import asyncio
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
+import orjson
+
 from commands.context import CommandContext
+from domain.namespace import NamespaceState
 from domain.table import TableState
+from domain.view import ViewState
 
 REQUEST_INLINE_BYTES_MAX = 16 * 1024
 """Of a request's body. A commit that an engine sends has a few kilobytes; from here on deciding may take ten milliseconds and more."""
@@ -29,8 +33,15 @@ def is_large_state(state: object) -> bool:
 
 
 def document_bytes(state: object) -> int:
-    """Of a table's parts as JSON, as far as they were read or written; 0 for anything else."""
-    return sum(part.known_bytes for parts in state.document.parts.values() for part in parts) if isinstance(state, TableState) else 0
+    """Of a table's parts as JSON, as far as they were read or written, a view's metadata or a namespace's properties; else 0."""
+    match state:
+        case TableState():
+            return sum(part.known_bytes for parts in state.document.parts.values() for part in parts)
+        case ViewState():
+            return len(orjson.dumps(state.metadata))
+        case NamespaceState():
+            return len(orjson.dumps(state.properties))
+    return 0
 
 
 async def decided(large: bool, decide: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:

@@ -34,12 +34,15 @@ class Job(Generic[S]):
     arrived: float = field(default_factory=time.monotonic)
     taken: bool = False
 
-    async def decide(self, state: S, generation: int, document: SharedBytes) -> Decision:
-        """What the command decides, once there is room for an answer with the document. Raises its refusal, or StaleName."""
+    async def decide(self, state: S, generation: int, document: SharedBytes, *, large: bool) -> Decision:
+        """What the command decides, once there is room for an answer with the document. Raises its refusal, or StaleName.
+
+        large -- the state's document is.
+        """
         context = self.handler.context
         if context.make_room is not None:
             context.make_room(len(document), document)
-        return await decided(is_large_request(context) or is_large_state(state), self._decide, state, generation)
+        return await decided(large or is_large_request(context) or is_large_state(state), self._decide, state, generation)
 
     def _decide(self, state: S, generation: int) -> Decision:
         self.stream.check(state)

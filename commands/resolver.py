@@ -14,9 +14,9 @@ from domain.streams import State, claims_of
 from domain.table import TableState
 from domain.view import ViewState
 from projections import names, namespaces, tables, views
+from projections.bounded_reads import LargeDocument
 from projections.connections import Connection
 from projections.log_changes import read_last_event_id
-from projections.tables import BYTES_UNBOUNDED, LargeTable
 from queries.read_side import ReadSide
 from queries.warehouse import Warehouse
 from storage.large_documents import LARGE_BYTES_MIN, DocumentShare
@@ -36,26 +36,17 @@ class ResolvedStream(Generic[S_co]):
     claim: NameClaim | None
     _reads: ReadSide
     _names: NameCache
-    _read: Callable[[Connection, UUID, int], Awaitable[tuple[S_co, int] | LargeTable | None]]
+    _read: Callable[[Connection, UUID, int], Awaitable[tuple[S_co, int] | LargeDocument | None]]
 
     async def read(self, share: DocumentShare | None = None) -> tuple[S_co, int] | None:
         """The newest state, and the generation of the read models it was read from.
 
         share -- held until the state is done with; without one, there is room for a large state only while it is read.
         """
-        async with self._reads.connection() as connection:
-            found = await self._read(connection, self.id, LARGE_BYTES_MIN)
+        found = await self._reads.read_within(lambda connection, bytes_max: self._read(connection, self.id, bytes_max), share)
         if found is None and self.claim is not None:
             # The database was restored to a point before it: the name may stand for another one by now.
             self._names.forget(self.claim)
-        if not isinstance(found, LargeTable):
-            return found
-        # Without a connection in hand: who has the room may wait for one.
-        async with self._reads.large_documents.share() as own:
-            await (share or own).take(found.size)
-            async with self._reads.connection_once() as connection:
-                found = await self._read(connection, self.id, BYTES_UNBOUNDED)
-        assert not isinstance(found, LargeTable)
         return found
 
     async def last_event_id(self) -> UUID | None:
@@ -102,13 +93,13 @@ class Resolver:
         claim = await self._find(warehouse, view, "view")
         if claim is None:
             raise NoSuchView(f"View does not exist: {view}")
-        return ResolvedStream(claim.owner, claim, self._reads, self._names, _read_view)
+        return ResolvedStream(claim.owner, claim, self._reads, self._names, views.read_state_within)
 
     async def namespace(self, warehouse: Warehouse, namespace: NamespaceIdentifier) -> ResolvedStream[NamespaceState]:
         """NoSuchNamespace where there is none."""
         async with self._reads.connection() as connection:
             namespace_id = await names.find_namespace(connection, warehouse.scope, namespace)
-        return ResolvedStream(namespace_id, None, self._reads, self._names, _read_namespace)
+        return ResolvedStream(namespace_id, None, self._reads, self._names, namespaces.read_state_within)
 
     def table_by_id(self, table_id: UUID) -> ResolvedStream[TableState]:
         """Whatever its name."""
@@ -145,11 +136,3 @@ async def take_room(reads: ReadSide, share: DocumentShare, streams: Sequence[Res
         raise BadRequest(f"Invalid table-changes: the tables' metadata is larger than {share.bytes_max} bytes together")
     if size >= LARGE_BYTES_MIN:
         await share.take(size)
-
-
-async def _read_view(connection: Connection, view_id: UUID, _: int) -> tuple[ViewState, int] | None:
-    return await views.read_state(connection, view_id)
-
-
-async def _read_namespace(connection: Connection, namespace_id: UUID, _: int) -> tuple[NamespaceState, int] | None:
-    return await namespaces.read_state(connection, namespace_id)

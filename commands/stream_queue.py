@@ -23,7 +23,8 @@ from commands.resolver import ResolvedStream, StaleName
 from commands.submission import NOT_APPENDED, AppendResult
 from commands.turns import Turns
 from domain.errors import ApprovalUnavailable, CatalogError, CommitFailed, TooManyRequests
-from storage.large_documents import DocumentShare, LargeDocuments, SteppedBack
+from domain.namespace import NamespaceState
+from storage.large_documents import LARGE_BYTES_MIN, DocumentShare, LargeDocuments, SteppedBack
 
 _log = structlog.get_logger("icecore.queues")
 
@@ -31,6 +32,7 @@ STREAM_BATCH_COMMANDS_MAX = 32
 STREAM_BATCH_BYTES_MAX = 16 * 1024 * 1024
 # A parsed document costs about this many times its bytes.
 _STATE_BYTES_PER_DOCUMENT_BYTE = 5
+_LARGE_STATE_BYTES_MIN = _STATE_BYTES_PER_DOCUMENT_BYTE * LARGE_BYTES_MIN
 
 # Outcomes after which the command did not come to effect because the stream is not what it was decided on.
 _LOST = frozenset({"head", "generation"})
@@ -178,8 +180,10 @@ class StreamQueue(Generic[S]):
         if found is None:
             raise StaleName
         self._state, self._generation = found
-        self._document = SharedBytes(document_bytes(self._state))
-        self.state_bytes = _STATE_BYTES_PER_DOCUMENT_BYTE * len(self._document)
+        size = document_bytes(self._state)
+        # Answers to changes of a namespace have none of it.
+        self._document = SharedBytes(0 if isinstance(self._state, NamespaceState) else size)
+        self.state_bytes = _STATE_BYTES_PER_DOCUMENT_BYTE * size
         self._proved_at = began
 
     async def _decide_batch(self) -> "tuple[list[tuple[Job[S], Decision]], list[_Refused[S]]]":
@@ -197,7 +201,8 @@ class StreamQueue(Generic[S]):
                 continue
             job.taken = True
             try:
-                decision = await job.decide(state, self._generation, self._document)
+                large = self.state_bytes >= _LARGE_STATE_BYTES_MIN
+                decision = await job.decide(state, self._generation, self._document, large=large)
             except Exception as refusal:
                 refused.append(_Refused(job, refusal, len(batch)))
                 continue
@@ -331,7 +336,8 @@ class StreamQueue(Generic[S]):
                 self._proved_at = began
                 if decision.after is not None:
                     self._state = decision.after  # type: ignore[assignment]
-                    self.state_bytes = _STATE_BYTES_PER_DOCUMENT_BYTE * sum(len(file.document) for file in decision.files)
+                    size = sum(len(file.document) for file in decision.files) or document_bytes(decision.after)
+                    self.state_bytes = _STATE_BYTES_PER_DOCUMENT_BYTE * size
         self._batch_max = STREAM_BATCH_COMMANDS_MAX
         if broken_at < len(batch):
             self.forget()

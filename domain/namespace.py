@@ -53,7 +53,8 @@ def evolve(state: NamespaceState | None, stream_id: UUID, version: int, event_id
             )
         case NamespacePropertiesChanged():
             assert state is not None
-            properties = {k: v for k, v in state.properties.items() if k not in set(event.removals)} | event.updates
+            removed = set(event.removals)
+            properties = {k: v for k, v in state.properties.items() if k not in removed} | event.updates
             return replace(state, version=version, event_id=event_id, properties=properties)
         case NamespaceDropped():
             assert state is not None

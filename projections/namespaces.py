@@ -7,26 +7,36 @@ import orjson
 
 from domain.namespace import NamespaceState
 from migrations.named_sql import named_sql
+from projections.bounded_reads import LargeDocument
 from projections.postgres import Connection
 
 _SQL = named_sql("projections", "namespaces.sql")
 
 
-async def read_properties(connection: Connection, namespace_id: UUID, as_of: int | None) -> dict[str, str]:
-    cursor = await connection.execute(
-        _SQL["properties_now" if as_of is None else "properties_then"], {"namespace_id": namespace_id, "as_of": as_of}, binary=True
-    )
+async def read_properties(connection: Connection, namespace_id: UUID, as_of: int | None, bytes_max: int) -> dict[str, str] | LargeDocument:
+    """Now, or as of a position, if they have no more than `bytes_max` bytes."""
+    parameters = {"namespace_id": namespace_id, "as_of": as_of, "bytes_max": bytes_max}
+    cursor = await connection.execute(_SQL["properties_now" if as_of is None else "properties_then"], parameters, binary=True)
     row = await cursor.fetchone()
-    properties: dict[str, str] = orjson.loads(row[0]) if row is not None else {}
+    if row is None:
+        return {}
+    text, size = row
+    if text is None:
+        return LargeDocument(size)
+    properties: dict[str, str] = orjson.loads(text)
     return properties
 
 
-async def read_state(connection: Connection, namespace_id: UUID) -> tuple[NamespaceState, int] | None:
-    """The newest state and the read models' generation it was read from."""
-    cursor = await connection.execute(_SQL["state"], {"namespace_id": namespace_id}, binary=True)
+async def read_state_within(
+    connection: Connection, namespace_id: UUID, bytes_max: int
+) -> tuple[NamespaceState, int] | LargeDocument | None:
+    """The newest state and the read models' generation it was read from, if its properties have no more than `bytes_max` bytes."""
+    cursor = await connection.execute(_SQL["state"], {"namespace_id": namespace_id, "bytes_max": bytes_max}, binary=True)
     row: tuple[Any, ...] | None = await cursor.fetchone()
     if row is None:
         return None
-    stream_id, version, event_id, warehouse_id, parent_id, name, key, status, properties, generation = row
+    stream_id, version, event_id, warehouse_id, parent_id, name, key, status, properties, generation, size = row
+    if size > bytes_max:
+        return LargeDocument(size)
     state = NamespaceState(stream_id, version, event_id, warehouse_id, parent_id, name, key, status, orjson.loads(properties))
     return state, generation

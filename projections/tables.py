@@ -13,12 +13,12 @@ from domain.documents import TABLE_KINDS, Document, Json, Part, assemble, part_f
 from domain.read_models.tables import KIND_NUMBERS
 from domain.table import TableState
 from migrations.named_sql import named_sql
+from projections.bounded_reads import BYTES_UNBOUNDED, LargeDocument
 from projections.postgres import Connection
 
 _SQL = named_sql("projections", "tables.sql")
 # Some milliseconds of work.
 _PARTS_ASSEMBLED_AT_ONCE_MAX = 1_000
-BYTES_UNBOUNDED = 2**62
 # By one statement, which holds the number too.
 TABLES_LOADED_AT_ONCE_MAX = 16
 
@@ -29,13 +29,6 @@ class SoughtTable(NamedTuple):
     warehouse_id: UUID
     keys: tuple[str, ...]
     referenced_only: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class LargeTable:
-    """A table that has more bytes than were asked for; none of them was read."""
-
-    size: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +44,7 @@ class LoadedTable:
 
 async def load_now(
     connection: Connection, sought: Sequence[SoughtTable], bytes_max: int = BYTES_UNBOUNDED
-) -> list[LoadedTable | LargeTable | None]:
+) -> list[LoadedTable | LargeDocument | None]:
     """The table each name stands for, in their order, as of one moment after the call; TABLES_LOADED_AT_ONCE_MAX of them at most.
 
     bytes_max -- of one table; a larger table is answered by its size.
@@ -59,9 +52,9 @@ async def load_now(
     assert len(sought) <= TABLES_LOADED_AT_ONCE_MAX, "the statement reads no further"
     given = [{"warehouse_id": one.warehouse_id, "keys": one.keys, "referenced_only": one.referenced_only} for one in sought]
     cursor = await connection.execute(_SQL["load_now"], {"sought": orjson.dumps(given).decode(), "bytes_max": bytes_max}, binary=True)
-    loaded: list[LoadedTable | LargeTable | None] = [None] * len(sought)
+    loaded: list[LoadedTable | LargeDocument | None] = [None] * len(sought)
     for number, size, *row in await cursor.fetchall():
-        loaded[number - 1] = LargeTable(size) if size > bytes_max else _loaded(*row)
+        loaded[number - 1] = LargeDocument(size) if size > bytes_max else _loaded(*row)
     return loaded
 
 
@@ -97,7 +90,7 @@ def _loaded(
 async def read_state(connection: Connection, table_id: UUID) -> tuple[TableState, int] | None:
     """The newest state and the read models' generation it was read from."""
     found = await read_state_within(connection, table_id, BYTES_UNBOUNDED)
-    assert not isinstance(found, LargeTable)
+    assert not isinstance(found, LargeDocument)
     return found
 
 
@@ -109,7 +102,7 @@ async def open_bytes(connection: Connection, table_ids: Sequence[UUID]) -> int:
     return size
 
 
-async def read_state_within(connection: Connection, table_id: UUID, bytes_max: int) -> tuple[TableState, int] | LargeTable | None:
+async def read_state_within(connection: Connection, table_id: UUID, bytes_max: int) -> tuple[TableState, int] | LargeDocument | None:
     """The same, if the table has no more than `bytes_max` bytes."""
     cursor = await connection.execute(_SQL["state"], {"table_id": table_id, "bytes_max": bytes_max}, binary=True)
     row = await cursor.fetchone()
@@ -117,7 +110,7 @@ async def read_state_within(connection: Connection, table_id: UUID, bytes_max: i
         return None
     size = row[-1]
     if size > bytes_max:
-        return LargeTable(size)
+        return LargeDocument(size)
     stream_id, version, event_id, warehouse_id, namespace_id, name, key, status, location, keys = row[:10]
     next_ordinal, head, kinds, ordinals, bodies, generation = row[10:-1]
     given = (table_head_value(head), kinds or (), ordinals or (), bodies or (), next_ordinal)

@@ -7,6 +7,7 @@ import orjson
 
 from domain.view import ViewState
 from migrations.named_sql import named_sql
+from projections.bounded_reads import BYTES_UNBOUNDED, LargeDocument
 from projections.postgres import Connection
 
 _SQL = named_sql("projections", "views.sql")
@@ -22,30 +23,40 @@ class LoadedView:
     metadata: bytes
 
 
-async def load(connection: Connection, view_id: UUID, as_of: int | None = None) -> LoadedView | None:
-    """The view's document now, or as of a position."""
+async def load(
+    connection: Connection, view_id: UUID, as_of: int | None = None, *, bytes_max: int = BYTES_UNBOUNDED
+) -> LoadedView | LargeDocument | None:
+    """The view's document now, or as of a position, if it has no more than `bytes_max` bytes."""
     block = "load_now" if as_of is None else "load_then"
-    return await _loaded(connection, block, {"view_id": view_id, "as_of": as_of, "version": None})
+    return await _loaded(connection, block, {"view_id": view_id, "as_of": as_of, "version": None, "bytes_max": bytes_max})
 
 
 async def load_version(connection: Connection, view_id: UUID, version: int) -> LoadedView | None:
     """The view's document at a version of its stream."""
-    return await _loaded(connection, "load_then", {"view_id": view_id, "as_of": None, "version": version})
+    parameters: dict[str, object] = {"view_id": view_id, "as_of": None, "version": version, "bytes_max": BYTES_UNBOUNDED}
+    loaded = await _loaded(connection, "load_then", parameters)
+    assert not isinstance(loaded, LargeDocument)
+    return loaded
 
 
-async def _loaded(connection: Connection, block: str, parameters: dict[str, object]) -> LoadedView | None:
+async def _loaded(connection: Connection, block: str, parameters: dict[str, object]) -> LoadedView | LargeDocument | None:
     cursor = await connection.execute(_SQL[block], parameters, binary=True)
-    row = await cursor.fetchone()
-    return None if row is None else LoadedView(*row)
-
-
-async def read_state(connection: Connection, view_id: UUID) -> tuple[ViewState, int] | None:
-    """The newest state and the read models' generation it was read from."""
-    cursor = await connection.execute(_SQL["state"], {"view_id": view_id}, binary=True)
     row = await cursor.fetchone()
     if row is None:
         return None
-    stream_id, version, event_id, warehouse_id, namespace_id, name, key, status, location, keys, document, generation = row
+    *columns, size = row
+    return LoadedView(*columns) if columns[-1] is not None else LargeDocument(size)
+
+
+async def read_state_within(connection: Connection, view_id: UUID, bytes_max: int) -> tuple[ViewState, int] | LargeDocument | None:
+    """The newest state and the read models' generation it was read from, if its document has no more than `bytes_max` bytes."""
+    cursor = await connection.execute(_SQL["state"], {"view_id": view_id, "bytes_max": bytes_max}, binary=True)
+    row = await cursor.fetchone()
+    if row is None:
+        return None
+    stream_id, version, event_id, warehouse_id, namespace_id, name, key, status, location, keys, document, generation, size = row
+    if size > bytes_max:
+        return LargeDocument(size)
     metadata = orjson.loads(document)
     state = ViewState(stream_id, version, event_id, warehouse_id, namespace_id, name, key, status, location, tuple(keys), metadata)
     return state, generation

@@ -1,16 +1,19 @@
 -- name: load_now --
-select view_id, version, metadata_location, document from icecore.views
+select view_id, version, metadata_location, case when octet_length(document) <= %(bytes_max)s::bigint then document end, octet_length(document)
+from icecore.views
 where generation = (select generation from icecore.read_models) and view_id = %(view_id)s
 order by version desc limit 1
 
 -- name: load_then --
-select view_id, version, metadata_location, document from icecore.views
+select view_id, version, metadata_location, case when octet_length(document) <= %(bytes_max)s::bigint then document end, octet_length(document)
+from icecore.views
 where generation = (select generation from icecore.read_models) and view_id = %(view_id)s
   and (%(as_of)s::bigint is null or position <= %(as_of)s) and (%(version)s::bigint is null or version <= %(version)s)
 order by version desc limit 1
 
 -- name: state --
-select view_id, version, event_id, warehouse_id, namespace_id, name, name_key, status, metadata_location, locations, document, generation
+select view_id, version, event_id, warehouse_id, namespace_id, name, name_key, status, metadata_location, locations,
+       case when octet_length(document) <= %(bytes_max)s::bigint then document end, generation, octet_length(document)
 from icecore.views
 where generation = (select generation from icecore.read_models) and view_id = %(view_id)s
 order by version desc limit 1

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Generic, TypeVar, cast
 from uuid import UUID
 
+from projections.bounded_reads import BYTES_UNBOUNDED, LargeDocument
 from projections.connections import Connection, ConnectionHandOff
 from queries.freshness import CATCH_UP_SECONDS_MAX, Freshness
 from queries.read_cache import ReadCache, Tag
@@ -15,7 +16,7 @@ from queries.table_loads import TableLoads
 from queries.warehouse import Warehouse
 from security.secrets import SecretStore
 from storage.credentials import StorageCredential
-from storage.large_documents import BYTES_AT_ONCE_MAX, LargeDocuments
+from storage.large_documents import BYTES_AT_ONCE_MAX, LARGE_BYTES_MIN, DocumentShare, LargeDocuments
 from storage.object_store import ObjectStore, ObjectStores
 
 Value = TypeVar("Value")
@@ -110,6 +111,25 @@ class ReadSide:
                 return await read(connection)
 
         return await self.answer_found(key, as_of, find)
+
+    async def read_within(
+        self, read: Callable[[Connection, int], Awaitable[Value | LargeDocument]], share: DocumentShare | None = None
+    ) -> Value:
+        """What `read` finds of a document of so many bytes at most; a larger one is read when there is room for it.
+
+        share -- held until what was read is done with; without one, there is room for it only while it is read.
+        """
+        async with self.connection() as connection:
+            found = await read(connection, LARGE_BYTES_MIN)
+        if not isinstance(found, LargeDocument):
+            return found
+        # Without a connection in hand: who has the room may wait for one.
+        async with self.large_documents.share() as own:
+            await (share or own).take(found.size)
+            async with self.connection_once() as connection:
+                found = await read(connection, BYTES_UNBOUNDED)
+        assert not isinstance(found, LargeDocument)
+        return found
 
     async def answer_found(self, key: Hashable, as_of: int | None, find: Callable[[], Awaitable[Fresh[Value]]]) -> Value:
         """The same for a question that sees to its connection itself."""

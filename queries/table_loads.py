@@ -6,8 +6,9 @@ from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 
 from projections import tables
+from projections.bounded_reads import BYTES_UNBOUNDED, LargeDocument
 from projections.connections import Connection
-from projections.tables import BYTES_UNBOUNDED, TABLES_LOADED_AT_ONCE_MAX, LargeTable, LoadedTable, SoughtTable
+from projections.tables import TABLES_LOADED_AT_ONCE_MAX, LoadedTable, SoughtTable
 from storage.large_documents import LARGE_BYTES_MIN as COUNTED_BYTES_MIN
 from storage.large_documents import LargeDocuments
 
@@ -20,7 +21,7 @@ LARGE_KNOWN_MAX = 1_000
 TOGETHER_BYTES_MAX = 512 * 1024
 
 _Connect = Callable[[], AbstractAsyncContextManager[Connection]]
-_Answer = asyncio.Future[LoadedTable | LargeTable | None]
+_Answer = asyncio.Future[LoadedTable | LargeDocument | None]
 
 
 class FailedTogetherError(Exception):
@@ -52,7 +53,7 @@ class TableLoads:
         if not size:
             try:
                 found = await self._together.load(sought)
-                if not isinstance(found, LargeTable):
+                if not isinstance(found, LargeDocument):
                     return found
                 size = found.size
             except FailedTogetherError:
@@ -60,13 +61,13 @@ class TableLoads:
                 pass
         if size < COUNTED_BYTES_MIN:
             found = await self._alone.load(sought)
-            if not isinstance(found, LargeTable):
+            if not isinstance(found, LargeDocument):
                 return found
             size = found.size
         async with self._large_documents.share() as share:
             await share.take(size)
             found = await self._counted.load(sought)
-        assert not isinstance(found, LargeTable)
+        assert not isinstance(found, LargeDocument)
         return found
 
 
@@ -82,7 +83,7 @@ class _Statements:
         self._about_to_take = 0
         self._one_by_itself = False
 
-    async def load(self, sought: SoughtTable) -> LoadedTable | LargeTable | None:
+    async def load(self, sought: SoughtTable) -> LoadedTable | LargeDocument | None:
         if not self._ways and not self._one_by_itself:
             return await self._load_by_itself(sought)
         # Not by a name: this frame would hold an error of the answer, which holds the frame.
@@ -97,7 +98,7 @@ class _Statements:
             self._ways.add(asyncio.create_task(self._load_on(), name="table-loads"))
         return answer
 
-    async def _load_by_itself(self, sought: SoughtTable) -> LoadedTable | LargeTable | None:
+    async def _load_by_itself(self, sought: SoughtTable) -> LoadedTable | LargeDocument | None:
         """For whoever comes while nobody else loads: without the turns of the loop that a way takes."""
         self._one_by_itself = True
         try:

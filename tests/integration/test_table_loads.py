@@ -17,8 +17,9 @@ from domain.errors import NoSuchTable, ServiceUnavailable
 from domain.identifiers import NamespaceIdentifier, TabularIdentifier
 from icecore.compose import Catalog
 from projections import tables
+from projections.bounded_reads import LargeDocument
 from projections.connections import Connection
-from projections.tables import TABLES_LOADED_AT_ONCE_MAX, LargeTable, LoadedTable, SoughtTable
+from projections.tables import TABLES_LOADED_AT_ONCE_MAX, LoadedTable, SoughtTable
 from queries import table_loads
 from queries.load_table import load_table
 from queries.resolve_warehouse import resolve_warehouse
@@ -41,7 +42,7 @@ class Statements:
 
     async def load_now(
         self, connection: Connection, sought: Sequence[SoughtTable], bytes_max: int
-    ) -> list[LoadedTable | LargeTable | None]:
+    ) -> list[LoadedTable | LargeDocument | None]:
         if self.before is not None:
             await self.before(connection, sought)
         found = await _LOAD_NOW(connection, sought, bytes_max)

@@ -450,6 +450,19 @@ async def test_two_tables_swap_their_names_in_one_command(committer: Committer, 
     await sound(database)
 
 
+async def test_a_name_ends_once(committer: Committer, database: str) -> None:
+    """The end of a table's second name is not the end of its first."""
+    created, state = table("a")
+    await committer.submit(created)
+    for name in ("b", "c"):
+        rename = Submission(context("renameTable"))
+        state = rename.add(state.id, WAREHOUSE_ID, state, [TableRenamed(WAREHOUSE_ID, name, name)])
+        assert "appended" == (await committer.submit(rename)).outcome
+    async with await AsyncConnection.connect(database, autocommit=True) as connection:
+        spans = "select from_position, to_position from icecore.names where object_id = %s order by from_position"
+        assert [(1, 2), (2, 3), (3, None)] == await (await connection.execute(spans, (state.id,))).fetchall()
+
+
 async def test_several_events_of_one_stream_in_one_command(committer: Committer, database: str) -> None:
     """Names and parts that one event opens and the next one closes."""
     created, state = table("a")

@@ -9,6 +9,7 @@ import pytest
 import structlog
 from uuid_utils.compat import uuid7
 
+from commands import metrics_reports
 from commands.metrics_reports import QUEUE_BYTES_MAX, QUEUE_REPORTS_MAX, MetricsReports
 from icecore.compose import Catalog
 from tests.fixtures.rest_client import RestClient, table_path
@@ -98,6 +99,23 @@ async def test_only_the_newest_reports_stay(catalog: Catalog, limits: tuple[int,
         await asyncio.sleep(0.02)
     await reports.close()
     assert list(range(25 - kept_of_25, 25)) == kept
+
+
+@pytest.mark.parametrize(
+    ("sizes", "batches"),
+    [([5, 5, 5], [2, 1]), ([4, 5, 5], [3]), ([10, 1], [1, 1]), ([20, 1], [1, 1]), ([1] * 7, [4, 3])],
+)
+def test_a_statement_has_its_bounds(catalog: Catalog, monkeypatch: pytest.MonkeyPatch, sizes: list[int], batches: list[int]) -> None:
+    """No more reports than it may have, and none behind those that have its bytes."""
+    monkeypatch.setattr(metrics_reports, "_BATCH_BYTES_MAX", 10)
+    monkeypatch.setattr(metrics_reports, "_BATCH_REPORTS_MAX", 4)
+    reports, table = MetricsReports(catalog.reads, 1_000), uuid7()
+    for size in sizes:
+        reports.offer(table, b"x" * size)
+    found = []
+    while not reports._queue.empty():
+        found.append(len(reports._batch([reports._queue.get_nowait()])))
+    assert batches == found
 
 
 async def test_what_waits_is_written_when_the_server_stops(catalog: Catalog) -> None:

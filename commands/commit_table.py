@@ -16,7 +16,7 @@ from commands.old_metadata_files import old_metadata_files
 from commands.resolver import ResolvedStream
 from commands.submission import IdempotencyRecord, Submission
 from commands.table_files import (
-    free_name,
+    NewName,
     loaded_table,
     location_key,
     next_file_number,
@@ -25,15 +25,13 @@ from commands.table_files import (
     written_pieces,
     written_table,
 )
-from domain.documents import Json, difference
-from domain.errors import AlreadyExists, CommitFailed
+from domain.documents import Json
 from domain.events import TableCommitted
 from domain.identifiers import TabularIdentifier
 from domain.metadata.requirements import ASSERT_CREATE, check_requirements
 from domain.metadata.updates import apply_updates
 from domain.table import TableCommit, TableState, decide_commit
 from projections import results
-from projections.connections import Connection
 from queries.warehouse import Warehouse
 from security.property_rules import refuse_credential_properties
 from storage.location_door import check_document_locations
@@ -50,7 +48,7 @@ class CommitTable:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class CommittedTable:
     """What a commit makes of a table: the state it leaves, and where its document goes."""
 
     after: TableState
@@ -118,27 +116,24 @@ def is_creation(requirements: Sequence[Json]) -> bool:
 
 def add_commit(
     warehouse: Warehouse, submission: Submission, state: TableState, generation: int | None, commit: TableCommit, decided_at_ms: int
-) -> Change | None:
+) -> CommittedTable | None:
     """Decides, checks all that must be checked before anything is written, and adds the event; None where nothing changes.
 
     What is to be written is the document that the encoded event folds to, so the file and the rows are one fold.
     """
-    before = state.document
-    metadata = decide_commit(state, commit, decided_at_ms)
-    if metadata is before.value:
+    change = decide_commit(state, commit, decided_at_ms)
+    if change is None:
         return None
-    delta = difference(before, metadata)
-    refuse_credential_properties(delta.properties_set, "properties")
-    check_document_locations(warehouse.profile, before.value, metadata)
+    before, metadata = state.document.value, change.metadata
+    refuse_credential_properties(change.delta.properties_set, "properties")
+    check_document_locations(warehouse.profile, before, metadata)
     place = next_metadata_file(warehouse, metadata, next_file_number(state.metadata_location))
-    moved = metadata["location"] != before.value["location"]
-    actions = [update.action for update in commit.updates]
-    key, paths = location_key(warehouse, metadata) if moved else None, path_keys(warehouse, metadata, before.value)
-    event = TableCommitted(place.spelled, key, delta.to_json(), actions, paths)
+    key, paths = location_key(warehouse, metadata) if change.moves else None, path_keys(warehouse, metadata, before)
+    event = TableCommitted(place.spelled, key, change.delta.to_json(), change.actions, paths)
     after = submission.add(state.id, warehouse.id, state, [event], generation)
     assert isinstance(after, TableState)
     submission.old_files += old_metadata_files(state, after, warehouse.profile.storage_identity)
-    return Change(after, place)
+    return CommittedTable(after, place)
 
 
 def _unchanged(submission: Submission, state: TableState) -> Decision:
@@ -153,21 +148,13 @@ async def add_created(executor: CommandExecutor, warehouse: Warehouse, submissio
     large = is_large_request(submission.context)
     commit = await parsed(submission.context, command)
     check_requirements(None, commit.requirements)
-
-    async def free(connection: Connection) -> UUID:
-        try:
-            return await free_name(connection, warehouse, command.table, "table")
-        except AlreadyExists as taken:
-            if taken.message.startswith("Table"):
-                raise CommitFailed(f"Requirement failed: table already exists: {command.table}") from None
-            raise
-
+    name = NewName(warehouse, command.table, "table", staged=True)
     async with executor.connection() as connection:
-        namespace_id = await free(connection)
+        namespace_id = await name.namespace_id(connection)
     table_id = uuid7()
     metadata = await decided(large, _new_metadata, warehouse, commit, table_id)
     async with executor.connection() as connection:
-        await refuse_places_taken_by_others(connection, warehouse, metadata, free)
+        await refuse_places_taken_by_others(connection, warehouse, metadata, name)
     return await decided(large, add_table, warehouse, submission, namespace_id, table_id, command.table.name, metadata, staged=True)
 
 

@@ -13,12 +13,10 @@ from commands.handler import Decision, StreamCommandHandler
 from commands.resolver import ResolvedStream, Resolver
 from commands.submission import IdempotencyRecord, Submission
 from commands.table_files import location_key, metadata_file, next_file_number, path_keys
-from domain.documents import VIEW_KINDS, Json, difference, fold, split
+from domain.documents import VIEW_KINDS, Json, fold, split
 from domain.events import ViewCommitted
 from domain.identifiers import TabularIdentifier
-from domain.view import ViewState
-from domain.view_metadata.requirements import check_view_requirements
-from domain.view_metadata.updates import apply_view_updates
+from domain.view import ViewState, decide_commit
 from queries.warehouse import Warehouse
 from security.property_rules import refuse_credential_properties
 from storage.location_door import check_document_locations
@@ -48,20 +46,18 @@ class _Commit(StreamCommandHandler[ViewState]):
 
     def decide(self, state: ViewState, generation: int) -> Decision:
         command, warehouse, before = self.command, self.warehouse, state.metadata
-        check_view_requirements(before, command.requirements)
-        metadata = apply_view_updates(before, command.updates, now_ms=now_ms())
-        submission, document = Submission(self.context), split(before, VIEW_KINDS)
-        if metadata is before:
+        change = decide_commit(state, command.requirements, command.updates, now_ms())
+        submission = Submission(self.context)
+        if change is None:
             submission.rest_on(state)
             return _decision(warehouse, submission, state, orjson.dumps(before))
-        delta = difference(document, metadata)
-        refuse_credential_properties(delta.properties_set, "properties")
+        metadata = change.metadata
+        refuse_credential_properties(change.delta.properties_set, "properties")
         check_document_locations(warehouse.profile, before, metadata)
-        written = orjson.dumps(fold(document, delta).value)
+        written = orjson.dumps(fold(split(before, VIEW_KINDS), change.delta).value)
         file = metadata_file(warehouse, metadata, written, next_file_number(state.metadata_location))
-        key = location_key(warehouse, metadata) if metadata["location"] != before["location"] else None
-        paths = path_keys(warehouse, metadata, before)
-        event = ViewCommitted(file.location.spelled, key, delta.to_json(), [update["action"] for update in command.updates], paths)
+        key, paths = location_key(warehouse, metadata) if change.moves else None, path_keys(warehouse, metadata, before)
+        event = ViewCommitted(file.location.spelled, key, change.delta.to_json(), change.actions, paths)
         after = submission.add(state.id, warehouse.id, state, [event], generation)
         assert isinstance(after, ViewState)
         decision = _decision(warehouse, submission, after, written)

@@ -13,8 +13,7 @@ from commands.executor import CommandExecutor
 from commands.handler import CommandHandler, CreatedTable, Decision, MetadataFile
 from commands.submission import IdempotencyRecord, Submission
 from commands.table_files import (
-    NameCheck,
-    free_name,
+    NewName,
     loaded_table,
     location_key,
     location_of,
@@ -66,18 +65,19 @@ class _Creation(CommandHandler):
         command, warehouse, large = self.command, self.warehouse, is_large_request(self.context)
         await decided(large, refuse_credential_properties, command.properties, "properties")
         async with self.executor.connection() as connection:
-            namespace_id = await self._free(connection)
+            namespace_id = await self._name.namespace_id(connection)
         table_id = uuid7()
         metadata = await decided(large, self._new_metadata, table_id)
         if command.location is not None or path_keys(warehouse, metadata):
             async with self.executor.connection() as connection:
-                await refuse_places_taken_by_others(connection, warehouse, metadata, self._free)
+                await refuse_places_taken_by_others(connection, warehouse, metadata, self._name)
         if command.stage_create:
             return await decided(large, self._staged, metadata)
         return await decided(large, self._created, namespace_id, table_id, metadata)
 
-    async def _free(self, connection: Connection) -> UUID:
-        return await free_name(connection, self.warehouse, TabularIdentifier(self.command.namespace, self.command.name), "table")
+    @property
+    def _name(self) -> NewName:
+        return NewName(self.warehouse, TabularIdentifier(self.command.namespace, self.command.name), "table")
 
     def _new_metadata(self, table_id: UUID) -> Json:
         metadata = new_table_metadata(
@@ -104,9 +104,9 @@ class _Creation(CommandHandler):
         return created_alone(submission, created, TabularIdentifier(command.namespace, command.name), body)
 
 
-async def refuse_places_taken_by_others(connection: Connection, warehouse: Warehouse, metadata: Json, free: NameCheck) -> None:
+async def refuse_places_taken_by_others(connection: Connection, warehouse: Warehouse, metadata: Json, name: NewName) -> None:
     """BadRequest where a place the new table's document names is somebody's, before a file is written there."""
-    await refuse_taken_places(connection, [location_key(warehouse, metadata), *(path_keys(warehouse, metadata) or ())], free)
+    await refuse_taken_places(connection, [location_key(warehouse, metadata), *(path_keys(warehouse, metadata) or ())], name)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,14 +14,13 @@ from commands.deciding import decided, is_large_request
 from commands.executor import CommandExecutor
 from commands.handler import CommandHandler, Decision
 from commands.submission import IdempotencyRecord, Submission
-from commands.table_files import free_name, location_key, location_of, metadata_file, path_keys
+from commands.table_files import NewName, location_key, location_of, metadata_file, path_keys
 from domain.documents import Json
 from domain.events import ViewCreated
 from domain.identifiers import NamespaceIdentifier, TabularIdentifier
 from domain.view import ViewState
 from domain.view_metadata.builder import new_view_metadata
 from projections import results
-from projections.connections import Connection
 from projections.views import LoadedView
 from queries.warehouse import Warehouse
 from security.property_rules import refuse_credential_properties
@@ -54,16 +53,17 @@ class _Creation(CommandHandler):
         command, warehouse, large = self.command, self.warehouse, is_large_request(self.context)
         await decided(large, refuse_credential_properties, command.properties, "properties")
         async with self.executor.connection() as connection:
-            namespace_id = await self._free(connection)
+            namespace_id = await self._name.namespace_id(connection)
         view_id = uuid7()
         metadata = await decided(large, self._new_metadata, view_id)
         if command.location is not None or path_keys(warehouse, metadata):
             async with self.executor.connection() as connection:
-                await refuse_places_taken_by_others(connection, warehouse, metadata, self._free)
+                await refuse_places_taken_by_others(connection, warehouse, metadata, self._name)
         return await decided(large, self._created, namespace_id, view_id, metadata)
 
-    async def _free(self, connection: Connection) -> UUID:
-        return await free_name(connection, self.warehouse, TabularIdentifier(self.command.namespace, self.command.name), "view")
+    @property
+    def _name(self) -> NewName:
+        return NewName(self.warehouse, TabularIdentifier(self.command.namespace, self.command.name), "view")
 
     def _new_metadata(self, view_id: UUID) -> Json:
         metadata = new_view_metadata(

@@ -7,9 +7,8 @@ from commands.executor import CommandExecutor
 from commands.handler import Decision, StreamCommandHandler
 from commands.resolver import ResolvedStream, Resolver
 from commands.submission import IdempotencyRecord, Submission
-from domain.events import TableDropped
 from domain.identifiers import TabularIdentifier
-from domain.table import TableState, keeps_its_files
+from domain.table import TableState, decide_drop
 from queries.warehouse import Warehouse
 
 
@@ -37,7 +36,6 @@ class _Drop(StreamCommandHandler[TableState]):
 
     def decide(self, state: TableState, generation: int) -> Decision:
         submission = Submission(self.context)
-        kept = self.command.purge_requested and keeps_its_files(state)
-        event = TableDropped(self.command.purge_requested, gc_enabled=False if kept else None)
+        event = decide_drop(state, purge_requested=self.command.purge_requested)
         after = submission.add(state.id, self.warehouse.id, state, [event], generation)
         return Decision(submission, IdempotencyRecord(204), Answer(204, None), after=after)

@@ -50,7 +50,7 @@ async def answer_again(connection: Connection, warehouse: Warehouse, remembered:
     record = remembered.record
     if record.object_id is None or record.version is None or record.body is not None:
         return Answer(record.status, record.body, remembered.position)
-    if "View" in remembered.operation:
+    if remembered.operation in _OF_VIEWS:
         view = await views.load_version(connection, record.object_id, record.version)
         assert view is not None, "rows outlive keys"
         return Answer(record.status, results.load_view_result(view, warehouse.profile.client_config()), remembered.position)
@@ -64,6 +64,7 @@ async def answer_again(connection: Connection, warehouse: Warehouse, remembered:
     return Answer(record.status, body, remembered.position, etag)
 
 
+_OF_VIEWS = frozenset({"createView", "registerView", "replaceView"})
 _WITH_CONFIG = frozenset({"createTable", "registerTable"})
 # Nothing is left to be loaded.
 _WITHOUT_ETAG = frozenset({"unregisterTable"})

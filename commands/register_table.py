@@ -14,7 +14,7 @@ from commands.resolver import ResolvedStream, StaleName, take_room
 from commands.staged_parts import stage_parts
 from commands.submission import IdempotencyRecord, Submission
 from commands.table_files import (
-    free_name,
+    NewName,
     loaded_table,
     location_key,
     path_keys,
@@ -31,7 +31,6 @@ from domain.identifiers import NamespaceIdentifier, TabularIdentifier
 from domain.metadata.parse import parse_table_metadata
 from domain.table import TableState
 from projections import results
-from projections.connections import Connection
 from queries.warehouse import Warehouse
 from security.property_rules import check_registered_properties
 from storage.large_documents import DocumentShare
@@ -101,17 +100,18 @@ class _Registration(CommandHandler):
         warehouse, command = self.warehouse, self.command
         place = warehouse.profile.permit(command.metadata_location, imported=True, field="metadata-location")
         event_id = None if table is None else await table.last_event_id()
-        free, owner = (self._free, None) if table is None else (None, table.id)
+        name, owner = (self._name, None) if table is None else (None, table.id)
         async with self.executor.connection() as connection:
-            namespace_id = None if table is not None else await self._free(connection)
-            position = await refuse_taken_file(connection, warehouse, place, free, owner)
+            namespace_id = None if table is not None else await self._name.namespace_id(connection)
+            position = await refuse_taken_file(connection, warehouse, place, name, owner)
         document = await read_metadata(await self.executor.store(warehouse), place, self.share)
         # A large file takes a second of work: in a thread, so that others get their turns meanwhile.
         file_key = place.claim_key(warehouse.profile.storage_identity)
         return _File(place, file_key, position, namespace_id, event_id, await asyncio.to_thread(_checked, warehouse, document))
 
-    async def _free(self, connection: Connection) -> UUID:
-        return await free_name(connection, self.warehouse, TabularIdentifier(self.command.namespace, self.command.name), "table")
+    @property
+    def _name(self) -> NewName:
+        return NewName(self.warehouse, TabularIdentifier(self.command.namespace, self.command.name), "table")
 
     async def decide(self) -> Decision:
         warehouse, file = self.warehouse, self.file
@@ -125,8 +125,8 @@ class _Registration(CommandHandler):
         held = [key, *paths, *(() if before is None else before.location_keys)]
         places = [*paths, *await asyncio.to_thread(registered_keys, warehouse, metadata, file.key, held)]
         async with self.executor.connection() as connection:
-            free, owner = (self._free, None) if before is None else (None, before.id)
-            await refuse_taken_places(connection, [key, *places], free, owner)
+            new_name, owner = (self._name, None) if before is None else (None, before.id)
+            await refuse_taken_places(connection, [key, *places], new_name, owner)
         submission = Submission(self.context, read_from=(file.position, file.key), table_bytes_max=self.share.bytes_max)
         if before is None:
             assert file.namespace_id is not None

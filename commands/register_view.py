@@ -12,13 +12,12 @@ from commands.create_view import view_body
 from commands.executor import CommandExecutor
 from commands.handler import CommandHandler, Decision
 from commands.submission import IdempotencyRecord, Submission
-from commands.table_files import free_name, location_key, path_keys, refuse_taken_file, registered_keys
+from commands.table_files import NewName, location_key, path_keys, refuse_taken_file, registered_keys
 from domain.documents import Json
 from domain.events import ViewRegistered
 from domain.identifiers import NamespaceIdentifier, TabularIdentifier
 from domain.view import ViewState
 from domain.view_metadata.parse import parse_view_metadata
-from projections.connections import Connection
 from queries.warehouse import Warehouse
 from security.property_rules import check_registered_properties
 from storage.large_documents import DocumentShare
@@ -50,14 +49,15 @@ class _Registration(CommandHandler):
         warehouse, command = self.warehouse, self.command
         place = warehouse.profile.permit(command.metadata_location, imported=True, field="metadata-location")
         async with self.executor.connection() as connection:
-            namespace_id = await self._free(connection)
-            position = await refuse_taken_file(connection, warehouse, place, self._free)
+            namespace_id = await self._name.namespace_id(connection)
+            position = await refuse_taken_file(connection, warehouse, place, self._name)
         document = await read_metadata(await self.executor.store(warehouse), place, self.share)
         # A large file takes a second of work: in a thread, so that others get their turns meanwhile.
         return await asyncio.to_thread(self._registered, namespace_id, place, position, document)
 
-    async def _free(self, connection: Connection) -> UUID:
-        return await free_name(connection, self.warehouse, TabularIdentifier(self.command.namespace, self.command.name), "view")
+    @property
+    def _name(self) -> NewName:
+        return NewName(self.warehouse, TabularIdentifier(self.command.namespace, self.command.name), "view")
 
     def _registered(self, namespace_id: UUID, place: StorageLocation, position: int, document: Json) -> Decision:
         warehouse, name = self.warehouse, self.command.name

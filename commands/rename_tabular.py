@@ -10,6 +10,7 @@ from commands.executor import CommandExecutor
 from commands.handler import CommandHandler, Decision
 from commands.resolver import ResolvedStream
 from commands.submission import IdempotencyRecord, Submission
+from domain import table, view
 from domain.errors import AlreadyExists, NoSuchNamespace
 from domain.events import TableRenamed, ViewRenamed
 from domain.identifiers import TabularIdentifier
@@ -33,10 +34,6 @@ class TabularRename(CommandHandler):
     async def find(self) -> ResolvedStream[TableState | ViewState]:
         """What the source's name stands for."""
 
-    @abstractmethod
-    def renamed(self, namespace_id: UUID, name: str, name_key: str) -> TableRenamed | ViewRenamed:
-        """The event."""
-
     async def resolve(self) -> Sequence[ResolvedStream[TableState | ViewState]]:
         self.stream = await self.find()
         return [self.stream]
@@ -47,12 +44,12 @@ class TabularRename(CommandHandler):
         async with self.executor.connection() as connection:
             namespace_id = await _free_destination(connection, self.warehouse, state.id, self.source, self.destination)
         submission, name = Submission(self.context), self.destination.name
-        if (namespace_id, name) != (state.namespace_id, state.name):
-            submission.alive.append(namespace_id)
-            event = self.renamed(namespace_id, name, self.warehouse.scope.key(name))
-            submission.add(state.id, self.warehouse.id, state, [event], generation)
-        else:
+        event = _decide(state, namespace_id, name, self.warehouse.scope.key(name))
+        if event is None:
             submission.rest_on(state)
+        else:
+            submission.alive.append(namespace_id)
+            submission.add(state.id, self.warehouse.id, state, [event], generation)
         return Decision(submission, IdempotencyRecord(204), Answer(204, None))
 
 
@@ -66,3 +63,11 @@ async def _free_destination(
     if found.object_id not in (None, object_id):
         raise AlreadyExists(f"Cannot rename {source} to {destination}. {str(found.kind).capitalize()} already exists")
     return found.namespace_id
+
+
+def _decide(state: TableState | ViewState, namespace_id: UUID, name: str, name_key: str) -> TableRenamed | ViewRenamed | None:
+    match state:
+        case TableState():
+            return table.decide_rename(state, namespace_id, name, name_key)
+        case ViewState():
+            return view.decide_rename(state, namespace_id, name, name_key)

@@ -1,13 +1,11 @@
 """RenameView: another name, in the same or another namespace of the warehouse; the files stay where they are."""
 
 from dataclasses import dataclass
-from uuid import UUID
 
 from commands.context import Answer, CommandContext
 from commands.executor import CommandExecutor
 from commands.rename_tabular import TabularRename
 from commands.resolver import ResolvedStream
-from domain.events import ViewRenamed
 from domain.identifiers import TabularIdentifier
 from domain.view import ViewState
 from queries.warehouse import Warehouse
@@ -28,6 +26,3 @@ async def rename_view(executor: CommandExecutor, context: CommandContext, wareho
 class _Rename(TabularRename):
     async def find(self) -> ResolvedStream[ViewState]:
         return await self.executor.resolver.view(self.warehouse, self.source)
-
-    def renamed(self, namespace_id: UUID, name: str, name_key: str) -> ViewRenamed:
-        return ViewRenamed(namespace_id, name, name_key)

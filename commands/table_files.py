@@ -1,7 +1,9 @@
 """A table's or view's next metadata file: its document as bytes, where it goes, and who may place it there."""
 
 import re
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
 from uuid import UUID
 
 from uuid_utils.compat import uuid7
@@ -10,7 +12,7 @@ from commands.handler import MetadataFile
 from domain.byte_pieces import Content, content_of
 from domain.claims import check_places
 from domain.documents import TABLE_KINDS, Document, Json, joined_bodies, pieces, table_head
-from domain.errors import AlreadyExists, BadRequest, NoSuchNamespace, NotFound
+from domain.errors import AlreadyExists, BadRequest, CommitFailed, NoSuchNamespace, NotFound
 from domain.identifiers import TabularIdentifier
 from domain.table import TableState
 from projections import location_claims, names, old_metadata_files
@@ -21,9 +23,6 @@ from queries.warehouse import Warehouse
 from storage.location_door import PATH_PROPERTIES, files_named
 from storage.locations import StorageLocation
 from storage.metadata_files import metadata_file_location
-
-NameCheck = Callable[[Connection], Awaitable[UUID]]
-"""Raises where the name of what is to come is taken; answers with its namespace."""
 
 _FILE_NUMBER = re.compile(r"^(\d{1,9})-")
 
@@ -108,30 +107,55 @@ def registered_keys(warehouse: Warehouse, metadata: Json, file_key: str, held: S
     return keys[len(held) :]
 
 
-async def refuse_taken_places(connection: Connection, keys: Sequence[str], free: NameCheck | None, owner: UUID | None = None) -> int:
+@dataclass(frozen=True, slots=True)
+class NewName:
+    """The name that a command gives to a new table or view.
+
+    staged -- of a staged create: that a table has the name breaks its requirement `assert-create`.
+    """
+
+    warehouse: Warehouse
+    identifier: TabularIdentifier
+    kind: Literal["table", "view"]
+    staged: bool = False
+
+    async def namespace_id(self, connection: Connection) -> UUID:
+        """Of the namespace it is free in; NoSuchNamespace, AlreadyExists or CommitFailed in the Java reference's words."""
+        found = await names.find(connection, self.warehouse.scope, self.identifier.namespace, self.identifier.name)
+        if found is None:
+            raise NoSuchNamespace(f"Namespace does not exist: {self.identifier.namespace}")
+        if found.object_id is None:
+            return found.namespace_id
+        if self.staged and found.kind == "table":
+            raise CommitFailed(f"Requirement failed: table already exists: {self.identifier}")
+        held_by = str(found.kind).capitalize()
+        raise AlreadyExists(f"{held_by}{'' if found.kind == self.kind else ' with same name'} already exists: {self.identifier}")
+
+
+async def refuse_taken_places(connection: Connection, keys: Sequence[str], name: NewName | None, owner: UUID | None = None) -> int:
     """BadRequest where a place overlaps one that anybody but `owner` holds, a purge that goes on included.
 
-    free -- asked before the refusal: who took the place since the name was looked for may have taken the name too.
+    name -- looked for again before the refusal: who took the place since may have taken the name too.
     Answers with a position: what the log says later about places was not looked at.
     """
     position = await log_head(connection)
     taken = await location_claims.first_taken(connection, keys, owner)
     if taken is not None:
-        if free is not None:
-            await free(connection)
+        if name is not None:
+            await name.namespace_id(connection)
         raise place_taken(taken)
     return position
 
 
 async def refuse_taken_file(
-    connection: Connection, warehouse: Warehouse, file: StorageLocation, free: NameCheck | None, owner: UUID | None = None
+    connection: Connection, warehouse: Warehouse, file: StorageLocation, name: NewName | None, owner: UUID | None = None
 ) -> int:
     """Refuses a file to be registered that lies in a place of anybody but `owner`, or is about to be deleted; a position as above.
 
     Before it is read: in a place of another's, a purge's too, it may be gone before the registration is in the log.
     """
     key = file.claim_key(warehouse.profile.storage_identity)
-    position = await refuse_taken_places(connection, [key], free, owner)
+    position = await refuse_taken_places(connection, [key], name, owner)
     if await old_metadata_files.is_pending(connection, key):
         raise NotFound(f"Metadata file is being deleted, a commit removed it from its metadata log: {file.spelled}")
     return position
@@ -143,14 +167,3 @@ def place_taken(key: str) -> BadRequest:
     No AlreadyExists: an engine that was asked for `IF NOT EXISTS` would say that the table is there.
     """
     return BadRequest(f"Location is already taken, contains or lies inside another's: {key.partition('|')[2].removesuffix('/')}")
-
-
-async def free_name(connection: Connection, warehouse: Warehouse, identifier: TabularIdentifier, kind: str) -> UUID:
-    """The id of the namespace the name is free in; NoSuchNamespace or AlreadyExists in the Java reference's words."""
-    found = await names.find(connection, warehouse.scope, identifier.namespace, identifier.name)
-    if found is None:
-        raise NoSuchNamespace(f"Namespace does not exist: {identifier.namespace}")
-    if found.object_id is not None:
-        held_by = str(found.kind).capitalize()
-        raise AlreadyExists(f"{held_by}{'' if found.kind == kind else ' with same name'} already exists: {identifier}")
-    return found.namespace_id

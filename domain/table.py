@@ -6,7 +6,7 @@ from typing import Literal
 from uuid import UUID
 
 from domain.claims import Claim, LocationClaim, NameClaim, with_keys
-from domain.documents import TABLE_KINDS, Delta, Document, Json, fold, split
+from domain.documents import TABLE_KINDS, Delta, Document, Json, difference, fold, split
 from domain.events import (
     Event,
     TableCommitted,
@@ -59,20 +59,49 @@ class TableCommit:
         return cls(parse_requirements(requirements), parse_updates(updates))
 
 
-def decide_commit(table: TableState, commit: TableCommit, now_ms: int) -> Json:
-    """The metadata after the updates; the table's own, by identity, where they change nothing.
+@dataclass(frozen=True, slots=True)
+class TableChange:
+    """What a commit comes to.
+
+    metadata -- the whole document after it. delta -- what is recorded of it. actions -- of the updates, in their order.
+    moves -- whether the table's location is another.
+    """
+
+    metadata: Json
+    delta: Delta
+    actions: list[str]
+    moves: bool
+
+
+def decide_commit(table: TableState, commit: TableCommit, now_ms: int) -> TableChange | None:
+    """What the updates come to; None where they change nothing.
 
     Raises CommitFailed where a requirement does not hold; what the updates break as Java names it.
     """
     base = table.document.value
     check_requirements(base, commit.requirements)
-    return apply_updates(
+    metadata = apply_updates(
         base,
         commit.updates,
         # A clock behind the one that wrote the version before must not turn time back.
         now_ms=max(now_ms, base["last-updated-ms"]),
         previous_metadata_location=table.metadata_location,
     )
+    if metadata is base:
+        return None
+    delta = difference(table.document, metadata)
+    return TableChange(metadata, delta, [update.action for update in commit.updates], metadata["location"] != base["location"])
+
+
+def decide_drop(table: TableState, *, purge_requested: bool) -> TableDropped:
+    """What a drop leaves: with a purge, nothing but what `gc.enabled` keeps; the event says where it keeps the files."""
+    kept = purge_requested and keeps_its_files(table)
+    return TableDropped(purge_requested, gc_enabled=False if kept else None)
+
+
+def decide_rename(table: TableState, namespace_id: UUID, name: str, name_key: str) -> TableRenamed | None:
+    """None where it has the name already."""
+    return None if (namespace_id, name) == (table.namespace_id, table.name) else TableRenamed(namespace_id, name, name_key)
 
 
 def evolve(state: TableState | None, stream_id: UUID, version: int, event_id: UUID, warehouse_id: UUID, event: Event) -> TableState:

@@ -1,12 +1,15 @@
-"""View: the fold of a view's events."""
+"""View: what a commit decides, and the fold of a view's events."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 from uuid import UUID
 
 from domain.claims import Claim, LocationClaim, NameClaim, with_keys
-from domain.documents import VIEW_KINDS, Delta, Json, fold, split
+from domain.documents import VIEW_KINDS, Delta, Json, difference, fold, split
 from domain.events import Event, ViewCommitted, ViewCreated, ViewDropped, ViewRegistered, ViewRenamed
+from domain.view_metadata.requirements import check_view_requirements
+from domain.view_metadata.updates import apply_view_updates
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +30,32 @@ class ViewState:
     metadata_location: str
     location_keys: tuple[str, ...]
     metadata: Json
+
+
+@dataclass(frozen=True, slots=True)
+class ViewChange:
+    """What a commit comes to: the whole document, what is recorded of it, the updates' actions, whether the location is another."""
+
+    metadata: Json
+    delta: Delta
+    actions: list[str]
+    moves: bool
+
+
+def decide_commit(view: ViewState, requirements: Sequence[Json], updates: Sequence[Json], now_ms: int) -> ViewChange | None:
+    """None where the updates change nothing; CommitFailed where a requirement does not hold; what they break as Java names it."""
+    base = view.metadata
+    check_view_requirements(base, requirements)
+    metadata = apply_view_updates(base, updates, now_ms=now_ms)
+    if metadata is base:
+        return None
+    delta = difference(split(base, VIEW_KINDS), metadata)
+    return ViewChange(metadata, delta, [update["action"] for update in updates], metadata["location"] != base["location"])
+
+
+def decide_rename(view: ViewState, namespace_id: UUID, name: str, name_key: str) -> ViewRenamed | None:
+    """None where it has the name already."""
+    return None if (namespace_id, name) == (view.namespace_id, view.name) else ViewRenamed(namespace_id, name, name_key)
 
 
 def evolve(state: ViewState | None, stream_id: UUID, version: int, event_id: UUID, warehouse_id: UUID, event: Event) -> ViewState:

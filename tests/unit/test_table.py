@@ -7,7 +7,7 @@ from uuid import UUID
 import pytest
 
 from domain.claims import LocationClaim, NameClaim
-from domain.documents import TABLE_KINDS, difference, joined_bodies, pieces, split, table_head
+from domain.documents import TABLE_KINDS, joined_bodies, pieces, split, table_head
 from domain.errors import BadRequest, CommitFailed
 from domain.events import (
     Event,
@@ -23,7 +23,7 @@ from domain.events import (
 )
 from domain.metadata.create import new_table_metadata
 from domain.metadata.updates import apply_updates
-from domain.table import TableCommit, TableState, claims, decide_commit, evolve, keeps_its_files
+from domain.table import TableCommit, TableState, claims, decide_commit, decide_drop, decide_rename, evolve, keeps_its_files
 
 STREAM, WAREHOUSE, NAMESPACE, OTHER = (UUID(int=n) for n in (1, 2, 3, 4))
 LOCATION = "file:///w/t"
@@ -59,9 +59,10 @@ def folded(*events: Event) -> TableState:
 
 def committed(state: TableState, *updates: dict[str, Any], file: str = "00001-b", key: str | None = None) -> TableCommitted:
     """The event of a commit of `updates`."""
-    after = decide_commit(state, TableCommit.parse([], updates), NOW + 1)
-    delta = difference(state.document, after).to_json()
-    return TableCommitted(f"{after['location']}/metadata/{file}.metadata.json", key, delta, [update["action"] for update in updates])
+    change = decide_commit(state, TableCommit.parse([], updates), NOW + 1)
+    assert change is not None
+    file = f"{change.metadata['location']}/metadata/{file}.metadata.json"
+    return TableCommitted(file, key, change.delta.to_json(), change.actions)
 
 
 def written(state: TableState) -> bytes:
@@ -205,11 +206,11 @@ def test_an_event_of_something_else_is_no_event_of_a_table() -> None:
         folded(CREATED, NamespaceDropped())
 
 
-def test_a_commit_without_effect_gives_the_document_itself() -> None:
-    """By identity, so that nobody has to compare."""
+def test_a_commit_without_effect_decides_nothing() -> None:
+    """So that nothing is written or recorded for it."""
     state = folded(CREATED)
     unchanging: list[dict[str, Any]] = [{"action": "set-location", "location": LOCATION}, {"action": "set-current-schema", "schema-id": 0}]
-    assert state.document.value is decide_commit(state, TableCommit.parse([], unchanging), NOW + 1)
+    assert decide_commit(state, TableCommit.parse([], unchanging), NOW + 1) is None
 
 
 def test_a_requirement_is_checked_before_any_update() -> None:
@@ -225,14 +226,17 @@ def test_a_requirement_is_checked_before_any_update() -> None:
 def test_time_never_goes_back() -> None:
     """Given a table written by a clock ahead of ours, when a commit comes, then last-updated-ms does not fall."""
     state = folded(CREATED)
-    after = decide_commit(state, TableCommit.parse([], [SET]), NOW - 60_000)
-    assert NOW == after["last-updated-ms"]
+    change = decide_commit(state, TableCommit.parse([], [SET]), NOW - 60_000)
+    assert change is not None
+    assert NOW == change.metadata["last-updated-ms"]
 
 
 def test_a_commit_logs_the_file_it_follows() -> None:
     """The metadata log names the file the commit was decided on."""
-    after = decide_commit(folded(CREATED), TableCommit.parse([], [SET]), NOW + 5)
-    assert [{"metadata-file": CREATED.metadata_location, "timestamp-ms": NOW}] == after["metadata-log"]
+    change = decide_commit(folded(CREATED), TableCommit.parse([], [SET]), NOW + 5)
+    assert change is not None
+    assert [{"metadata-file": CREATED.metadata_location, "timestamp-ms": NOW}] == change.metadata["metadata-log"]
+    assert (["set-properties"], False) == (change.actions, change.moves)
 
 
 def test_places_of_path_properties_are_held_with_the_location() -> None:
@@ -256,4 +260,14 @@ def test_a_drop_that_keeps_the_files_is_final() -> None:
 def test_gc_enabled_is_read_as_java_reads_it(value: str | None, keeps: bool) -> None:
     """Anything but `true`, in any case of letters, keeps the files; without the property they may go."""
     properties = {} if value is None else {"gc.enabled": value}
-    assert keeps == keeps_its_files(folded(replace(CREATED, metadata=metadata(**properties))))
+    table = folded(replace(CREATED, metadata=metadata(**properties)))
+    assert keeps == keeps_its_files(table)
+    assert TableDropped(True, gc_enabled=False if keeps else None) == decide_drop(table, purge_requested=True)
+    assert TableDropped(False) == decide_drop(table, purge_requested=False)
+
+
+def test_a_rename_to_the_name_it_has_decides_nothing() -> None:
+    """Another spelling is another name."""
+    table = folded(CREATED)
+    assert decide_rename(table, NAMESPACE, "Orders", "orders") is None
+    assert TableRenamed(NAMESPACE, "ORDERS", "orders") == decide_rename(table, NAMESPACE, "ORDERS", "orders")

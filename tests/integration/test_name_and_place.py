@@ -2,24 +2,21 @@
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
-from types import ModuleType
 from typing import Any
+from uuid import UUID
 
 import pytest
 
-from commands import commit_table as committing
-from commands import create_table as creating
-from commands import create_view as creating_views
-from commands import register_table as registering
-from commands import register_view as registering_views
 from commands.commit_table import CommitTable, commit_table
 from commands.create_namespace import CreateNamespace, create_namespace
 from commands.create_table import CreateTable, create_table
 from commands.create_view import CreateView, create_view
 from commands.register_table import RegisterTable, register_table
 from commands.register_view import RegisterView, register_view
+from commands.table_files import NewName
 from domain.errors import AlreadyExists, BadRequest, CatalogError, CommitFailed
 from icecore.compose import Catalog
+from projections.connections import Connection
 from queries.warehouse import Warehouse
 from tests.fixtures.catalog import context, opened_catalog
 from tests.fixtures.rest_client import view_version
@@ -62,34 +59,28 @@ async def register_a_view(catalog: Catalog, warehouse: Warehouse, name: str, fol
 
 
 COMMANDS = [
-    (creating, create, AlreadyExists),
-    (committing, end_staged, CommitFailed),
-    (creating_views, create_a_view, AlreadyExists),
-    (registering, register, AlreadyExists),
-    (registering_views, register_a_view, AlreadyExists),
+    (create, AlreadyExists),
+    (end_staged, CommitFailed),
+    (create_a_view, AlreadyExists),
+    (register, AlreadyExists),
+    (register_a_view, AlreadyExists),
 ]
 
 
-@pytest.mark.parametrize(("module", "command", "error"), COMMANDS, ids=[command.__name__ for _, command, _ in COMMANDS])
+@pytest.mark.parametrize(("command", "error"), COMMANDS, ids=[command.__name__ for command, _ in COMMANDS])
 @pytest.mark.parametrize("same_name", [True, False])
 async def test_who_loses_both_at_once_is_told_of_the_name(
-    catalog: Catalog,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    module: ModuleType,
-    command: Command,
-    error: type[CatalogError],
-    same_name: bool,
+    catalog: Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Command, error: type[CatalogError], same_name: bool
 ) -> None:
     """A rival comes after the name was looked for and before the place is; the place alone is a 400."""
-    folder, warehouse, free_name = tmp_path / "warehouse" / "here", await demo(catalog), module.free_name  # type: ignore[attr-defined]
+    folder, warehouse, look = tmp_path / "warehouse" / "here", await demo(catalog), NewName.namespace_id
 
-    async def free_and_lost(*arguments: Any) -> Any:
-        monkeypatch.setattr(module, "free_name", free_name)
-        found = await free_name(*arguments)
+    async def found_and_lost(name: NewName, connection: Connection) -> UUID:
+        monkeypatch.setattr(NewName, "namespace_id", look)
+        found = await look(name, connection)
         await create(catalog, warehouse, "t" if same_name else "rival", folder)
         return found
 
-    monkeypatch.setattr(module, "free_name", free_and_lost)
+    monkeypatch.setattr(NewName, "namespace_id", found_and_lost)
     with pytest.raises(error if same_name else BadRequest, match="already exists" if same_name else "Location is already taken"):
         await command(catalog, warehouse, "t", folder)

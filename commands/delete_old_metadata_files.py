@@ -2,7 +2,8 @@
 
 It may be stopped at any moment: a file's row is removed after the file, and while the row is there nobody can register the file. The files
 that a live table names again stay, in its metadata log too. A table that is gone keeps what is left of its files. What lies in a place that
-another table or view claims is never deleted, nor is a table's current metadata file, whatever the row says.
+another table or view claims is never deleted, nor is a table's current metadata file, the last one of a table that is gone, or what is no
+metadata file by its name, whatever the row says.
 
 Before a store is asked to delete a file, the session that leads marks the file's row. From then on the file is kept for nobody: a request
 to a store may take effect long after its sender gave it up, or leads no more, so whoever comes next deletes the file as well.
@@ -25,6 +26,7 @@ from projections.connections import Connection
 from projections.old_metadata_files import PendingFile
 from queries.resolve_warehouse import as_warehouse
 from storage.locations import StorageLocation
+from storage.metadata_files import is_metadata_file
 from storage.object_store import ObjectStore
 
 _log = structlog.get_logger("icecore.commands")
@@ -136,7 +138,8 @@ class OldMetadataFilesJob(LeaderJob):
     async def _unnamed(self, pending: list[PendingFile], storage_identity: str) -> dict[str, StorageLocation]:
         """By key, the files whose deletion has begun, and those of live tables that their tables as they are now do not name.
 
-        None of them lies in another's place or is its table's current file; a row whose key is not that of its file is passed over.
+        None of them lies in another's place or is its table's current or last file; a row whose key is not that of its file, or whose file
+        is no metadata file, is passed over.
         """
         by_table: dict[UUID, list[PendingFile]] = {}
         for file in pending:
@@ -144,15 +147,16 @@ class OldMetadataFilesJob(LeaderJob):
         unnamed: dict[str, StorageLocation] = {}
         for table_id, files in by_table.items():
             async with self._executor.connection() as connection:
-                current = await tables.named_metadata_files(connection, table_id)
-            named = {} if current is None else dict.fromkeys(map(parsed_file, current.files))
-            # Of a live table the current file comes first.
-            current_file = next(iter(named), None)
+                table = await tables.named_metadata_files(connection, table_id)
+            if table is None:
+                continue
+            named = dict.fromkeys(map(parsed_file, table.files))
+            current_file = next(iter(named))
             for file in files:
                 location = parsed_file(file.location)
-                if location is None or file.others or location.claim_key(storage_identity) != file.key:
+                if location is None or not is_metadata_file(location) or file.others or location.claim_key(storage_identity) != file.key:
                     continue
-                if location != current_file if file.begun else current is not None and location not in named:
+                if location != current_file if file.begun else table.is_live and location not in named:
                     unnamed[file.key] = location
         return unnamed
 

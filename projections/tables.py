@@ -131,21 +131,20 @@ def _assembled(head: Json, kinds: Sequence[int], ordinals: Sequence[int], bodies
 
 @dataclass(frozen=True, slots=True)
 class NamedMetadataFiles:
-    """The metadata files that a live table names, its own first, and the places it claims."""
+    """The metadata files that a table names, its current one (of a table that is gone, the last) first."""
 
+    is_live: bool
     files: tuple[str, ...]
-    location_keys: tuple[str, ...]
 
 
 async def named_metadata_files(connection: Connection, table_id: UUID) -> NamedMetadataFiles | None:
-    """Of the table as it is now; None where it is not there any more."""
+    """Of the table as it is now; None where there never was one."""
     parameters = {"table_id": table_id, "metadata_log": KIND_NUMBERS["metadata-log"]}
     row = await (await connection.execute(_SQL["named_metadata_files"], parameters, binary=True)).fetchone()
     if row is None:
         return None
-    location, keys, entries = row
-    files = (location, *(orjson.loads(entry)["metadata-file"] for entry in entries))
-    return NamedMetadataFiles(files, tuple(keys))
+    is_live, location, entries = row
+    return NamedMetadataFiles(is_live, (location, *(orjson.loads(entry)["metadata-file"] for entry in entries)))
 
 
 async def next_purging(connection: Connection, without: Sequence[UUID], without_warehouses: Sequence[UUID]) -> tuple[UUID, UUID] | None:

@@ -118,8 +118,8 @@ cross join lateral (
 ) p
 
 -- name: named_metadata_files --
--- A live table's places, and what names metadata files in it. Entries that a tombstone closes count as open until they are closed.
-select t.metadata_location, t.locations, array(
+-- What names metadata files in a table, of one that is gone its last. Entries that a tombstone closes count as open until they are closed.
+select t.status = 'live', t.metadata_location, array(
   select a.body from icecore.table_parts a
   where a.generation = t.generation and a.table_id = t.table_id and a.kind = %(metadata_log)s and a.valid_to is null)
 from (
@@ -127,7 +127,6 @@ from (
   where generation = (select generation from icecore.read_models) and table_id = %(table_id)s
   order by version desc limit 1
 ) t
-where t.status = 'live'
 
 -- name: next_purging --
 -- The table whose files a client asked to go the longest ago, and are not gone.

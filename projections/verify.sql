@@ -1,5 +1,9 @@
 -- name: begin --
-begin isolation level repeatable read read only
+-- With the settings by which Postgres prints definitions; the database or the role may have others.
+begin isolation level repeatable read read only;
+set local quote_all_identifiers = off;
+set local search_path = pg_catalog, pg_temp;
+set local bytea_output = hex
 
 -- name: generation --
 select generation from icecore.read_models

@@ -78,10 +78,12 @@ async def check_sinks(connection: Connection, report: "VerifyReport") -> None:
 
 
 async def check_old_metadata_files(connection: Connection, report: "VerifyReport") -> None:
-    """What is still to be deleted lies where its table has claimed a place."""
+    """What is still to be deleted is a metadata file, where its table has claimed a place."""
     async for batch in _rows(connection, "old_metadata_files"):
-        for key, location, key_is_its_own in batch:
-            if key_is_its_own:
+        for key, location, key_is_its_own, is_metadata in batch:
+            if key_is_its_own and not is_metadata:
+                report.add("old_metadata_files", f"key {key}", "location", "a metadata file", location)
+            elif key_is_its_own:
                 report.add("old_metadata_files", f"key {key}", "table_id", "a table that has had a place around it", location)
             else:
                 report.add("old_metadata_files", f"key {key}", "location", "the file of this key", location)

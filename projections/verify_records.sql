@@ -64,12 +64,13 @@ from icecore.sink_skips k join icecore.events e on e.notification_id = k.positio
 where e.event_id <> k.event_id order by 1
 
 -- name: old_metadata_files --
--- Rows whose file is not the one of their key (compared without scheme and bucket), or whose key lies in no place that their table has had.
-select x.key, x.location, p.matches
+-- Rows whose file is not the one of their key (compared without scheme and bucket), or no metadata file by its name, or whose key lies in
+-- no place that their table has had.
+select x.key, x.location, p.matches, p.is_metadata
 from icecore.old_metadata_files x
 cross join lateral (select rtrim(regexp_replace(x.location, '^[a-z0-9]+:(//[^/]*)?', ''), '/') || '/') l (path)
-cross join lateral (select right(x.key, length(l.path)) = l.path) p (matches)
-where x.key <> '' and not (p.matches and exists (
+cross join lateral (select right(x.key, length(l.path)) = l.path, x.key ~ '\.metadata\.json(\.gz)?/$') p (matches, is_metadata)
+where x.key <> '' and not (p.matches and p.is_metadata and exists (
   select from icecore.tables t
   where t.generation = (select generation from icecore.read_models) and t.table_id = x.table_id and t.warehouse_id = x.warehouse_id
     and t.locations && array(select left(x.key, i) from generate_series(1, length(x.key) - 1) i where substr(x.key, i, 1) = '/')))

@@ -255,6 +255,28 @@ async def test_a_current_file_is_not_deleted_whatever_row_names_it(two: Two, who
     assert local(location).exists()
 
 
+@pytest.mark.parametrize("begun", [False, True])
+@pytest.mark.parametrize("what", ["the last file of a table that is gone", "a data file"])
+async def test_what_is_no_old_metadata_file_is_not_deleted_whatever_row_names_it(two: Two, what: str, begun: bool) -> None:
+    """A row that the serving role made: unregistering a table leaves it to whoever has its last metadata file."""
+    location = two.current()
+    if what == "a data file":
+        location = f"{location.rsplit('/', 2)[0]}/data/x.parquet"
+        local(location).parent.mkdir()
+        local(location).write_text("rows")
+    else:
+        await two.unregister()
+    key = StorageLocation.parse(location).claim_key(two.warehouse.profile.storage_identity)
+    with psycopg.connect(two.dsn) as connection:
+        connection.execute("delete from icecore.old_metadata_files where key <> ''")
+        connection.execute(
+            "insert into icecore.old_metadata_files select %s, table_id, warehouse_id, %s, %s from icecore.tables limit 1",
+            [key, location, begun],
+        )
+    await OldMetadataFilesJob(two.catalogs[0].write).run_once()
+    assert local(location).exists()
+
+
 async def test_a_file_that_is_begun_waits_while_its_place_is_anothers(two: Two) -> None:
     """The table is gone, and another is registered where it lay: the file stays until the place is free."""
     waiting = two.pending()

@@ -49,6 +49,11 @@ CHANGES = {
 }
 
 
+def in_this_database(setting: str) -> str:
+    """The statement by which every session of the database has the setting."""
+    return f"do $$ begin execute format('alter database %I set {setting}', current_database()); end $$"
+
+
 @pytest.fixture
 async def dsn(catalog: Catalog) -> str:
     """A database whose log holds every kind of event; nothing more is appended."""
@@ -384,6 +389,9 @@ async def test_a_command_has_one_idempotency_key(catalog: Catalog) -> None:
         ("alter function icecore.settle_claims(jsonb) parallel safe", "function settle_claims"),
         ("alter function icecore.settle_claims(jsonb) leakproof", "function settle_claims"),
         ("alter function icecore.location_prefixes(text) volatile", "function location_prefixes"),
+        # Neither is a change of the schema: they change how Postgres prints it.
+        (in_this_database("quote_all_identifiers = on"), ""),
+        (in_this_database("search_path = icecore"), ""),
         ("delete from icecore.migrations where number = 13", "0013_functions"),
         ("update icecore.migrations set checksum = 'x' where number = 2", "0002_secrets"),
         ("insert into icecore.migrations (number, name, checksum) values (99, 'other', 'x')", "0099_other"),
@@ -453,7 +461,7 @@ async def test_no_sink_is_ahead_of_the_log(catalog: Catalog, table: str, row: st
     assert [table] == [difference.table for difference in (await verify_all(catalog.dsn)).differences]
 
 
-@pytest.mark.parametrize("kind", ["another table's file", "its key too", "another file under a key of its own", "its own"])
+@pytest.mark.parametrize("kind", ["another table's file", "its key too", "another file under a key of its own", "a data file", "its own"])
 async def test_an_old_metadata_file_lies_where_its_table_may_write(catalog: Catalog, kind: str) -> None:
     """The job would delete it: a row that no append made is named, whatever its key says."""
     run = await CommandRun.on(catalog)
@@ -468,6 +476,7 @@ async def test_an_old_metadata_file_lies_where_its_table_may_write(catalog: Cata
             "another table's file": ("x", others_file),
             "its key too": (f"{others_place}metadata/{others_file.rsplit('/')[-1]}/", others_file),
             "another file under a key of its own": (f"{place}metadata/{own_file.rsplit('/')[-1]}/", others_file),
+            "a data file": (f"{place}data/x.parquet/", f"{own_file.rsplit('/', 2)[0]}/data/x.parquet"),
             "its own": (f"{place}metadata/{own_file.rsplit('/')[-1]}/", own_file),
         }[kind]
         connection.execute("insert into icecore.old_metadata_files values (%s, %s, %s, %s)", [key, table_id, run.warehouse.id, location])

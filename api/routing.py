@@ -2,16 +2,14 @@
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import Any
 
 from aiohttp import web
 
 from domain.errors import MethodNotAllowed, NotFound
 
-if TYPE_CHECKING:
-    from api.call import Call
-
-Handler = Callable[["Call"], Awaitable[web.StreamResponse]]
+# It takes a `Call` (api/call.py), which knows the operation it is of.
+Handler = Callable[[Any], Awaitable[web.StreamResponse]]
 
 _PREFIX = "{prefix}"
 _PATH_SHOWN_LENGTH_MAX = 200

@@ -10,8 +10,6 @@ import asyncio
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -28,79 +26,16 @@ from migrations.connection import connect
 from migrations.named_sql import named_sql
 from projections.tombstones import expected_tombstones, with_tombstones
 from projections.verify_records import check_old_metadata_files, check_records, check_secrets, check_sinks
+from projections.verify_report import VerifyReport
 from projections.verify_schema import check_migrations, check_schema
 
 _SQL = named_sql("projections", "verify.sql")
 
 # Beyond these, differences are counted and no longer kept.
-DIFFERENCES_MAX = 1_000
 # Rows fetched at once from one table.
 _FETCH_ROWS = 200
-_SHOWN_CHARACTERS_MAX = 200
 
 Connection = AsyncConnection[TupleRow]
-
-
-@dataclass(frozen=True, slots=True)
-class Difference:
-    """Where the database is not what its log says: `expected` by the log, `found` in `column` of the row `key` of `table`.
-
-    column is None where a whole row is missing (`found` is None) or should not be there (`expected` is None).
-    """
-
-    table: str
-    key: str
-    column: str | None
-    expected: Any
-    found: Any
-
-    def __str__(self) -> str:
-        where = f"{self.table} [{self.key}]"
-        if self.column is None:
-            return f"{where}: row is missing" if self.found is None else f"{where}: row should not be there"
-        return f"{where} {self.column}: expected {_shown(self.expected)}, found {_shown(self.found)}"
-
-
-@dataclass(slots=True)
-class VerifyReport:
-    """What was compared, and what differed (`differences`, the first DIFFERENCES_MAX of `difference_count`)."""
-
-    head: int = 0
-    head_hash: bytes = GENESIS_HASH
-    generation: int = 0
-    streams: int = 0
-    rows: int = 0
-    claims: int = 0
-    commands: int = 0
-    seconds: float = 0.0
-    difference_count: int = 0
-    differences: list[Difference] = field(default_factory=list)
-
-    @property
-    def ok(self) -> bool:
-        return self.difference_count == 0
-
-    @property
-    def events(self) -> int:
-        """The number of events: the position of the head, since positions are dense."""
-        return self.head
-
-    def add(self, table: str, key: str, column: str | None, expected: Any, found: Any) -> None:
-        self.difference_count += 1
-        if len(self.differences) < DIFFERENCES_MAX:
-            self.differences.append(Difference(table, key, column, expected, found))
-
-    def __str__(self) -> str:
-        compared = (
-            f"{self.events} events in {self.streams} streams, {self.commands} commands, {self.rows} rows of generation {self.generation}, "
-            f"{self.claims} claims, in {self.seconds:.1f} s; the hash at position {self.head} is {self.head_hash.hex()}"
-        )
-        if self.ok:
-            return f"no difference: {compared}"
-        lines = [f"{self.difference_count} differences: {compared}", *map(str, self.differences)]
-        if self.difference_count > len(self.differences):
-            lines.append(f"… and {self.difference_count - len(self.differences)} more")
-        return "\n".join(lines)
 
 
 async def verify(dsn: str) -> VerifyReport:
@@ -364,10 +299,3 @@ async def _rows(connection: Connection, block: str, parameters: dict[str, Any] |
 
 def _key(model: ReadModel, key: Row) -> str:
     return ", ".join(f"{column} {value}" for column, value in zip(model.columns, key, strict=False))
-
-
-def _shown(value: Any) -> str:
-    if isinstance(value, bytes):
-        value = value.hex() if len(value) <= 32 else value.decode(errors="replace")
-    text = str(value) if isinstance(value, datetime | UUID) else repr(value)
-    return text if len(text) <= _SHOWN_CHARACTERS_MAX else f"{text[:_SHOWN_CHARACTERS_MAX]}… ({len(text)} characters)"

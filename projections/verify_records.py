@@ -1,14 +1,11 @@
 """Verification of what is no fold of the log but refers to it: refusals, Idempotency-Keys, old metadata files, secrets, sinks."""
 
 from collections.abc import AsyncGenerator
-from typing import TYPE_CHECKING
 
 from domain.read_models.rows import Row
 from migrations.named_sql import named_sql
 from projections.postgres import Connection
-
-if TYPE_CHECKING:
-    from projections.verify import VerifyReport
+from projections.verify_report import VerifyReport
 
 _SQL = named_sql("projections", "verify_records.sql")
 
@@ -16,7 +13,7 @@ _SQL = named_sql("projections", "verify_records.sql")
 _FETCH_ROWS = 200
 
 
-async def check_records(connection: Connection, report: "VerifyReport") -> None:
+async def check_records(connection: Connection, report: VerifyReport) -> None:
     """Refusals and Idempotency-Keys are no fold of the log; they must agree with it where they speak of it."""
     async for batch in _rows(connection, "refusals"):
         for command_id, last_position, recorded_at, not_before, not_after in batch:
@@ -30,7 +27,7 @@ async def check_records(connection: Connection, report: "VerifyReport") -> None:
             _check_key(row, report)
 
 
-def _check_key(row: Row, report: "VerifyReport") -> None:
+def _check_key(row: Row, report: VerifyReport) -> None:
     project_id, actor, key, command_id, position, recorded_at, object_id, version, status = row[:9]
     last_position, command_recorded_at, event_actor, event_project_id, found_version, has_events, keys = row[9:16]
     own_version, expected_hash, recorded_hash = row[16:]
@@ -58,7 +55,7 @@ def _check_key(row: Row, report: "VerifyReport") -> None:
         report.add("idempotency", where, "hash", expected_hash, recorded_hash)
 
 
-async def check_secrets(connection: Connection, report: "VerifyReport") -> None:
+async def check_secrets(connection: Connection, report: VerifyReport) -> None:
     """Every secret that a warehouse refers to is there; whether it can be decrypted is not looked at."""
     cursor = await connection.execute(_SQL["secrets"], {"generation": report.generation})
     for warehouse_id, version, secret_ref, destroyed_at in await cursor.fetchall():
@@ -69,7 +66,7 @@ async def check_secrets(connection: Connection, report: "VerifyReport") -> None:
             report.add("secrets", key, "destroyed_at", None, destroyed_at)
 
 
-async def check_sinks(connection: Connection, report: "VerifyReport") -> None:
+async def check_sinks(connection: Connection, report: VerifyReport) -> None:
     """No sink has published, passed over or is to replay what the log does not have."""
     for table, key, column, position in await (await connection.execute(_SQL["sinks"], {"head": report.head})).fetchall():
         report.add(table, key, column, f"a position up to {report.head}", position)
@@ -77,7 +74,7 @@ async def check_sinks(connection: Connection, report: "VerifyReport") -> None:
         report.add("sink_skips", key, "event_id", expected, found)
 
 
-async def check_old_metadata_files(connection: Connection, report: "VerifyReport") -> None:
+async def check_old_metadata_files(connection: Connection, report: VerifyReport) -> None:
     """What is still to be deleted is a metadata file, where its table has claimed a place."""
     async for batch in _rows(connection, "old_metadata_files"):
         for key, location, key_is_its_own, is_metadata in batch:

@@ -4,14 +4,11 @@ import json
 import re
 from collections.abc import Mapping
 from importlib.resources import files
-from typing import TYPE_CHECKING
 
 from migrations.apply import load_migrations
 from migrations.named_sql import named_sql
 from projections.postgres import Connection
-
-if TYPE_CHECKING:
-    from projections.verify import VerifyReport
+from projections.verify_report import VerifyReport
 
 _SQL = named_sql("projections", "verify_schema.sql")
 
@@ -24,7 +21,7 @@ Schema = dict[str, dict[str, str]]
 """Definitions by catalog of Postgres and name."""
 
 
-async def check_schema(connection: Connection, report: "VerifyReport") -> None:
+async def check_schema(connection: Connection, report: VerifyReport) -> None:
     """Reports whatever of the schema is missing, changed or not from a migration, except settings of tables for vacuum and storage.
 
     Also rights and owners by which others than `append` could write the log.
@@ -43,7 +40,7 @@ async def check_schema(connection: Connection, report: "VerifyReport") -> None:
         report.add("pg_class", name, "owner", expected, owner)
 
 
-async def check_migrations(connection: Connection, report: "VerifyReport") -> None:
+async def check_migrations(connection: Connection, report: VerifyReport) -> None:
     """The migrations that were recorded as applied are those this code carries."""
     recorded = await (await connection.execute(named_sql("migrations", "apply.sql")["recorded"])).fetchall()
     found = {f"{number:04d}_{name}": checksum for number, name, checksum in recorded}
@@ -75,7 +72,7 @@ def carried_functions() -> dict[str, tuple[object, ...]]:
     return carried
 
 
-def _compare(catalog: str, expected: Mapping[str, object], found: Mapping[str, object], report: "VerifyReport") -> None:
+def _compare(catalog: str, expected: Mapping[str, object], found: Mapping[str, object], report: VerifyReport) -> None:
     for key in sorted(expected.keys() | found.keys()):
         if key not in expected or key not in found:
             report.add(catalog, key, None, expected.get(key), found.get(key))

@@ -22,8 +22,8 @@ from domain.events import topics
 from domain.identifiers import NamespaceIdentifier, TabularIdentifier
 from icecore.compose import Catalog
 from projections.rebuild import rebuild
-from projections.verify import Difference, VerifyReport
 from projections.verify import verify as verify_all
+from projections.verify_report import Difference, VerifyReport
 from projections.verify_schema import found_schema, recorded_schema
 from tests.fixtures import command_runs
 from tests.fixtures.catalog import context

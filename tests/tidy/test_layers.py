@@ -1,6 +1,8 @@
 """The layers of docs/architecture.md: imports point downwards only."""
 
 import ast
+from collections.abc import Iterable, Mapping
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -93,3 +95,41 @@ def test_a_module_that_reaches_up_would_be_found(tmp_path: Path) -> None:
     module = tmp_path / "module.py"
     module.write_text("def f():\n    from api.server import build_app\n    import icecore.settings as s\n")
     assert {"api", "icecore"} == imported(module)
+
+
+def imports_of_ours(folders: Iterable[str], root: Path) -> dict[str, set[str]]:
+    """Which of our modules each imports, for its types alone or inside a function too."""
+    found_in = [module for folder in folders for module in (root / folder).rglob("*.py")]
+    files = {".".join(module.relative_to(root).with_suffix("").parts): module for module in found_in}
+    imports: dict[str, set[str]] = {}
+    for name, module in files.items():
+        found = set()
+        for node in ast.walk(ast.parse(module.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom):
+                found |= {f"{node.module}.{alias.name}" for alias in node.names} | {str(node.module)}
+            elif isinstance(node, ast.Import):
+                found |= {alias.name for alias in node.names}
+        imports[name] = (found & files.keys()) - {name}
+    return imports
+
+
+def circle(imports: Mapping[str, set[str]]) -> list[str]:
+    """Modules that import one another, in order; empty where there are none."""
+    try:
+        [*TopologicalSorter(imports).static_order()]
+    except CycleError as error:
+        return list(error.args[1])
+    return []
+
+
+def test_no_module_imports_one_that_imports_it() -> None:
+    """Not for its types either: what needs each other is one thing, or lacks a third."""
+    assert [] == circle(imports_of_ours(BELOW, CHECKOUT))
+
+
+def test_a_circle_would_be_found(tmp_path: Path) -> None:
+    """Under TYPE_CHECKING as well."""
+    (tmp_path / "api").mkdir()
+    (tmp_path / "api" / "one.py").write_text("from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from api.two import x\n")
+    (tmp_path / "api" / "two.py").write_text("from api import one\n")
+    assert {"api.one", "api.two"} == set(circle(imports_of_ours(["api"], tmp_path)))

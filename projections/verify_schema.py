@@ -32,8 +32,8 @@ async def check_schema(connection: Connection, report: VerifyReport) -> None:
     recorded, actual = recorded_schema(), await found_schema(connection)
     for catalog in sorted(recorded.keys() | actual.keys()):
         _compare(catalog, recorded.get(catalog, {}), actual.get(catalog, {}), report)
-    for key, of_column, role, rights in await (await connection.execute(_SQL["rights"])).fetchall():
-        report.add("pg_attribute" if of_column else "pg_class", key, "attacl" if of_column else "relacl", None, f"{role}: {rights}")
+    for catalog, key, column, role, rights in await (await connection.execute(_SQL["rights"])).fetchall():
+        report.add(catalog, key, column, None, f"{role}: {rights}")
     for role, why in await (await connection.execute(_SQL["roles"])).fetchall():
         report.add("pg_roles", role, "rights", None, why)
     for name, owner, expected in await (await connection.execute(_SQL["owners"])).fetchall():

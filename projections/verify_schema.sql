@@ -48,33 +48,65 @@ select * from (
 ) found (catalog, name, definition) order by 1, 2
 
 -- name: rights --
--- Who besides the owner may write what only append, a rebuild and a migration write, whole tables or columns of them
--- (migrations/serving_role.sql, whose grants are left out).
-select case when g.attname is null then c.relname else c.relname || ' ' || g.attname end, g.attname is not null,
-       case when a.grantee = 0 then 'public' else pg_get_userbyid(a.grantee) end, string_agg(lower(a.privilege_type), ', ' order by a.privilege_type)
-from pg_class c
-cross join lateral (
-  select null::name, c.relacl
+-- Who besides the owner may write tables or columns of them, execute functions, create what is found by their names, or will by default:
+-- catalog, name, column of the catalog, role, rights. A role that serves has what migrations/serving_role.sql grants it, and it is one: where
+-- the role that asks is such a role, no other is.
+with append as (
+  select a.grantee from pg_proc p cross join lateral aclexplode(p.proacl) a
+  where p.pronamespace = 'icecore'::regnamespace and p.proname = 'append' and a.grantee not in (0, p.proowner)
+),
+serving as (
+  select a.grantee from append a join pg_roles r on r.rolname = current_user
+  where a.grantee = r.oid or r.oid not in (select grantee from append)
+),
+granted (catalog, name, acl_column, grantee, privilege) as (
+  select case when g.attname is null then 'pg_class' else 'pg_attribute' end, concat_ws(' ', c.relname, g.attname),
+         case when g.attname is null then 'relacl' else 'attacl' end, a.grantee, a.privilege_type
+  from pg_class c
+  cross join lateral (
+    select null::name, c.relacl
+    union all
+    select t.attname, t.attacl from pg_attribute t where t.attrelid = c.oid and t.attacl is not null and not t.attisdropped
+  ) g (attname, acl)
+  cross join lateral aclexplode(g.acl) a
+  where c.relnamespace = 'icecore'::regnamespace and a.grantee <> c.relowner
   union all
-  select t.attname, t.attacl from pg_attribute t where t.attrelid = c.oid and t.attacl is not null and not t.attisdropped
-) g (attname, acl)
-cross join lateral aclexplode(g.acl) a
-where c.relnamespace = 'icecore'::regnamespace and a.grantee <> c.relowner
-  and a.privilege_type in ('INSERT', 'UPDATE', 'DELETE', 'TRUNCATE', 'TRIGGER')
-  and c.relname in ('events', 'commands', 'claims', 'location_claims', 'names', 'warehouses', 'namespaces', 'tables', 'views', 'proposals',
-                    'read_models', 'migrations', 'idempotency', 'old_metadata_files')
-  and not (a.privilege_type = 'DELETE' and c.relname in ('idempotency', 'old_metadata_files'))
-  and not (a.privilege_type = 'UPDATE' and c.relname = 'old_metadata_files' and g.attname is not distinct from 'begun')
-group by 1, 2, 3 order by 1, 3
+  select 'pg_proc', 'function ' || p.proname, 'proacl', a.grantee, a.privilege_type
+  from pg_proc p cross join lateral aclexplode(coalesce(p.proacl, acldefault('f', p.proowner))) a
+  where p.pronamespace = 'icecore'::regnamespace and a.grantee <> p.proowner
+  union all
+  select 'pg_namespace', n.nspname, 'nspacl', a.grantee, a.privilege_type
+  from pg_namespace n cross join lateral aclexplode(n.nspacl) a
+  where n.nspname = 'icecore' and a.grantee <> n.nspowner
+  union all
+  select 'pg_default_acl', case d.defaclobjtype when 'f' then 'functions' when 'S' then 'sequences' else 'tables' end, 'defaclacl',
+         a.grantee, a.privilege_type
+  from pg_default_acl d join pg_namespace n on n.nspname = 'icecore' cross join lateral aclexplode(d.defaclacl) a
+  where d.defaclrole = n.nspowner and d.defaclnamespace in (0, n.oid) and d.defaclobjtype in ('r', 'S', 'f') and a.grantee <> d.defaclrole
+)
+select g.catalog, g.name, g.acl_column, case when g.grantee = 0 then 'public' else pg_get_userbyid(g.grantee) end,
+       string_agg(distinct lower(g.privilege), ', ' order by lower(g.privilege))
+from granted g
+where g.privilege in ('INSERT', 'UPDATE', 'DELETE', 'TRUNCATE', 'TRIGGER', 'EXECUTE', 'CREATE')
+  and not (g.grantee in (select grantee from serving) and (g.name, g.privilege) in (
+    ('function append', 'EXECUTE'), ('idempotency', 'DELETE'), ('table_parts', 'INSERT'), ('table_parts valid_to', 'UPDATE'),
+    ('table_parts', 'DELETE'), ('staged_parts', 'INSERT'), ('staged_parts given_up', 'UPDATE'), ('staged_parts parts', 'UPDATE'),
+    ('staged_parts', 'DELETE'), ('part_tombstones', 'DELETE'), ('old_metadata_files begun', 'UPDATE'), ('old_metadata_files', 'DELETE'),
+    ('secrets', 'INSERT'), ('secrets', 'UPDATE'), ('sinks', 'INSERT'), ('sinks', 'UPDATE'), ('sink_replays', 'INSERT'),
+    ('sink_replays', 'UPDATE'), ('sink_skips', 'INSERT'), ('metrics_reports', 'INSERT'), ('metrics_reports', 'DELETE')))
+group by 1, 2, 3, 4 order by 1, 2, 4
 
 -- name: roles --
--- Roles with rights on the schema that need none to write all of it.
+-- Roles that need no right on the schema to write all of it: members of pg_write_all_data, and with a right on the schema superusers and
+-- members of the owner too.
 select r.rolname, case when r.rolsuper then 'superuser'
                        when pg_has_role(r.oid, n.nspowner, 'member') then 'member of ' || pg_get_userbyid(n.nspowner)
                        else 'member of pg_write_all_data' end
 from pg_namespace n
-join pg_roles r on r.oid in (select a.grantee from aclexplode(n.nspacl) a) and r.oid <> n.nspowner
-where n.nspname = 'icecore' and (pg_has_role(r.oid, n.nspowner, 'member') or pg_has_role(r.oid, 'pg_write_all_data', 'member'))
+join pg_roles r on r.oid <> n.nspowner and r.rolname <> 'pg_write_all_data'
+where n.nspname = 'icecore'
+  and (pg_has_role(r.oid, 'pg_write_all_data', 'member') and not r.rolsuper
+       or pg_has_role(r.oid, n.nspowner, 'member') and r.oid in (select a.grantee from aclexplode(n.nspacl) a))
 order by 1
 
 -- name: owners --

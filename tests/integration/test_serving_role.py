@@ -170,6 +170,19 @@ async def test_rights_it_had_before_are_taken_away(serving: str, database: str) 
         connection.execute("delete from icecore.events")
 
 
+async def test_another_role_that_may_append_is_named(serving: str, database: str) -> None:
+    """By the role that serves; whoever else asks does not know which of them that is."""
+    other = f"serving_{secrets.token_hex(6)}"
+    with psycopg.connect(database, autocommit=True) as connection:
+        connection.execute(sql.SQL("create role {}").format(sql.Identifier(other)))
+        for rights in ("execute on function icecore.append(jsonb, bytea[])", "delete on icecore.idempotency"):
+            connection.execute(sql.SQL("grant {} to {}").format(sql.SQL(rights), sql.Identifier(other)))  # type: ignore[arg-type]
+        named = [("pg_class", "idempotency", f"{other}: delete"), ("pg_proc", "function append", f"{other}: execute")]
+        assert named == [(each.table, each.key, each.found) for each in (await verify(serving)).differences]
+        assert (await verify(database)).ok
+        connection.execute(sql.SQL("drop owned by {0}; drop role {0}").format(sql.Identifier(other)))
+
+
 async def test_a_role_that_nobody_has_granted_anything_is_told_what_to_do(serving: str, database: str) -> None:
     """As on a database that an older version serves by its owner."""
     role = psycopg.conninfo.conninfo_to_dict(serving)["user"]

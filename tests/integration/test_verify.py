@@ -24,7 +24,7 @@ from icecore.compose import Catalog
 from projections.rebuild import rebuild
 from projections.verify import verify as verify_all
 from projections.verify_report import Difference, VerifyReport
-from projections.verify_schema import found_schema, recorded_schema
+from projections.verify_schema import carried_functions, found_schema, recorded_schema
 from tests.fixtures import command_runs
 from tests.fixtures.catalog import context
 from tests.fixtures.command_runs import EVERY_KIND, SCHEMA, CommandRun, Step
@@ -47,6 +47,10 @@ CHANGES = {
     "int8multirange": "{column} + '{{[900000,900001)}}'",
     "timestamptz": "{column} + interval '1 microsecond'",
 }
+
+
+# Whoever may execute `append` is a role that serves; the others are executed by it.
+FUNCTIONS_NOT_SERVED = ", ".join(sorted(f"function {name}" for name in {key.split()[1] for key in carried_functions()} - {"append"}))
 
 
 def in_this_database(setting: str) -> str:
@@ -358,7 +362,7 @@ async def test_a_command_has_one_idempotency_key(catalog: Catalog) -> None:
         ("alter function icecore.append(jsonb, bytea[]) set search_path = public", "function append"),
         (
             "create function icecore.settle_claims(c jsonb, other jsonb) returns void language sql as ''",
-            "function settle_claims(c jsonb, other jsonb)",
+            "function settle_claims(c jsonb, other jsonb), function settle_claims",
         ),
         ("alter table icecore.commands set unlogged", "commands"),
         ("alter table icecore.events alter actor drop not null", "events actor"),
@@ -378,12 +382,21 @@ async def test_a_command_has_one_idempotency_key(catalog: Catalog) -> None:
         ("grant insert, update, delete on icecore.idempotency to public", "idempotency"),
         (
             "grant insert, update (begun, location), delete on icecore.old_metadata_files to public",
-            "old_metadata_files, old_metadata_files location",
+            "old_metadata_files begun, old_metadata_files location, old_metadata_files",
         ),
         ("create role meddler; alter function icecore.append(jsonb, bytea[]) owner to meddler", "function append"),
         ("create role writes_all in role pg_write_all_data; grant usage on schema icecore to writes_all", "writes_all"),
         ("create role does_all superuser; grant usage on schema icecore to does_all", "does_all"),
-        ("create role reads; grant usage on schema icecore to reads; grant delete on icecore.idempotency to reads", ""),
+        ("create role writes_through in role pg_write_all_data; create role through in role writes_through", "through, writes_through"),
+        ("create role reads; grant usage on schema icecore to reads; grant select on icecore.events to reads", ""),
+        ("create role forgets; grant delete on icecore.idempotency to forgets", "idempotency"),
+        ("grant insert on icecore.table_parts, icecore.staged_parts to public", "staged_parts, table_parts"),
+        ("grant all on icecore.part_tombstones, icecore.sinks, icecore.secrets to public", "part_tombstones, secrets, sinks"),
+        ("grant execute on function icecore.append(jsonb, bytea[]) to public", "function append"),
+        ("create role hashes; grant execute on all functions in schema icecore to hashes", FUNCTIONS_NOT_SERVED),
+        ("grant create, usage on schema icecore to public", "icecore"),
+        ("alter default privileges in schema icecore grant all on tables to public", "tables"),
+        ("alter default privileges grant insert on tables to public", "tables"),
         ("alter function icecore.settle_claims(jsonb) strict", "function settle_claims"),
         ("alter function icecore.settle_claims(jsonb) immutable", "function settle_claims"),
         ("alter function icecore.settle_claims(jsonb) parallel safe", "function settle_claims"),
@@ -395,7 +408,7 @@ async def test_a_command_has_one_idempotency_key(catalog: Catalog) -> None:
         ("delete from icecore.migrations where number = 13", "0013_functions"),
         ("update icecore.migrations set checksum = 'x' where number = 2", "0002_secrets"),
         ("insert into icecore.migrations (number, name, checksum) values (99, 'other', 'x')", "0099_other"),
-        ("create function icecore.other() returns integer language sql as 'select 1'", "function other"),
+        ("create function icecore.other() returns integer language sql as 'select 1'", "function other, function other"),
         ("drop function icecore.write_rows(jsonb, bytea[], integer, bigint)", "function write_rows"),
         (
             "create or replace function icecore.refuse_change() returns trigger language plpgsql as 'begin return new; end'",
@@ -407,8 +420,19 @@ async def test_a_schema_that_was_tampered_with_is_named(database: str, tampering
     """Functions, tables, columns, triggers, constraints, indexes, rules: what the migrations make, and nothing else."""
     assert [] == (await verify_all(database)).differences
     with psycopg.connect(database) as connection:
+        before = roles(connection)
         connection.execute(tampering.encode())
+        made = roles(connection) - before
     assert named_so == ", ".join(difference.key for difference in (await verify_all(database)).differences)
+    with psycopg.connect(database) as connection:
+        # They are the server's, and other databases' too.
+        for role in map(sql.Identifier, sorted(made)):
+            connection.execute(sql.SQL("reassign owned by {} to current_user").format(role))
+            connection.execute(sql.SQL("drop owned by {}; drop role {}").format(role, role))
+
+
+def roles(connection: psycopg.Connection[Any]) -> set[str]:
+    return {name for (name,) in connection.execute("select rolname from pg_roles").fetchall()}
 
 
 async def test_the_recorded_schema_is_what_the_migrations_make(database: str) -> None:

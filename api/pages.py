@@ -9,9 +9,13 @@ import orjson
 
 from api.limits import ApiLimits
 from domain.errors import BadRequest
+from domain.identifiers import NAME_CODE_POINTS_MAX
 from queries.answers import PageRequest
 
-_NAME_KEY_LENGTH_MAX = 4_096
+_NAME_KEY_LENGTH_MAX = 3 * NAME_CODE_POINTS_MAX
+"""Case folding makes three of some characters."""
+_TOKEN_LENGTH_MAX = 5_000
+"""Of four bytes each, with a digest, in base64."""
 _LISTING_DIGEST_LENGTH = 16
 _SIZE_DIGITS_MAX = 19
 
@@ -28,6 +32,8 @@ def page_token(listing: str, after: str) -> str:
 
 def token_after(listing: str, token: str, what: str = "parameter 'pageToken'") -> str:
     """What `page_token` was given for `listing`; `what` names the token in the refusal of any other."""
+    if len(token) > _TOKEN_LENGTH_MAX:
+        raise BadRequest(f"Invalid {what}: not a token of this catalog")
     try:
         decoded = orjson.loads(base64.b64decode(token.encode() + b"=" * (-len(token) % 4), altchars=b"-_", validate=True))
     except (binascii.Error, ValueError):

@@ -19,6 +19,8 @@ from publishers import event_data as data
 from publishers.pointers import Path, PointerReader, Pointers
 
 _NAMES_MAX = 10_000
+_KEPT_PATH_LENGTH_MAX = 200
+"""Of the path to a table whose name is kept: ordinary ones are shorter, and the longest would take 16 KB each."""
 
 
 @dataclass(slots=True)
@@ -141,15 +143,16 @@ def _proposal(event: RecordedEvent, path: Path, found: Pointers) -> data.Proposa
 def _tabular_name(event: RecordedEvent, found: Pointers, noun: str) -> tuple[data.TabularName, tuple[str, ...]]:
     row = found.rows[event.position]
     path = found.paths[event.position]
-    name = _name(event.stream_id, row.document[f"{noun}-uuid"], row.name, row.namespace_id, event.warehouse_id, path.names)
+    ordinary = sum(map(len, path.names)) + len(row.name) <= _KEPT_PATH_LENGTH_MAX
+    name = (_kept_name if ordinary else _name)(
+        event.stream_id, row.document[f"{noun}-uuid"], row.name, row.namespace_id, event.warehouse_id, path.names
+    )
     return name, (*path.names, row.name)
 
 
-@lru_cache(_NAMES_MAX)
 def _name(
     tabular_id: UUID, tabular_uuid: str, name: str, namespace_id: UUID, warehouse_id: UUID, path: tuple[str, ...]
 ) -> data.TabularName:
-    """The same for all events of a table between two renames: making it takes as long as the rest of its event."""
     return data.TabularName(
         id=tabular_id,
         uuid=UUID(tabular_uuid),
@@ -157,6 +160,10 @@ def _name(
         namespace=data.NamespaceName(id=namespace_id, name=list(path[1:])),
         warehouse=data.WarehouseName(id=warehouse_id, name=path[0]),
     )
+
+
+# The same for all events of a table between two renames: making it takes as long as the rest of its event.
+_kept_name = lru_cache(_NAMES_MAX)(_name)
 
 
 def _previous(event: RecordedEvent, found: Pointers) -> data.PreviousName:

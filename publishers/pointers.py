@@ -10,6 +10,7 @@ from uuid import UUID
 import orjson
 
 from domain.documents import TABLE_KINDS, Json
+from domain.held_bytes import held_bytes
 from domain.proposal import ProposalState
 from domain.recorded import RecordedEvent
 from migrations.named_sql import named_sql
@@ -21,7 +22,8 @@ _SNAPSHOTS = 1 + TABLE_KINDS.index("snapshots")
 # Events that leave every name in a path as it was; any other of these nouns empties the cache.
 _NAMES_KEPT = frozenset({"warehouse.created", "namespace.created", "namespace.properties-changed"})
 
-_PATHS_MAX = 10_000
+_PATHS_BYTES_MAX = 256 * 1024
+"""Some hundred ordinary paths, or seven of the longest: 200 readers at a time have their own each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +88,7 @@ class PointerReader:
 
     def __init__(self) -> None:
         self._paths: dict[UUID, Path] = {}
+        self._paths_bytes = 0
 
     async def read(self, connection: Connection, events: Sequence[RecordedEvent], wanted: Sequence[RecordedEvent]) -> Pointers:
         """The pointers of those `wanted` of `events`, which come after those of every call before."""
@@ -112,7 +115,7 @@ class PointerReader:
         for event in events:
             noun, _, rest = event.topic.partition(".")
             if noun in ("warehouse", "namespace") and f"{noun}.{rest.rpartition('.')[0]}" not in _NAMES_KEPT:
-                self._paths.clear()
+                self._forget_paths()
                 newest.clear()
             if event.position not in told:
                 continue
@@ -130,11 +133,20 @@ class PointerReader:
             cursor = await connection.execute(_SQL["paths"], parameters, binary=True)
             for number, ids, names in await cursor.fetchall():
                 wanted[number - 1].found(Path(tuple(ids), tuple(names)))
-        if len(self._paths) > _PATHS_MAX:
-            self._paths.clear()
         for object_id, each in newest.items():
             if each.path is not None:
-                self._paths[object_id] = each.path
+                self._keep_path(object_id, each.path)
+
+    def _keep_path(self, object_id: UUID, path: Path) -> None:
+        size = held_bytes((object_id, path.ids, path.names))
+        if self._paths_bytes + size > _PATHS_BYTES_MAX:
+            self._forget_paths()
+        self._paths[object_id] = path
+        self._paths_bytes += size
+
+    def _forget_paths(self) -> None:
+        self._paths.clear()
+        self._paths_bytes = 0
 
     async def read_snapshots(self, connection: Connection, found: Pointers, wanted: Iterable[tuple[UUID, int, int]]) -> None:
         """Adds snapshots by (table, version, snapshot id): those an event refers to without holding them."""

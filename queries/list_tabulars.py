@@ -1,5 +1,6 @@
 """The tables, and the views, directly in a namespace."""
 
+from domain.held_bytes import held_bytes
 from domain.identifiers import NamespaceIdentifier
 from projections import names
 from projections.connections import Connection
@@ -8,8 +9,6 @@ from queries.answers import Page, PageRequest
 from queries.freshness import content_tag, listing_tag
 from queries.read_side import Fresh, ReadSide
 from queries.warehouse import Warehouse
-
-_BYTES_PER_NAME = 100
 
 
 async def list_tables(reads: ReadSide, warehouse: Warehouse, namespace: NamespaceIdentifier, page: PageRequest) -> Page[str]:
@@ -32,7 +31,7 @@ async def list_below(
     async def read(connection: Connection) -> Fresh[ListedNames]:
         parent_id = warehouse.id if parent is None else await names.find_namespace(connection, warehouse.scope, parent)
         listed = await names.list_page(connection, warehouse.scope, parent_id, kind, page.after, page.size)
-        return Fresh(listed, _BYTES_PER_NAME * len(listed.names), (listing_tag(kind), content_tag(parent_id)))
+        return Fresh(listed, held_bytes(listed.names), (listing_tag(kind), content_tag(parent_id)))
 
     path = (warehouse.id,) if parent is None else warehouse.scope.namespace_path(parent)
     return await reads.answer(("list", kind, *path, page.after, page.size), warehouse.as_of, read)

@@ -5,9 +5,11 @@ from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from domain.held_bytes import held_bytes
+
 Tag = Hashable
 
-# What an entry costs beside its bytes: keys, tags, objects.
+# What an entry costs beside its bytes and its key: tags, objects.
 ENTRY_OVERHEAD_BYTES = 1_000
 
 
@@ -77,7 +79,7 @@ class ReadCache:
         of an answer by its identity, its compressed form, should not be found out for each.
         """
         tags = frozenset(tags)
-        size_bytes += ENTRY_OVERHEAD_BYTES
+        size_bytes += ENTRY_OVERHEAD_BYTES + held_bytes(key)
         stale = self._cleared_at > ticket or any(self._dropped_while_filling.get(tag, 0) > ticket for tag in tags)
         self.give_up(ticket)
         if stale or size_bytes > self._bytes_max // 4:

@@ -1,6 +1,7 @@
 """Answers kept in a process are as fresh as the log, whoever writes."""
 
 import asyncio
+import sys
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -22,6 +23,7 @@ from projections import log_changes
 from projections.rebuild import rebuild
 from queries import freshness
 from queries.answers import PageRequest
+from queries.list_namespaces import list_namespaces
 from queries.list_tabulars import list_tables
 from queries.load_namespace import load_namespace
 from queries.load_table import load_table, table_exists
@@ -33,6 +35,8 @@ from tests.fixtures.catalog import PROJECT_ID, context, opened_catalog
 NAMESPACE = NamespaceIdentifier(("a",))
 TABLE = TabularIdentifier(NAMESPACE, "t")
 TURNS = 300
+ENTRY_BYTES = ENTRY_OVERHEAD_BYTES + 100 + sys.getsizeof(1)
+"""Of an entry of 100 bytes whose key is a number."""
 
 
 @pytest.fixture
@@ -220,18 +224,18 @@ def test_requests_that_came_at_once_end_up_with_one_object() -> None:
 
 def test_the_memory_is_bounded_in_bytes() -> None:
     """The longest unused goes first; one too large is not kept at all."""
-    cache = ReadCache(10 * (ENTRY_OVERHEAD_BYTES + 100))
+    cache = ReadCache(10 * ENTRY_BYTES)
     for n in range(20):
         cache.keep(cache.begin(), n, n, 100, [n])
     assert [n >= 10 for n in range(20)] == [n in cache for n in range(20)]
-    assert cache.figures.bytes_held <= 10 * (ENTRY_OVERHEAD_BYTES + 100)
+    assert cache.figures.bytes_held <= 10 * ENTRY_BYTES
     cache.keep(cache.begin(), "large", 0, 1_000_000, [])
     assert "large" not in cache
 
 
 def test_what_was_used_last_is_kept_longest() -> None:
     """An entry that is asked for, or kept again, is as good as new."""
-    cache = ReadCache(4 * (ENTRY_OVERHEAD_BYTES + 100))
+    cache = ReadCache(4 * ENTRY_BYTES)
     for n in range(4):
         cache.keep(cache.begin(), n, n, 100, [n])
     assert 0 == cache.get(0)
@@ -239,7 +243,26 @@ def test_what_was_used_last_is_kept_longest() -> None:
     cache.keep(cache.begin(), 4, 4, 100, [4])
     cache.keep(cache.begin(), 5, 5, 100, [5])
     assert [0, 1, 4, 5] == [n for n in range(6) if n in cache]
-    assert (2, 4 * (ENTRY_OVERHEAD_BYTES + 100)) == (cache.figures.evicted, cache.figures.bytes_held)
+    assert (2, 4 * ENTRY_BYTES) == (cache.figures.evicted, cache.figures.bytes_held)
+
+
+def test_the_bytes_of_keys_count() -> None:
+    """Each page size and each page token is a key."""
+    cache = ReadCache(200_000)
+    for n in range(100):
+        cache.keep(cache.begin(), ("list", f"{n:010000}"), n, 100, [n])
+    assert 10 < sum(f"{n:010000}" in [key[1] for key in cache._entries] for n in range(100)) < 20
+
+
+async def test_the_names_of_a_listing_count_as_they_are(catalog: Catalog, warehouse: Warehouse) -> None:
+    """A name of 255 characters takes a kilobyte."""
+    for n in range(20):
+        command = CreateNamespace(NamespaceIdentifier((f"{n:03}" + "\U0001f600" * 252,)), {})
+        await create_namespace(catalog.write, context("createNamespace"), warehouse, command)
+    await _warm(catalog, warehouse)
+    before = catalog.reads.cache.figures.bytes_held
+    await list_namespaces(catalog.reads, warehouse, None, PageRequest())
+    assert catalog.reads.cache.figures.bytes_held - before > 20 * 255 * 4
 
 
 def test_what_was_dropped_before_all_reads_in_flight_is_not_remembered() -> None:

@@ -57,6 +57,7 @@ def encoded(document: object) -> str:
         encoded([LISTING, 1]),
         encoded([LISTING, ""]),
         encoded([LISTING, "a\0"]),
+        encoded([LISTING, "a" * 766]),
         encoded([LISTING, "a" * 5_000]),
         encoded([LISTING, "a", "b"]),
         encoded(None),

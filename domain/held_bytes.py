@@ -1,0 +1,10 @@
+"""What small values take in memory, for bounds on what is kept of them: a name may have ten bytes, or a thousand."""
+
+import sys
+
+
+def held_bytes(value: object) -> int:
+    """About the bytes of a value; of tuples and lists with what is in them."""
+    if isinstance(value, tuple | list):
+        return sys.getsizeof(value) + sum(map(held_bytes, value))
+    return sys.getsizeof(value)

@@ -52,6 +52,9 @@ _MEMBERS: dict[str, frozenset[str]] = {
     "dropView": frozenset(),
 }
 
+HELD_BYTES_MAX = 1024 * 1024
+"""Of the body of a change that waits: it is kept in the log, and read whole by whoever decides."""
+
 # Each time another request for the same change came first.
 _ATTEMPTS_MAX = 100
 _PARAMETERS = frozenset({"purgeRequested"})
@@ -110,7 +113,9 @@ class Proposals:
         """
         sent = context.sent
         if sent is None or context.operation not in _MEMBERS:
-            return ChangeRefused(f"Refused because {held.hook}: {held.message}, and {context.operation} cannot wait for approval"), None
+            return _cannot_wait(held, context.operation), None
+        if len(sent.body) > HELD_BYTES_MAX:
+            return _cannot_wait(held, f"a change of more than {HELD_BYTES_MAX} bytes"), None
         request = _kept(sent, context.operation)
         key = _command_key(context.operation, request)
         for _ in range(_ATTEMPTS_MAX):
@@ -210,6 +215,10 @@ def _told(held: HeldBack, proposal_id: UUID, hook: str, reason: str, expires_at_
     refusal = make(f"Held by {hook}: {reason}. It waits as proposal {proposal_id} for approval until {time_text(expires_at_ms)}")
     refusal.proposal_id = proposal_id
     return refusal
+
+
+def _cannot_wait(held: HeldBack, what: str) -> ChangeRefused:
+    return ChangeRefused(f"Refused because {held.hook}: {held.message}, and {what} cannot wait for approval")
 
 
 def _kept(sent: SentRequest, operation: str) -> Json:

@@ -17,7 +17,9 @@ from commands.context import Approved
 from commands.deciding import REQUEST_INLINE_BYTES_MAX, is_large_request
 from commands.expire_proposals import ExpiryJob
 from domain.approval import ALLOW, Hold, Refuse
+from domain.proposal import ProposalState, ProposalStatus
 from icecore.compose import Catalog
+from projections import proposals
 from projections.rebuild import rebuild
 from projections.verify import verify
 from tests.fixtures.catalog import PROJECT_ID, CatalogServer, context, served_catalog
@@ -140,6 +142,30 @@ def test_what_a_client_sent_beside_the_request_is_not_kept(client: Approver, jud
     body = {"requirements": [], "updates": [set_properties(k="v")], "token": "a secret that went astray"}
     held(client.call("POST", table_path(["a"], "t"), body))
     assert [(0,)] == rows(server, "select count(*) from icecore.events where position('astray' in encode(state, 'escape')) > 0")
+
+
+def test_what_waits_is_listed_without_its_request(client: Approver, judge: Judge, server: CatalogServer) -> None:
+    """Requests may be large, and lists long: only who loads one proposal has its request read."""
+    proposal_id = hold_commit(client, judge, k="v" * 900_000)
+    told = client.proposal(proposal_id)
+    assert told.pop("request")["body"]["updates"]
+
+    async def read(status: ProposalStatus | None) -> list[ProposalState]:
+        async with await psycopg.AsyncConnection.connect(server.dsn) as connection:
+            return await proposals.read_page(connection, warehouse_id=None, status=status, as_of=None, after=None, size=10)
+
+    for status, query in ((None, ""), ("open", "?status=open")):
+        assert [{}] == [each.request for each in asyncio.run(read(status))]
+        assert [told] == client.proposals(query)
+
+
+def test_a_large_change_cannot_wait(client: Approver, judge: Judge) -> None:
+    judge.always(HOLD)
+    properties_sent = {f"k{number}": "v" * 400_000 for number in range(3)}
+    refusal = client.commit(["a"], "t", set_properties(properties_sent))
+    assert (409, "ChangeRefusedException") == refusal.error
+    assert "somebody should look, and a change of more than 1048576 bytes cannot wait for approval" in refusal.message
+    assert [] == client.proposals()
 
 
 def test_the_same_change_waits_once(client: Approver, judge: Judge) -> None:

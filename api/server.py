@@ -22,13 +22,16 @@ from api.protocol import EdgeRunner
 from api.request_figures import REQUEST_FIGURES, RequestFigures
 from api.request_ids import REQUEST_ID_HEADER, name_answer, request_id_of
 from api.routing import ROUTES, Operation, Routes
-from domain.errors import BadRequest
+from domain.errors import BadRequest, NotFound
 
 _BASES = ("/catalog/v1/", "/v1/")
 
 _LINE_BYTES_MAX = 64 * 1024
 """Of a request line: sixteen levels of 255 code points, each percent-encoded, come to 48 KiB."""
 _HEADER_BYTES_MAX = 16 * 1024
+_ROUTED_PATH_LENGTH_MAX = 1_024
+_ROUTED_PATH_SLASHES_MAX = 32
+"""Of addresses that are not Iceberg's: the longest has five."""
 _READ_BYTES = 64 * 1024
 """Of a body that is not read yet, about twice as many are taken from the socket."""
 _KEEPALIVE_SECONDS = 75.0
@@ -89,6 +92,18 @@ def _iceberg_before(app: web.Application, others: Handler) -> Handler:
     return serve
 
 
+def _short_addresses_only(handler: Handler) -> Handler:
+    """aiohttp's router looks up an address at each of its slashes, from the first character on: the square of its length."""
+
+    async def serve(request: web.Request) -> web.StreamResponse:
+        path = request.rel_url.raw_path
+        if len(path) > _ROUTED_PATH_LENGTH_MAX or path.count("/") > _ROUTED_PATH_SLASHES_MAX:
+            raise NotFound("No such address")
+        return await handler(request)
+
+    return serve
+
+
 async def _health(request: web.Request) -> web.Response:
     state = await request.app[CATALOG].health()
     status = 200 if state.get("status") == "ok" else 503
@@ -142,7 +157,7 @@ def build_edge_runner(
     check_http_parser()
     return EdgeRunner(
         app,
-        handler_over,
+        lambda handler: handler_over(_short_addresses_only(handler)),
         Connections(limits.connections_max, limits.stall_seconds_max, limits.answer_rate_min),
         access_log=None,
         auto_decompress=False,

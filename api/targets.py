@@ -11,7 +11,7 @@ from typing import Literal
 from urllib.parse import parse_qsl, unquote_to_bytes
 
 from domain.errors import BadRequest, NoSuchNamespace, NoSuchTable, NoSuchView
-from domain.identifiers import NamespaceIdentifier, TabularIdentifier
+from domain.identifiers import NAME_CODE_POINTS_MAX, NamespaceIdentifier, TabularIdentifier
 
 LEVEL_SEPARATOR = "\x1f"
 """Joins namespace levels in paths and in `parent`; the `namespace-separator` of the spec, whose default it is."""
@@ -85,14 +85,14 @@ def _refuse_malformed(text: str, what: str) -> str:
 
 
 def _may_exist(levels: Sequence[str]) -> bool:
-    """Nothing has an empty name or one with a control character; such text does not go to the database either."""
-    return all(level and not _CONTROL_CHARACTER.search(level) for level in levels)
+    """Nothing has an empty name, one with a control character or an overlong one; such text does not go to the database either."""
+    return all(0 < len(level) <= NAME_CODE_POINTS_MAX and not _CONTROL_CHARACTER.search(level) for level in levels)
 
 
 def namespace_sought(segment: str) -> NamespaceIdentifier:
     """The namespace that a request is about; NoSuchNamespace where the text is none that one could have.
 
-    Merely odd names (too long, not NFC) pass: nothing of that name exists, and a question for what does not exist is answered 404.
+    Merely odd names (not NFC) pass: nothing of that name exists, and a question for what does not exist is answered 404.
     Engines probe: Spark asks for `db.table` as a namespace when it reads `db.table.snapshots`.
     """
     levels = decode_segment(segment, "namespace").split(LEVEL_SEPARATOR)

@@ -18,7 +18,7 @@ from domain.approval import ALLOW, Allow, ApprovalHook, Hold, NoVerdictError, Ob
 from domain.client_errors import client_error_text
 from domain.documents import Json
 from domain.errors import ApprovalUnavailable, CatalogError, ChangeForbidden, ChangeHeld, ChangeRefused
-from domain.identifiers import name_key
+from domain.identifiers import dotted_key, name_key
 from domain.proposal import ProposalState
 from queries.warehouse import Warehouse
 
@@ -46,7 +46,7 @@ class HookFilter:
 
     @classmethod
     def parse(cls, operations: Sequence[str], warehouses: Sequence[str], namespaces: Sequence[str]) -> "HookFilter":
-        return cls(tuple(operations), tuple(map(name_key, warehouses)), tuple(map(name_key, namespaces)))
+        return cls(tuple(operations), tuple(map(name_key, warehouses)), tuple(map(dotted_key, namespaces)))
 
     def matches(self, change: ProposedChange) -> bool:
         if self.operations and not any(fnmatchcase(change.operation, pattern) for pattern in self.operations):
@@ -56,7 +56,7 @@ class HookFilter:
         return not self.namespaces or any(self._lies_in(each) for each in change.objects)
 
     def _lies_in(self, changed: ObjectChange) -> bool:
-        mine = [name_key(".".join(levels)) for levels in changed.namespaces]
+        mine = [dotted_key(".".join(levels)) for levels in changed.namespaces]
         return any(name == wanted or name.startswith(f"{wanted}.") for name in mine for wanted in self.namespaces)
 
 

@@ -8,6 +8,9 @@ import builtins
 from typing import ClassVar
 from uuid import UUID
 
+MESSAGE_LENGTH_MAX = 4_000
+"""Of a refusal: twice the reason that an approval hook may give."""
+
 
 class CatalogError(Exception):
     """A refusal that a client is told of.
@@ -36,7 +39,9 @@ class CatalogError(Exception):
 
     @property
     def message(self) -> str:
-        return str(self.args[0]) if self.args else (self.__doc__ or type(self).__name__)
+        """What is told, also under an Idempotency-Key: no more than MESSAGE_LENGTH_MAX, as it may repeat what was sent."""
+        message = str(self.args[0]) if self.args else (self.__doc__ or type(self).__name__)
+        return message if len(message) <= MESSAGE_LENGTH_MAX else f"{message[: MESSAGE_LENGTH_MAX - 1]}…"
 
 
 class BadRequest(CatalogError, status=400, type="BadRequestException"):

@@ -48,16 +48,24 @@ def name_key(name: str, *, exact: bool = False) -> str:
     """The form names are compared and ordered by: NFC, then Unicode case folding unless the warehouse matches exactly."""
     if name.isascii():
         return name if exact else name.lower()
+    if len(name) > NAME_CODE_POINTS_MAX:
+        # No name is so long, and combining marks are put in order in a time that grows with the square of their number.
+        return name
     folded = name if exact else unicodedata.normalize("NFC", name).casefold()
     return unicodedata.normalize("NFC", folded)
+
+
+def dotted_key(names: str) -> str:
+    """The same of names with dots between; no mark combines with a dot."""
+    return ".".join(map(name_key, names.split(".")))
 
 
 FILTER_NAME_RULE = "is no name; a namespace stands for itself and everything below it, and there are no patterns of names"
 
 
 def is_filter_name(name: str) -> bool:
-    """Whether a filter by names may hold `name`: one that is blank or a pattern would match nothing, and nobody would notice."""
-    return bool(name.strip()) and "*" not in name
+    """Whether a filter may hold `name`, dotted: one that is blank, a pattern or too long would match nothing, and nobody would notice."""
+    return bool(name.strip()) and "*" not in name and all(len(part) <= NAME_CODE_POINTS_MAX for part in name.split("."))
 
 
 @dataclass(frozen=True, slots=True)

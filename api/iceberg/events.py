@@ -11,6 +11,7 @@ from api.call import Call
 from api.history.event_source import EVENTS, EventReader, EventSource, refuse_beyond_end
 from api.pages import listing_digest, page_token, token_after
 from domain.errors import BadRequest
+from domain.identifiers import NAME_CODE_POINTS_MAX, NAMESPACE_LEVELS_MAX
 from queries.warehouse import Warehouse
 
 FILTER_VALUES_MAX = 100
@@ -57,6 +58,10 @@ def _names(fields: Fields) -> Sequence[Sequence[str]]:
     paths = fields.text_lists("catalog-objects-by-name", FILTER_VALUES_MAX)
     if not all(paths):
         raise fields.invalid("catalog-objects-by-name", "must be a list of lists of names, none of them empty")
+    if any(len(path) > NAMESPACE_LEVELS_MAX + 1 or any(len(name) > NAME_CODE_POINTS_MAX for name in path) for path in paths):
+        raise fields.invalid(
+            "catalog-objects-by-name", f"a path has at most {NAMESPACE_LEVELS_MAX + 1} names of {NAME_CODE_POINTS_MAX} characters"
+        )
     return paths
 
 

@@ -61,6 +61,14 @@ def test_a_refusal_says_its_message(refusal: type[CatalogError]) -> None:
         assert refusal.__doc__ == refusal().message
 
 
+def test_a_long_message_is_cut_and_stays_as_it_is() -> None:
+    """What was sent may be in it; a refusal that is remembered for its Idempotency-Key has the same text again."""
+    message = errors.NoSuchTable("Table does not exist: " + "ä" * 1_000_000).message
+    assert (errors.MESSAGE_LENGTH_MAX, "ää…") == (len(message), message[-3:])
+    assert message == CatalogError.remembered(404, "NoSuchTableException", message).message
+    assert "x" * errors.MESSAGE_LENGTH_MAX == errors.NoSuchTable("x" * errors.MESSAGE_LENGTH_MAX).message
+
+
 def test_unavailable_says_when_to_come_back() -> None:
     """Retry-After is known only where the one who refuses gives it."""
     assert errors.ServiceUnavailable("the log is away").retry_after_seconds is None

@@ -13,6 +13,7 @@ from domain.identifiers import (
     NAMESPACE_LEVELS_MAX,
     NamespaceIdentifier,
     TabularIdentifier,
+    dotted_key,
     name_key,
     parse_name,
     uuid_or_none,
@@ -122,6 +123,21 @@ def test_the_key_of_a_key_is_that_key(text: str) -> None:
     """A key is stable, whatever the text, so that a stored key can be compared with a fresh one."""
     for exact in (False, True):
         assert name_key(text, exact=exact) == name_key(name_key(text, exact=exact), exact=exact)
+
+
+def test_longer_text_than_a_name_is_no_work() -> None:
+    """Putting so many marks in order would take minutes. What is joined by dots is as many names."""
+    marks = "a" + "\u0301\u0316" * 500_000
+    assert marks == name_key(marks)
+    assert f"{marks}.é.x" == dotted_key(f"{marks}.{DECOMPOSED}.X")
+    assert "ä" * 300 + ".b" == dotted_key("ä" * 300 + ".B")
+
+
+@given(levels=st.lists(st.text(st.characters(exclude_characters="."), max_size=60), min_size=1))
+def test_the_key_of_a_dotted_name_is_that_of_its_levels(levels: list[str]) -> None:
+    assert ".".join(map(name_key, levels)) == dotted_key(".".join(levels))
+    if len(".".join(levels)) < 256:
+        assert name_key(".".join(levels)) == dotted_key(".".join(levels))
 
 
 @given(text=st.text(max_size=40))

@@ -102,9 +102,11 @@ def test_a_broken_escape_is_refused(segment: str, message: str) -> None:
     assert message == refusal.value.message
 
 
-@pytest.mark.parametrize("segment", ["%00", "a%0Ab", "a%0D%0Ab", "%7F", "%C2%85", "a%1F%1Fb", "%1F", "a%1F"])
+@pytest.mark.parametrize(
+    "segment", ["%00", "a%0Ab", "a%0D%0Ab", "%7F", "%C2%85", "a%1F%1Fb", "%1F", "a%1F", "x" * (NAME_CODE_POINTS_MAX + 1)]
+)
 def test_nothing_has_a_malformed_name(segment: str) -> None:
-    """NUL and other controls, and levels without a name; the message holds none of them."""
+    """NUL and other controls, levels without a name, and one that is too long; the message holds no control character."""
     for refused, seek in (
         (NoSuchNamespace, lambda: namespace_sought(segment)),
         (NoSuchTable, lambda: tabular_sought(segment, "t", "table")),
@@ -117,7 +119,7 @@ def test_nothing_has_a_malformed_name(segment: str) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["x" * (NAME_CODE_POINTS_MAX + 1), "e\u0301", "a\u202eb", "a\u200bb", "\ue000", "*", "..", "s1\u200d", "branch_b1"],
+    ["x" * NAME_CODE_POINTS_MAX, "e\u0301", "a\u202eb", "a\u200bb", "\ue000", "*", "..", "s1\u200d", "branch_b1"],
 )
 def test_odd_names_may_be_asked_for(name: str) -> None:
     """They go to the question, whose answer is that no such thing exists."""

@@ -38,6 +38,25 @@ def test_a_type_no_event_has_is_refused() -> None:
         EventFilter.parse(types=("tabel.*",))
 
 
+@pytest.mark.parametrize("pattern", ["table.dropped?", "table.[d]ropped", "table.dropped*dropped", "*dropped*dropped"])
+def test_only_the_star_stands_for_anything(pattern: str) -> None:
+    with pytest.raises(FilterError, match="No event has the type"):
+        EventFilter.parse(types=(pattern,))
+
+
+@pytest.mark.parametrize("pattern", ["*a*a*a*a*a", "*" + "a" * 64])
+def test_a_pattern_that_would_take_long_is_refused(pattern: str) -> None:
+    with pytest.raises(FilterError, match="a pattern has at most 64 characters and 4 of them"):
+        EventFilter.parse(types=(pattern,))
+
+
+@pytest.mark.parametrize(
+    ("pattern", "expected"), [("*", True), ("t*e.d*d", True), ("*a*b*e.*", True), ("table.*opp*", True), ("t*e.c*d", False)]
+)
+def test_stars_stand_for_any_text(pattern: str, expected: bool) -> None:
+    assert expected == passes(EventFilter.parse(types=(pattern,)))
+
+
 @pytest.mark.parametrize(("warehouse", "expected"), [("demo", True), ("DEMO", True), (str(WAREHOUSE), True), ("other", False)])
 def test_warehouses_by_name_or_id(warehouse: str, expected: bool) -> None:
     """Names match without case, as in requests."""

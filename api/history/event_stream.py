@@ -71,7 +71,7 @@ async def _tell(stream: "_Stream", source: EventSource, batches: "_Batches", aft
             await source.arrived(position, _LOOK_SECONDS)
         else:
             position = told_to
-            continue
+        # After each batch: a filter may let nothing through, and then nothing is written that would fail.
         await stream.heartbeat(position)
 
 

@@ -14,6 +14,8 @@ from api.history import event_stream
 from api.origins import ORIGIN_RULES
 from commands.context import Answer
 from commands.create_warehouse import CreateWarehouse, create_warehouse
+from domain.recorded import RecordedEvent
+from projections.connections import Connection
 from publishers import follow, pull
 from tests.fixtures.catalog import context
 from tests.fixtures.command_runs import CommandRun, Step
@@ -101,6 +103,38 @@ async def test_a_quiet_stream_says_that_it_lives(served: Served, monkeypatch: py
                 await asyncio.sleep(0.01)
         reading.cancel()
         assert [f"position {end}"] * 2 == stream.comments[1:3]
+
+
+@pytest.fixture
+def slow_reads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Batches are of one event, and each takes a moment: the positions after which something was read."""
+    positions: list[int] = []
+
+    async def read(connection: Connection, after: int, limit: int, *, bytes_max: int) -> list[RecordedEvent]:
+        positions.append(after)
+        await asyncio.sleep(0.05)
+        return await follow.read_events(connection, after, limit, bytes_max=bytes_max)
+
+    monkeypatch.setattr(pull, "BATCH_EVENTS_MAX", 1)
+    monkeypatch.setattr(pull, "read_events", read)
+    return positions
+
+
+@pytest.mark.usefixtures("history")
+async def test_a_stream_that_tells_nothing_notices_that_its_client_has_gone(served: Served, slow_reads: list[int]) -> None:
+    """Nothing is written that would fail: the whole log would be read for nobody."""
+    async with served.stream(namespaces="zzz"):
+        await until_followed(served, 1)
+    await until_followed(served, 0)
+    assert slow_reads[-1] < await head(served) // 2
+
+
+@pytest.mark.usefixtures("history", "slow_reads")
+async def test_a_stream_that_tells_nothing_says_so_while_it_reads(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(event_stream, "HEARTBEAT_SECONDS", 0.0)
+    async with served.stream(namespaces="zzz", to=10) as stream:
+        assert [] == await stream.rest()
+        assert [f"position {position}" for position in range(1, 11)] == stream.comments[1:]
 
 
 @asynccontextmanager

@@ -239,21 +239,20 @@ class Committer:
             return connection
 
     async def _settle_singly(self, connection: Connection | None, waiting: _Waiting) -> Connection | None:
-        """A chain command by command: those behind the one that is at fault find another head than theirs."""
-        loop = asyncio.get_running_loop()
-        singles = [_Waiting([submission], loop.create_future(), waiting.in_doubt) for submission in waiting.submissions]
-        try:
-            for single in singles:
-                connection = await self._settle(connection, [single])
-        except asyncio.CancelledError:
-            _refuse([waiting], CommitStateUnknown("The catalog stopped before the log answered"))
-            raise
+        """A chain command by command, up to one without an outcome: those behind one that is at fault find another head than theirs."""
         results: list[AppendResult] = []
-        for single in singles:
+        for submission in waiting.submissions:
+            single = _Waiting([submission], asyncio.get_running_loop().create_future(), waiting.in_doubt)
+            try:
+                connection = await self._settle(connection, [single])
+            except asyncio.CancelledError:
+                _refuse([waiting], CommitStateUnknown("The catalog stopped before the log answered"))
+                raise
             error = single.answer.exception()
             if isinstance(error, ServiceUnavailable) and results:
                 error = CommitStateUnknown("The connection to the log was lost before it answered all commands of a batch")
             if error is not None and not isinstance(error, InternalError):
+                # Nothing behind it may be appended: where it was refused, the metadata files of all are deleted.
                 _refuse([waiting], error)
                 return connection
             results += single.answer.result() if error is None else [AppendResult("error", 0, str(error))]

@@ -636,6 +636,27 @@ async def test_a_command_that_was_barred_has_had_no_effect(database: str, monkey
     await sound(database)
 
 
+async def test_of_a_chain_that_is_refused_nothing_is_appended(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It fails as a whole, and then its first command by itself: the next one is not sent, since the metadata files of all are deleted."""
+    send = committing._send
+
+    async def failing(connection: Any, submissions: list[Submission], figures: Any) -> Any:
+        if len(submissions) == 2:
+            raise psycopg.DataError("the batch says nothing of its commands")
+        if submissions == [first]:
+            raise psycopg.errors.LockNotAvailable
+        return await send(connection, submissions, figures)
+
+    monkeypatch.setattr(committing, "_send", failing)
+    first, second = namespace("first")[0], namespace("second")[0]
+    committer = Committer(database)
+    committer.start()
+    with pytest.raises(ServiceUnavailable):
+        await committer.submit_chain([first, second])
+    await committer.close()
+    assert [] == await log_of(database)
+
+
 async def test_a_backend_that_is_terminated_leaves_one_effect(database: str, committer: Committer) -> None:
     """pg_terminate_backend while commands are on their way: each is in the log once, and was answered so."""
     kills, commands = 0, 0

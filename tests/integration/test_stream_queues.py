@@ -2,16 +2,18 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
+from uuid_utils.compat import uuid7
 
-from commands import stream_queues
+from commands import stream_queue, stream_queues
 from commands.commit_table import CommitTable, commit_table
 from commands.commit_transaction import CommitTransaction, commit_transaction
 from commands.context import Answer
@@ -20,7 +22,8 @@ from commands.create_table import CreateTable, create_table
 from commands.drop_table import DropTable, drop_table
 from commands.rename_table import RenameTable, rename_table
 from commands.stream_queue import StreamQueue
-from domain.errors import CommitFailed, NoSuchTable, ServiceUnavailable, TooManyRequests
+from commands.submission import AppendResult, Submission
+from domain.errors import AlreadyExists, CommitFailed, NoSuchTable, ServiceUnavailable, TooManyRequests
 from domain.identifiers import NamespaceIdentifier, TabularIdentifier
 from icecore.compose import Catalog
 from projections import names
@@ -64,6 +67,10 @@ def identifier(name: str) -> TabularIdentifier:
 
 def setting(name: str, properties: dict[str, str], *requirements: dict[str, Any]) -> CommitTable:
     return CommitTable(identifier(name), requirements, [{"action": "set-properties", "updates": properties}])
+
+
+def metadata_files(directory: Path) -> int:
+    return len([*directory.rglob("*.metadata.json")])
 
 
 async def process(catalog: Catalog) -> Process:
@@ -114,16 +121,51 @@ async def test_a_process_with_an_old_memory_decides_on_the_newest_state(two: tup
     assert {"a": "1", "b": "1", "c": "1"} == {key: properties.get(key) for key in "abc"}
 
 
-async def test_a_chain_that_loses_to_another_process_is_counted_and_tried_one_by_one(two: tuple[Process, Process]) -> None:
-    """Only until a commit comes to effect: then chains are as long as before."""
+async def test_a_chain_that_loses_to_another_process_is_counted_and_tried_one_by_one(two: tuple[Process, Process], tmp_path: Path) -> None:
+    """Only until a commit comes to effect: then chains are as long as before. What was written for nothing is taken away."""
     first, second = two
     await first.set("t", {"warm": "the queue"})
     await second.set("t", {"b": "1"})
     figures = first.catalog.write.queues.figures
     assert 0 == figures.lost
-    before = figures.batch_lengths.copy()
+    before, files = figures.batch_lengths.copy(), metadata_files(tmp_path)
     await asyncio.gather(*(first.set("t", {f"writer-{n}": "1"}) for n in range(3)))
     assert (1, {3: 1, 1: 1, 2: 1}) == (figures.lost, figures.batch_lengths - before)
+    assert files + 3 == metadata_files(tmp_path)
+
+
+async def test_a_batch_that_breaks_at_a_key_used_before_lost_to_nobody(
+    one: Process, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two requests with one key meet in a batch: the first is answered twice, those behind are decided again, in batches as before."""
+    write = one.catalog.write
+    table = await write.resolver.table(one.warehouse, identifier("t"))
+    files, lengths, sent = metadata_files(tmp_path), write.queues.figures.batch_lengths.copy(), []
+    twin = partial(context, "updateTable", key=uuid7(), request_hash=b"x" * 32)
+    async with asyncio.timeout(10), write.queues.held([table]):
+        queue = write.queues._queues[table.id]
+        came_through, winners = queue._turns.came_through, []
+        monkeypatch.setattr(queue._turns, "came_through", lambda: winners.append(came_through()))
+        for asked in (twin(), twin(), context("updateTable"), context("updateTable")):
+            command = setting("t", {f"k{len(sent)}": "v"})
+            sent.append(asyncio.create_task(commit_table(write, asked, one.warehouse, command)))
+            while write.queues.queued < len(sent):
+                await asyncio.sleep(0)
+    first, second, *_ = await asyncio.gather(*sent)
+    assert (first.position, False, True) == (second.position, first.replayed, second.replayed)
+    assert {"k0", "k2", "k3"} == {key for key in (await one.metadata("t"))["properties"] if key.startswith("k")}
+    assert (0, {4: 1, 2: 1}) == (write.queues.figures.lost, write.queues.figures.batch_lengths - lengths)
+    assert (2, files + 3) == (len(winners), metadata_files(tmp_path))
+
+
+async def test_a_batch_has_only_so_many_bytes(one: Process, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its documents are in memory until it is appended: what reaches the bound is the last of its batch."""
+    await one.set("t", {"warm": "the queue"})
+    monkeypatch.setattr(stream_queue, "STREAM_BATCH_BYTES_MAX", 1)
+    figures = one.catalog.write.queues.figures
+    before = figures.batch_lengths.copy()
+    await asyncio.gather(*(one.set("t", {f"writer-{n}": "1"}) for n in range(3)))
+    assert {1: 3} == figures.batch_lengths - before
 
 
 async def test_a_refusal_rests_on_a_head_that_was_read_after_the_request(two: tuple[Process, Process]) -> None:
@@ -238,8 +280,9 @@ async def test_a_refused_commit_does_not_break_the_chain_around_it(one: Process)
     assert {f"k{n}" for n in range(12) if n % 3 != 1} == kept
 
 
-async def test_a_file_that_cannot_be_written_fails_its_commit_alone(one: Process, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those behind it are decided again without it."""
+async def test_a_file_that_cannot_be_written_fails_its_commit_alone(one: Process, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those behind it are decided again without it, and what was written for them is taken away."""
+    files = metadata_files(tmp_path)
     put_new, failures = LocalStore.put_new, iter([False, False, True])
 
     async def put(self: LocalStore, location: StorageLocation, data: bytes) -> None:
@@ -252,7 +295,26 @@ async def test_a_file_that_cannot_be_written_fails_its_commit_alone(one: Process
     (failed,) = [n for n, outcome in enumerate(outcomes) if isinstance(outcome, ServiceUnavailable)]
     kept = {key for key in (await one.metadata("t"))["properties"] if key.startswith("k")}
     assert {f"k{n}" for n in range(8) if n != failed} == kept
+    assert files + 7 == metadata_files(tmp_path)
     assert (await verify(one.catalog.dsn)).ok
+
+
+async def test_a_creation_that_loses_its_name_leaves_no_file(
+    two: tuple[Process, Process], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another process takes the name once this one's file is written; the losing append comes too late by that."""
+    first, second = two
+    submit_chain, files = first.catalog.write.committer.submit_chain, metadata_files(tmp_path)
+
+    async def after_the_other(submissions: Sequence[Submission]) -> list[AppendResult]:
+        assert files + 1 == metadata_files(tmp_path)
+        await second.create("u")
+        return await submit_chain(submissions)
+
+    monkeypatch.setattr(first.catalog.write.committer, "submit_chain", after_the_other)
+    with pytest.raises(AlreadyExists):
+        await first.create("u")
+    assert files + 1 == metadata_files(tmp_path)
 
 
 async def test_a_drop_ends_the_chain(one: Process) -> None:

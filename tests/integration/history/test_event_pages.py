@@ -157,7 +157,6 @@ async def test_a_page_is_bounded_in_bytes_and_in_what_it_reads(served: Served, r
     assert ([], 3) == (page.positions, page.json["position"])
 
 
-
 async def test_a_large_event_is_referred_to_and_found_whole(served: Served, run: CommandRun, database: str) -> None:
     """`dataref` leads to it, with all its data, the bytes a sink without limits would be told."""
     position = await create(run, "large", **{f"p{n}": "é" * 500_000 for n in range(3)})

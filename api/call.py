@@ -18,8 +18,8 @@ from api.piece_payload import PiecePayload
 from api.request_ids import REQUEST_ID, sane_or_none
 from api.routing import Operation
 from api.targets import check_parameters, decode_segment, parse_query, respell_levels, warehouse_reference
-from commands.context import Answer, CommandContext, SentRequest
-from commands.executor import CommandExecutor
+from commands.execution.context import Answer, CommandContext, SentRequest
+from commands.execution.executor import CommandExecutor
 from domain.byte_pieces import Content, joined
 from domain.errors import BadRequest
 from domain.identifiers import uuid_or_none

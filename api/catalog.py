@@ -5,7 +5,7 @@ from typing import Any, Protocol
 from aiohttp import web
 
 from api.limits import ApiLimits
-from commands.executor import CommandExecutor
+from commands.execution.executor import CommandExecutor
 from queries.read_side import ReadSide
 
 

@@ -16,19 +16,19 @@ from uuid_utils.compat import uuid7
 from benchmarks import work
 from benchmarks.rest import RestCatalog
 from benchmarks.servers import WAREHOUSE, settings_of
-from commands.context import CommandContext
-from commands.create_namespace import CreateNamespace, create_namespace
-from commands.create_warehouse import CreateWarehouse, create_warehouse
-from commands.submission import Submission
-from commands.table_files import location_key, written_table
+from commands.execution.context import CommandContext
+from commands.execution.submission import Submission
+from commands.namespaces.create_namespace import CreateNamespace, create_namespace
+from commands.tabulars.metadata_files import location_key, written_table
+from commands.warehouses.create_warehouse import CreateWarehouse, create_warehouse
 from domain.byte_pieces import joined
 from domain.documents import TABLE_KINDS, split
 from domain.events import TableRegistered
 from domain.identifiers import NamespaceIdentifier
 from domain.metadata.parse import parse_table_metadata
 from icecore.compose import Catalog, open_catalog
+from log.head import log_head
 from projections import names
-from projections.warehouses import log_head
 from queries.resolve_warehouse import resolve_warehouse
 from queries.warehouse import Warehouse
 

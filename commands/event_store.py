@@ -2,7 +2,7 @@
 
 `icecore.events` is a superset of the library's table, so that what it reads it reads by its own statements. What it writes goes
 through `icecore.append` like every command: its events are folded into rows and claims here, under the same rules. It is
-synchronous and for history, tools and projections; requests go through commands/committer.py.
+synchronous and for history, tools and projections; requests go through commands/execution/committer.py.
 """
 
 from collections.abc import Iterable, Sequence
@@ -29,17 +29,17 @@ from eventsourcing.utils import Environment, retry
 from psycopg.conninfo import conninfo_to_dict
 from uuid_utils.compat import uuid7
 
-from commands.context import CommandContext
-from commands.submission import Submission
+from commands.execution.context import CommandContext
+from commands.execution.submission import Submission
+from database.connection import OPTIONS
+from database.named_sql import named_sql
 from domain.documents import Json
 from domain.events import Event, NamespaceDropped, decode, topics
 from domain.read_models.stream_fold import StreamFold
 from domain.streams import State
-from migrations.connection import OPTIONS
-from migrations.named_sql import named_sql
 
 _SQL = named_sql("commands", "event_store.sql")
-_APPEND = named_sql("commands", "committer.sql")["append"]
+_APPEND = named_sql("commands.execution", "committer.sql")["append"]
 
 _NIL = UUID(int=0)
 _ACTOR_DEFAULT = "eventsourcing"

@@ -150,7 +150,7 @@ def create_warehouse(
     exact_names
         Tell names apart by case.
     """
-    from commands.create_warehouse import CreateWarehouse
+    from commands.warehouses.create_warehouse import CreateWarehouse
     from icecore import operator_commands
 
     command = CreateWarehouse(

@@ -17,23 +17,23 @@ from api.management.event_schemas import add_event_schemas
 from api.management.proposals import add_proposals
 from api.origins import OriginRules
 from api.server import build_app
-from commands import idempotency
-from commands.approval import Approval
-from commands.committer import Committer
-from commands.delete_old_metadata_files import OldMetadataFilesJob
-from commands.executor import CommandExecutor
-from commands.expire_proposals import ExpiryJob
-from commands.metrics_reports import MetricsReports
-from commands.purge_tables import PurgeJob
-from commands.settle_parts import PartsJob
+from commands.approval.expire_proposals import ExpiryJob
+from commands.approval.hooks import Approval
+from commands.execution import idempotency
+from commands.execution.committer import Committer
+from commands.execution.executor import CommandExecutor
+from commands.tables.delete_old_metadata_files import OldMetadataFilesJob
+from commands.tables.metrics_reports import MetricsReports
+from commands.tables.purge_tables import PurgeJob
+from commands.tables.settle_parts import PartsJob
+from database.connections import ConnectionHandOff
+from database.outage_log import OutageLog
 from domain.client_errors import client_error_text
 from domain.errors import CatalogError
 from icecore.hooks import opened_hooks
 from icecore.secret_keys import secret_store
 from icecore.settings import Settings
-from projections.connections import ConnectionHandOff
-from projections.outage_log import OutageLog
-from projections.warehouses import is_read_only, log_head
+from log.head import is_read_only, log_head
 from publishers.event_schemas import event_schemas
 from publishers.pull import EventSource
 from queries.read_side import ReadSide

@@ -3,8 +3,8 @@
 import uuid_utils
 
 from api.call import PROJECT_ID_DEFAULT
-from commands.context import CommandContext
-from commands.create_warehouse import CreateWarehouse, create_warehouse
+from commands.execution.context import CommandContext
+from commands.warehouses.create_warehouse import CreateWarehouse, create_warehouse
 from icecore.compose import open_catalog
 from icecore.settings import Settings
 from projections import warehouses

@@ -18,6 +18,7 @@ import psycopg
 import structlog
 from psycopg.conninfo import make_conninfo
 
+from database.named_sql import named_sql
 from icecore.lock_files import LockTimeoutError, lock, opened_lock_file, try_lock
 from icecore.postgres_account import (
     STATE_DIRECTORY,
@@ -29,7 +30,6 @@ from icecore.postgres_account import (
     server_account,
     usable_binaries,
 )
-from migrations.named_sql import named_sql
 from storage.file_sync import sync_folder
 
 START_SECONDS_MAX = 300

@@ -13,16 +13,16 @@ import uvloop
 from rich.console import Console
 from rich.text import Text
 
+from database.connection import connect
+from database.connections import Connection
+from database.named_sql import named_sql
 from domain.events import state_json
 from domain.recorded import RecordedEvent
 from icecore.exit_codes import CommandFailed, ExitCode
 from icecore.log_database import opened_database, require_schema
 from icecore.settings import Settings
-from migrations.connection import connect
-from migrations.named_sql import named_sql
-from projections.connections import Connection
-from projections.warehouses import log_head
-from publishers.follow import follow_events
+from log.follow import follow_events
+from log.head import log_head
 
 _SQL = named_sql("icecore", "event_lines.sql")
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import structlog
 
-from commands.approval import ConfiguredHook, HookFilter
+from commands.approval.hooks import ConfiguredHook, HookFilter
 from domain.approval import ApprovalHook
 from domain.client_errors import client_error_text
 from icecore.plugin_thread import PluginThread

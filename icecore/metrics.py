@@ -13,12 +13,12 @@ from prometheus_client.registry import Collector
 from api.origins import ORIGIN_RULES
 from api.request_figures import REQUEST_FIGURES, SECONDS_BOUNDS, RequestFigures
 from api.server import build_edge_runner
-from commands.approval import ApprovalFigures
-from commands.committer import BATCH_COMMANDS_MAX
-from commands.stream_queue import STREAM_BATCH_COMMANDS_MAX
+from commands.approval.hooks import ApprovalFigures
+from commands.execution.committer import BATCH_COMMANDS_MAX
+from commands.execution.stream_queue import STREAM_BATCH_COMMANDS_MAX
 from domain.errors import CatalogError
 from icecore.compose import Catalog
-from projections.warehouses import log_head
+from log.head import log_head
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger("icecore.metrics")
 _SIZE_BOUNDS = (1, 2, 4, 8, 16, 32, 64)

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Column, Table
 
 from api.call import PROJECT_ID_DEFAULT
-from commands.create_warehouse import CreateWarehouse, create_warehouse
+from commands.warehouses.create_warehouse import CreateWarehouse, create_warehouse
 from icecore.compose import open_catalog
 from icecore.data_folder import DataFolder
 from icecore.demo_warehouse import operator_context

@@ -14,14 +14,14 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Column, Table
 from uuid_utils.compat import uuid7
 
+from database.connection import connect
+from database.connections import Connection
 from icecore.exit_codes import CommandFailed, ExitCode
 from icecore.log_database import opened_database, require_schema
 from icecore.server import stop_on_signals
 from icecore.settings import Settings
 from icecore.sinks import publishers, run_publishers
-from migrations.connection import connect
-from projections.connections import Connection
-from projections.warehouses import log_head
+from log.head import log_head
 from publishers import checkpoints
 from publishers.checkpoints import SinkStatus
 from publishers.event_filter import EventFilter, FilterError

@@ -8,8 +8,8 @@ from typing import LiteralString
 
 import psycopg
 
-from migrations.connection import connect
-from migrations.named_sql import named_sql
+from database.connection import connect
+from database.named_sql import named_sql
 
 _FILE_NAME = re.compile(r"^(?P<number>\d{4})_(?P<name>[a-z0-9_]+)\.sql$")
 

@@ -2,9 +2,9 @@
 
 from psycopg import sql
 
+from database.connection import connect
+from database.named_sql import named_sql
 from migrations.apply import MigrationError
-from migrations.connection import connect
-from migrations.named_sql import named_sql
 
 
 class ServingRoleOwnsError(MigrationError):

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from uuid import UUID
 
-from migrations.named_sql import named_sql
-from projections.postgres import Connection
+from database.named_sql import named_sql
+from database.postgres import Connection
 
 _SQL = named_sql("projections", "location_claims.sql")
 

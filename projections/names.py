@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 from uuid import UUID
 
+from database.named_sql import named_sql
+from database.postgres import Connection
 from domain.errors import NoSuchNamespace, NoSuchTable, NoSuchView
 from domain.identifiers import NamespaceIdentifier, TabularIdentifier, name_key
-from migrations.named_sql import named_sql
-from projections.postgres import Connection
 
 _SQL = named_sql("projections", "names.sql")
 # No name key is empty: every one lies after this.

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 from uuid import UUID
 
-from migrations.named_sql import named_sql
-from projections.postgres import Connection
+from database.named_sql import named_sql
+from database.postgres import Connection
 
 _SQL = named_sql("projections", "old_metadata_files.sql")
 

@@ -6,9 +6,9 @@ from uuid import UUID
 
 import orjson
 
+from database.named_sql import named_sql
+from database.postgres import Connection
 from domain.proposal import ProposalState, ProposalStatus
-from migrations.named_sql import named_sql
-from projections.postgres import Connection
 
 MakeRoom = Callable[[bytes], Awaitable[None]]
 

@@ -5,9 +5,9 @@ from uuid import UUID
 
 import orjson
 
+from database.named_sql import named_sql
+from database.postgres import Connection
 from domain.documents import TABLE_KINDS
-from migrations.named_sql import named_sql
-from projections.postgres import Connection
 
 _SQL = named_sql("projections", "reached_snapshots.sql")
 _SNAPSHOTS = 1 + TABLE_KINDS.index("snapshots")

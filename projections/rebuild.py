@@ -17,12 +17,12 @@ import orjson
 import structlog
 import uvloop
 
+from database.named_sql import named_sql
+from database.postgres import Connection
 from domain.read_models.rows import Row, Rows
 from domain.read_models.stamped_rows import PART_TOMBSTONES, READ_MODELS
 from domain.read_models.stream_fold import StreamFold
-from migrations.named_sql import named_sql
 from projections.overlap import together
-from projections.postgres import Connection
 from projections.rebuild_part import (
     Helper,
     Part,

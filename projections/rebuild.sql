@@ -17,7 +17,7 @@ select pg_advisory_lock_shared(4936203179)
 select pg_advisory_xact_lock(4936203174)
 
 -- name: lock_settling --
--- The lock of the job that closes parts (commands/settle_parts.py), which leads for seconds.
+-- The lock of the job that closes parts (commands/tables/settle_parts.py), which leads for seconds.
 select pg_advisory_lock(4936203177)
 
 -- name: unlock_settling --

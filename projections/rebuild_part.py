@@ -21,13 +21,13 @@ from uuid import UUID
 import uvloop
 from psycopg import AsyncClientCursor
 
+from database.connection import connect as open_connection
+from database.named_sql import named_sql
+from database.postgres import Connection
 from domain.read_models.rows import Row, Rows
 from domain.read_models.stamped_rows import READ_MODELS, stamped
 from domain.read_models.stream_fold import StreamFold
-from migrations.connection import connect as open_connection
-from migrations.named_sql import named_sql
 from projections.overlap import OneBehind, fetched_ahead
-from projections.postgres import Connection
 
 _SQL = named_sql("projections", "rebuild.sql")
 

@@ -8,13 +8,13 @@ from uuid import UUID
 
 import orjson
 
+from database.named_sql import named_sql
+from database.postgres import Connection
 from domain.byte_pieces import Content, content_of
 from domain.documents import TABLE_KINDS, Document, Json, Part, assemble, part_from_body, pieces, table_head_value
 from domain.read_models.tables import KIND_NUMBERS
 from domain.table import TableState
-from migrations.named_sql import named_sql
 from projections.bounded_reads import BYTES_UNBOUNDED, LargeDocument
-from projections.postgres import Connection
 
 _SQL = named_sql("projections", "tables.sql")
 # Some milliseconds of work.

@@ -16,14 +16,14 @@ from uuid import UUID
 from psycopg import AsyncConnection, ProgrammingError
 from psycopg.rows import TupleRow
 
+from database.connection import connect
+from database.named_sql import named_sql
 from domain.claims import Claim, NameClaim
 from domain.read_models.rows import Row, Rows
 from domain.read_models.stamped_rows import PART_TOMBSTONES, READ_MODELS, ReadModel, stamped
 from domain.read_models.stream_fold import StreamFold
 from domain.recorded import GENESIS_HASH, RecordedEvent, chain_hash
 from domain.streams import claims_of
-from migrations.connection import connect
-from migrations.named_sql import named_sql
 from projections.tombstones import expected_tombstones, with_tombstones
 from projections.verify_records import check_old_metadata_files, check_records, check_secrets, check_sinks
 from projections.verify_report import VerifyReport

@@ -2,9 +2,9 @@
 
 from collections.abc import AsyncGenerator
 
+from database.named_sql import named_sql
+from database.postgres import Connection
 from domain.read_models.rows import Row
-from migrations.named_sql import named_sql
-from projections.postgres import Connection
 from projections.verify_report import VerifyReport
 
 _SQL = named_sql("projections", "verify_records.sql")

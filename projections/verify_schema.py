@@ -5,9 +5,9 @@ import re
 from collections.abc import Mapping
 from importlib.resources import files
 
+from database.named_sql import named_sql
+from database.postgres import Connection
 from migrations.apply import load_migrations
-from migrations.named_sql import named_sql
-from projections.postgres import Connection
 from projections.verify_report import VerifyReport
 
 _SQL = named_sql("projections", "verify_schema.sql")

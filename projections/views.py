@@ -5,10 +5,10 @@ from uuid import UUID
 
 import orjson
 
+from database.named_sql import named_sql
+from database.postgres import Connection
 from domain.view import ViewState
-from migrations.named_sql import named_sql
 from projections.bounded_reads import BYTES_UNBOUNDED, LargeDocument
-from projections.postgres import Connection
 
 _SQL = named_sql("projections", "views.sql")
 

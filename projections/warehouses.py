@@ -1,14 +1,14 @@
-"""Warehouses: one row per version, what is asked of them, and the log's head."""
+"""Warehouses: one row per version, and what is asked of them."""
 
 from typing import Any
 from uuid import UUID
 
 import orjson
 
+from database.named_sql import named_sql
+from database.postgres import Connection
 from domain.identifiers import name_key
 from domain.warehouse import WarehouseState
-from migrations.named_sql import named_sql
-from projections.postgres import Connection
 
 _SQL = named_sql("projections", "warehouses.sql")
 
@@ -46,15 +46,3 @@ async def existed(connection: Connection, warehouse_id: UUID, as_of: int) -> boo
 def _state(row: tuple[Any, ...]) -> WarehouseState:
     warehouse_id, version, event_id, project_id, name, key, storage_profile, secret_ref, exact_names, _ = row
     return WarehouseState(warehouse_id, version, event_id, project_id, name, key, orjson.loads(storage_profile), secret_ref, exact_names)
-
-
-async def is_read_only(connection: Connection) -> bool:
-    """Whether Postgres takes no writes from us: a standby, or told to be read-only."""
-    return await (await connection.execute(_SQL["is_read_only"])).fetchone() == (True,)
-
-
-async def log_head(connection: Connection) -> int:
-    """The position of the last event, 0 in an empty log."""
-    row = await (await connection.execute(_SQL["log_head"])).fetchone()
-    assert row is not None
-    return int(row[0])

@@ -31,9 +31,3 @@ order by w.warehouse_id, w.version desc
 select 1 from icecore.warehouses w
 where w.generation = (select generation from icecore.read_models) and w.warehouse_id = %(warehouse_id)s and w.position <= %(as_of)s
 limit 1
-
--- name: is_read_only --
-select current_setting('transaction_read_only') = 'on'
-
--- name: log_head --
-select coalesce(max(notification_id), 0) from icecore.events

@@ -12,9 +12,9 @@ from uuid import UUID
 
 from psycopg.types.json import Jsonb
 
-from migrations.connection import connect
-from migrations.named_sql import named_sql
-from projections.connections import Connection
+from database.connection import connect
+from database.connections import Connection
+from database.named_sql import named_sql
 from publishers.event_filter import EventFilter
 from publishers.sink import Checkpoint
 

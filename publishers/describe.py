@@ -9,12 +9,12 @@ from uuid import UUID
 
 import orjson
 
+from database.connections import Connection
 from domain import events as facts
 from domain.documents import Json
 from domain.events import Event, decode, is_large, state_json
 from domain.proposal import time_text
 from domain.recorded import RecordedEvent
-from projections.connections import Connection
 from publishers import event_data as data
 from publishers.pointers import Path, PointerReader, Pointers
 

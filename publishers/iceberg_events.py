@@ -10,6 +10,8 @@ from uuid import UUID
 
 import orjson
 
+from database.connections import Connection
+from database.named_sql import named_sql
 from domain import events as facts
 from domain.byte_pieces import exact
 from domain.documents import TABLE_KINDS, Delta, Json, part_from_body
@@ -17,8 +19,6 @@ from domain.errors import BadRequest
 from domain.events import Event
 from domain.identifiers import name_key
 from domain.recorded import RecordedEvent
-from migrations.named_sql import named_sql
-from projections.connections import Connection
 from publishers import event_data as data
 from publishers.describe import Describer, Description
 from publishers.iceberg_updates import (

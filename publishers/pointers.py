@@ -9,13 +9,13 @@ from uuid import UUID
 
 import orjson
 
+from database.connections import Connection
+from database.named_sql import named_sql
 from domain.documents import TABLE_KINDS, Json
 from domain.held_bytes import held_bytes
 from domain.proposal import ProposalState
 from domain.recorded import RecordedEvent
-from migrations.named_sql import named_sql
 from projections import proposals
-from projections.connections import Connection
 
 _SQL = named_sql("publishers", "pointers.sql")
 _SNAPSHOTS = 1 + TABLE_KINDS.index("snapshots")

@@ -7,18 +7,18 @@ from datetime import datetime, timedelta
 from typing import Protocol
 from uuid import UUID
 
+from database.connections import Connection, ConnectionHandOff
+from database.named_sql import named_sql
 from domain.errors import BadRequest, TooManyRequests
 from domain.recorded import RecordedEvent
-from migrations.named_sql import named_sql
-from projections.connections import Connection, ConnectionHandOff
-from projections.log_positions import position_at
-from projections.warehouses import log_head
-from publishers.arrivals import Arrivals
+from log.arrivals import Arrivals
+from log.follow import read_events
+from log.head import log_head
+from log.positions import position_at
 from publishers.cloud_events import Outgoing, encode_json, outgoing
 from publishers.describe import Describer, Description
 from publishers.event_data import Dialect
 from publishers.event_filter import EventFilter, FilterError
-from publishers.follow import read_events
 from publishers.iceberg_events import IcebergEvents, IcebergFilter
 from publishers.shared_batches import SharedBatches
 

@@ -5,11 +5,11 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from projections.connections import ConnectionHandOff
+from database.connections import ConnectionHandOff
+from log.follow import read_events
 from publishers.cloud_events import Outgoing, encode_json, outgoing
 from publishers.describe import Describer, Description
 from publishers.event_data import Dialect
-from publishers.follow import read_events
 
 KEPT_MAX = 4
 """Batches kept for followers that are a little behind the others."""

@@ -7,8 +7,8 @@ from uuid import UUID
 
 import structlog
 
-from projections.connections import Connection
-from projections.log_changes import LogHead, read_changes, read_head
+from database.connections import Connection
+from log.changes import LogHead, read_changes, read_head
 from queries.read_cache import ReadCache
 
 _log = structlog.get_logger("icecore.freshness")

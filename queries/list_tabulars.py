@@ -1,9 +1,9 @@
 """The tables, and the views, directly in a namespace."""
 
+from database.connections import Connection
 from domain.held_bytes import held_bytes
 from domain.identifiers import NamespaceIdentifier
 from projections import names
-from projections.connections import Connection
 from projections.names import ListedNames
 from queries.answers import Page, PageRequest
 from queries.freshness import content_tag, listing_tag

@@ -1,9 +1,9 @@
 """A namespace and its properties."""
 
+from database.connections import Connection
 from domain.identifiers import NamespaceIdentifier
 from projections import names, namespaces
 from projections.bounded_reads import LargeDocument
-from projections.connections import Connection
 from queries.answers import NamespaceAnswer
 from queries.freshness import content_tag
 from queries.read_side import Fresh, ReadSide

@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 from uuid import UUID
 
+from database.connections import Connection
 from domain.byte_pieces import Content
 from domain.errors import NoSuchTable, NotFound
 from domain.identifiers import TabularIdentifier
 from projections import names, results, tables
-from projections.connections import Connection
 from projections.tables import LoadedTable, SoughtTable
 from queries.answers import TableAnswer
 from queries.freshness import content_tag, name_tag

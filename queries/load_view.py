@@ -2,11 +2,11 @@
 
 from uuid import UUID
 
+from database.connections import Connection
 from domain.errors import NoSuchView
 from domain.identifiers import TabularIdentifier
 from projections import names, results, views
 from projections.bounded_reads import LargeDocument
-from projections.connections import Connection
 from queries.freshness import content_tag, name_tag
 from queries.read_side import Fresh, ReadSide
 from queries.warehouse import Warehouse

@@ -5,8 +5,8 @@ from uuid import UUID
 
 from domain.errors import BadRequest, NoSuchTable
 from domain.identifiers import TabularIdentifier
+from log.head import log_head
 from projections import names, reached_snapshots
-from projections.warehouses import log_head
 from queries.read_side import ReadSide
 from queries.warehouse import Warehouse
 

@@ -8,8 +8,8 @@ from functools import partial
 from typing import Generic, TypeVar, cast
 from uuid import UUID
 
+from database.connections import Connection, ConnectionHandOff
 from projections.bounded_reads import BYTES_UNBOUNDED, LargeDocument
-from projections.connections import Connection, ConnectionHandOff
 from queries.freshness import CATCH_UP_SECONDS_MAX, Freshness
 from queries.read_cache import ReadCache, Tag
 from queries.table_loads import TableLoads

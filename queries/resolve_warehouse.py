@@ -3,12 +3,13 @@
 from datetime import datetime
 from uuid import UUID
 
+from database.connections import Connection
 from domain.errors import BadRequest, NoSuchWarehouse
 from domain.identifiers import uuid_or_none
 from domain.warehouse import WarehouseState
+from log.head import log_head
+from log.positions import position_at, position_not_after
 from projections import warehouses
-from projections.connections import Connection
-from projections.log_positions import position_at, position_not_after
 from queries.read_side import ReadSide
 from queries.warehouse import Warehouse
 from storage.profiles import parse_storage_profile
@@ -71,7 +72,7 @@ async def _find(connection: Connection, project_id: UUID, name: str) -> Warehous
 
 async def _position(connection: Connection, point: str) -> int:
     if point.isascii() and point.isdigit() and len(point) <= _POSITION_DIGITS_MAX:
-        head = await warehouses.log_head(connection)
+        head = await log_head(connection)
         if int(point) > head:
             raise BadRequest(f"Position {point} lies beyond the end of the log, which is at {head}: is it a position of another log?")
         return await position_not_after(connection, int(point))

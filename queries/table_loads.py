@@ -5,9 +5,9 @@ from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 
+from database.connections import Connection
 from projections import tables
 from projections.bounded_reads import BYTES_UNBOUNDED, LargeDocument
-from projections.connections import Connection
 from projections.tables import TABLES_LOADED_AT_ONCE_MAX, LoadedTable, SoughtTable
 from storage.large_documents import LARGE_BYTES_MIN as COUNTED_BYTES_MIN
 from storage.large_documents import LargeDocuments

@@ -13,8 +13,8 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from psycopg import AsyncConnection
 
+from database.named_sql import named_sql
 from domain.errors import ServiceUnavailable
-from migrations.named_sql import named_sql
 
 KEY_BYTES = 32
 NONCE_BYTES = 12

@@ -4,8 +4,8 @@ from aiohttp import web
 
 from api.call import Call
 from api.iceberg.tables import table_sought
-from commands.report_metrics import ReportMetrics
-from commands.report_metrics import report_metrics as execute_report_metrics
+from commands.tables.report_metrics import ReportMetrics
+from commands.tables.report_metrics import report_metrics as execute_report_metrics
 from domain.errors import PayloadTooLarge
 
 

@@ -5,11 +5,11 @@ from aiohttp import web
 from api.call import Call
 from api.pages import listing_digest, page_token, parse_page
 from api.targets import namespace_sought, parents_sought
-from commands.create_namespace import CreateNamespace
-from commands.create_namespace import create_namespace as execute_create_namespace
-from commands.drop_namespace import DropNamespace
-from commands.drop_namespace import drop_namespace as execute_drop_namespace
-from commands.update_namespace_properties import UpdateNamespaceProperties, update_namespace_properties
+from commands.namespaces.create_namespace import CreateNamespace
+from commands.namespaces.create_namespace import create_namespace as execute_create_namespace
+from commands.namespaces.drop_namespace import DropNamespace
+from commands.namespaces.drop_namespace import drop_namespace as execute_drop_namespace
+from commands.namespaces.update_namespace_properties import UpdateNamespaceProperties, update_namespace_properties
 from domain.errors import NoSuchNamespace
 from domain.identifiers import NamespaceIdentifier, name_key
 from queries import list_namespaces as question

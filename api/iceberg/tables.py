@@ -7,17 +7,17 @@ from api.call import Call
 from api.iceberg.listings import list_identifiers
 from api.limits import ApiLimits
 from api.targets import namespace_sought, parse_boolean, tabular_named, tabular_sought
-from commands.commit_table import CommitTable, commit_table, is_creation
-from commands.create_table import CreateTable
-from commands.create_table import create_table as execute_create_table
-from commands.drop_table import DropTable
-from commands.drop_table import drop_table as execute_drop_table
-from commands.register_table import RegisterTable
-from commands.register_table import register_table as execute_register_table
-from commands.rename_table import RenameTable
-from commands.rename_table import rename_table as execute_rename_table
-from commands.unregister_table import UnregisterTable
-from commands.unregister_table import unregister_table as execute_unregister_table
+from commands.tables.commit_table import CommitTable, commit_table, is_creation
+from commands.tables.create_table import CreateTable
+from commands.tables.create_table import create_table as execute_create_table
+from commands.tables.drop_table import DropTable
+from commands.tables.drop_table import drop_table as execute_drop_table
+from commands.tables.register_table import RegisterTable
+from commands.tables.register_table import register_table as execute_register_table
+from commands.tables.rename_table import RenameTable
+from commands.tables.rename_table import rename_table as execute_rename_table
+from commands.tables.unregister_table import UnregisterTable
+from commands.tables.unregister_table import unregister_table as execute_unregister_table
 from domain.errors import BadRequest
 from domain.identifiers import TabularIdentifier
 from queries import list_tabulars

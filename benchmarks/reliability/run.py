@@ -22,8 +22,8 @@ from benchmarks.reliability.nemesis import Nemesis
 from benchmarks.reliability.sabotage import VARIABLE, Control, sabotage_database
 from benchmarks.reliability.server import SECRET_KEY, Server, serving
 from benchmarks.reliability.workload import Workload
-from commands.context import CommandContext
-from commands.create_warehouse import CreateWarehouse, create_warehouse
+from commands.execution.context import CommandContext
+from commands.warehouses.create_warehouse import CreateWarehouse, create_warehouse
 from icecore.compose import open_catalog
 from icecore.settings import Settings
 from migrations.apply import apply_migrations

@@ -56,8 +56,8 @@ def sabotage() -> None:
 
 
 def _answer_before_commit() -> None:
-    from commands.committer import Committer
-    from commands.submission import AppendResult
+    from commands.execution.committer import Committer
+    from commands.execution.submission import AppendResult
 
     submit_chain = Committer.submit_chain
     late: set[asyncio.Task[Any]] = set()
@@ -76,8 +76,8 @@ def _answer_before_commit() -> None:
 
 
 def _tables_one_by_one() -> None:
-    from commands.commit_table import commit_table
-    from commands.context import Answer
+    from commands.execution.context import Answer
+    from commands.tables.commit_table import commit_table
 
     async def one_by_one(write: Any, context: Any, warehouse: Any, command: Any) -> Answer:
         for change in command.changes:
@@ -106,7 +106,7 @@ def _cache_without_barrier() -> None:
 def _lost_answer_is_a_conflict() -> None:
     from domain.errors import CommitFailed
 
-    committer: Any = importlib.import_module("commands.committer")
+    committer: Any = importlib.import_module("commands.execution.committer")
     committer.CommitStateUnknown = CommitFailed
     committer.DOUBT_SECONDS_MAX = -1
 
@@ -114,7 +114,7 @@ def _lost_answer_is_a_conflict() -> None:
 def _lost_answer_is_nothing_done() -> None:
     from domain.errors import ServiceUnavailable
 
-    committer: Any = importlib.import_module("commands.committer")
+    committer: Any = importlib.import_module("commands.execution.committer")
     committer.CommitStateUnknown = lambda message: ServiceUnavailable(message, retry_after_seconds=1)
     committer.DOUBT_SECONDS_MAX = -1
 
@@ -122,7 +122,7 @@ def _lost_answer_is_nothing_done() -> None:
 def _lost_answer_is_a_fault() -> None:
     from domain.errors import InternalError
 
-    committer: Any = importlib.import_module("commands.committer")
+    committer: Any = importlib.import_module("commands.execution.committer")
     committer.CommitStateUnknown = InternalError
     committer.DOUBT_SECONDS_MAX = -1
 
@@ -138,7 +138,7 @@ def _predecessor_forgotten() -> None:
 
 
 def _file_after_append() -> None:
-    appender: Any = importlib.import_module("commands.appender")
+    appender: Any = importlib.import_module("commands.execution.appender")
     write_metadata = appender.write_metadata
     late: set[asyncio.Task[Any]] = set()
 
@@ -155,7 +155,7 @@ def _file_after_append() -> None:
 
 
 def _old_files_after_any_answer() -> None:
-    from commands.executor import CommandExecutor
+    from commands.execution.executor import CommandExecutor
     from storage.locations import StorageLocation
 
     answered = CommandExecutor._answered
@@ -170,7 +170,7 @@ def _old_files_after_any_answer() -> None:
 
 
 def _no_time_limit() -> None:
-    silence_watch: Any = importlib.import_module("projections.silence_watch")
+    silence_watch: Any = importlib.import_module("database.silence_watch")
     silence_watch.SILENCE_SECONDS_MAX = 3600.0
 
 

@@ -14,9 +14,9 @@ import psycopg
 import pytest
 from uuid_utils.compat import uuid7
 
-from commands import staged_parts
-from commands.create_namespace import CreateNamespace, create_namespace
-from commands.create_warehouse import CreateWarehouse, create_warehouse
+from commands.execution import staged_parts
+from commands.namespaces.create_namespace import CreateNamespace, create_namespace
+from commands.warehouses.create_warehouse import CreateWarehouse, create_warehouse
 from domain.identifiers import NamespaceIdentifier
 from migrations.apply import apply_migrations
 from tests.fixtures.catalog import context, opened_catalog
@@ -91,7 +91,7 @@ async def test_every_statement_of_the_append_finds_its_rows_by_a_key_and_is_not_
     shipped: tuple[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also with plans that were made when everything was small: no scan of a whole table, no scan of a wrong index, no JIT."""
-    monkeypatch.setattr("migrations.connection._OPTIONS", "")  # as behind a pooler that drops options
+    monkeypatch.setattr("database.connection._OPTIONS", "")  # as behind a pooler that drops options
     dsn, log = shipped
     async with opened_catalog(dsn, tmp_path / "warehouse") as catalog:
         await every_kind(catalog, "demo")

@@ -11,12 +11,12 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.sql import SQL, Identifier
 
-from commands.committer import LOCK_TIMEOUT_SECONDS, Committer
 from commands.event_store import IcecoreApplication, IcecoreRecorder, environment
+from commands.execution.committer import LOCK_TIMEOUT_SECONDS, Committer
+from database import connections, silence_watch
+from database.connection import connect
+from database.connections import ConnectionHandOff
 from domain.errors import ServiceUnavailable
-from migrations.connection import connect
-from projections import connections, silence_watch
-from projections.connections import ConnectionHandOff
 from tests.fixtures.cutting_proxy import CuttingProxy
 from tests.tidy.test_layers import BELOW, CHECKOUT, modules
 
@@ -73,7 +73,7 @@ def opened_in(module: Path) -> list[int]:
 def test_every_connection_is_opened_in_one_place() -> None:
     """One that is opened elsewhere would have other options."""
     opened = {str(module.relative_to(CHECKOUT)) for folder in BELOW for module in modules(folder) if opened_in(module)}
-    assert {"migrations/connection.py"} == opened
+    assert {"database/connection.py"} == opened
 
 
 async def use(hand_off: ConnectionHandOff, statement: str = "select 1") -> None:

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from commands.committer import Committer
+from commands.execution.committer import Committer
 from storage import file_sync
 from storage.file_sync import FileSync
 from tests.fixtures.catalog import served_catalog

@@ -8,10 +8,10 @@ import psycopg
 import pytest
 from psycopg import AsyncConnection
 
-from commands.committer import Committer
+from commands.execution.committer import Committer
 from domain.recorded import RecordedEvent
-from publishers import follow
-from publishers.follow import follow_events, read_events
+from log import follow
+from log.follow import follow_events, read_events
 from tests.integration.test_append import changed, namespace
 
 

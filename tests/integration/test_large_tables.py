@@ -14,21 +14,21 @@ import orjson
 import psycopg
 import pytest
 
-from commands import register_table as registering
-from commands import settle_parts
-from commands.commit_table import CommitTable, commit_table
-from commands.create_namespace import CreateNamespace, create_namespace
-from commands.create_table import CreateTable, create_table
-from commands.register_table import RegisterTable, register_table
-from commands.settle_parts import PartsJob
-from commands.staged_parts import PARTS_APPENDED_MAX, stage_parts
-from commands.submission import Submission
+from commands.execution.staged_parts import PARTS_APPENDED_MAX, stage_parts
+from commands.execution.submission import Submission
+from commands.namespaces.create_namespace import CreateNamespace, create_namespace
+from commands.tables import register_table as registering
+from commands.tables import settle_parts
+from commands.tables.commit_table import CommitTable, commit_table
+from commands.tables.create_table import CreateTable, create_table
+from commands.tables.register_table import RegisterTable, register_table
+from commands.tables.settle_parts import PartsJob
+from database.named_sql import named_sql
 from domain.byte_pieces import joined
 from domain.errors import BadRequest, NoSuchTable
 from domain.identifiers import NamespaceIdentifier, TabularIdentifier
 from domain.read_models.rows import PARTS_CLOSED_INLINE_MAX
 from icecore.compose import Catalog
-from migrations.named_sql import named_sql
 from projections import tables
 from projections.rebuild import rebuild
 from projections.verify import verify
@@ -471,7 +471,7 @@ async def test_parts_are_closed_by_their_places_whatever_the_planner_believes(ca
     await register(catalog, metadata_file(tmp_path))
     await expire(catalog, list(range(1, SNAPSHOTS)))
     with psycopg.connect(catalog.dsn, autocommit=True) as connection:
-        statement = named_sql("commands", "settle_parts.sql")["close"]
+        statement = named_sql("commands.tables", "settle_parts.sql")["close"]
         row = connection.execute("select generation, table_id, kind, valid_to from icecore.part_tombstones limit 1").fetchone()
         assert row is not None
         parameters = dict(zip(("generation", "table_id", "kind", "valid_to"), row, strict=True)) | {"after": -1, "limit": 500}

@@ -14,14 +14,14 @@ import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
 
-from commands import register_table as registering
-from commands.create_namespace import CreateNamespace, create_namespace
-from commands.staged_parts import stage_parts
+from commands.execution.staged_parts import stage_parts
+from commands.namespaces.create_namespace import CreateNamespace, create_namespace
+from commands.tables import register_table as registering
+from database.connections import Connection
 from domain.errors import ServiceUnavailable
 from icecore.compose import Catalog
 from icecore.embedded_postgres import embedded_postgres
 from migrations.apply import apply_migrations
-from projections.connections import Connection
 from projections.verify import verify
 from tests.fixtures.catalog import context, opened_catalog
 from tests.fixtures.postgres import chosen_binaries

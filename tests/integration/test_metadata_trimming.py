@@ -11,10 +11,10 @@ from uuid import UUID, uuid4
 import psycopg
 import pytest
 
-from commands import committer
-from commands.commit_table import CommitTable, commit_table
-from commands.delete_old_metadata_files import OldMetadataFilesJob
-from commands.submission import AppendResult, Submission
+from commands.execution import committer
+from commands.execution.submission import AppendResult, Submission
+from commands.tables.commit_table import CommitTable, commit_table
+from commands.tables.delete_old_metadata_files import OldMetadataFilesJob
 from domain.identifiers import NamespaceIdentifier, TabularIdentifier
 from projections import old_metadata_files
 from queries.resolve_warehouse import resolve_warehouse

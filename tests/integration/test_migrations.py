@@ -10,15 +10,15 @@ import pytest
 from psycopg.sql import SQL, Identifier
 from uuid_utils.compat import uuid7
 
-from commands.committer import Committer
-from commands.submission import Submission
+from commands.execution.committer import Committer
+from commands.execution.submission import Submission
+from database import connection as connection_module
 from domain.events import Event, TableCreated, TableDropped, ViewCreated, ViewDropped
 from domain.metadata.create import new_table_metadata
 from domain.table import TableState
 from domain.view import ViewState
 from domain.view_metadata.builder import new_view_metadata
 from icecore.server_check import UnfitServerError, check_server
-from migrations import connection as connection_module
 from migrations.apply import Migration, MigrationError, apply_migrations, load_migrations, pending_migrations
 from projections.verify import verify
 from tests.fixtures.catalog import context

@@ -7,16 +7,16 @@ from uuid import UUID
 
 import pytest
 
-from commands.commit_table import CommitTable, commit_table
-from commands.create_namespace import CreateNamespace, create_namespace
-from commands.create_table import CreateTable, create_table
-from commands.create_view import CreateView, create_view
-from commands.register_table import RegisterTable, register_table
-from commands.register_view import RegisterView, register_view
-from commands.table_files import NewName
+from commands.namespaces.create_namespace import CreateNamespace, create_namespace
+from commands.tables.commit_table import CommitTable, commit_table
+from commands.tables.create_table import CreateTable, create_table
+from commands.tables.register_table import RegisterTable, register_table
+from commands.tabulars.metadata_files import NewName
+from commands.views.create_view import CreateView, create_view
+from commands.views.register_view import RegisterView, register_view
+from database.connections import Connection
 from domain.errors import AlreadyExists, BadRequest, CatalogError, CommitFailed
 from icecore.compose import Catalog
-from projections.connections import Connection
 from queries.warehouse import Warehouse
 from tests.fixtures.catalog import context, opened_catalog
 from tests.fixtures.rest_client import view_version

@@ -12,16 +12,16 @@ import psycopg
 import pytest
 import structlog
 
-from commands import delete_old_metadata_files
-from commands import register_table as register_module
-from commands.commit_table import CommitTable, commit_table
-from commands.create_namespace import CreateNamespace, create_namespace
-from commands.create_table import CreateTable, create_table
-from commands.create_view import CreateView, create_view
-from commands.delete_old_metadata_files import OldMetadataFilesJob
-from commands.leader_job import LeadershipLost
-from commands.register_table import RegisterTable, register_table
-from commands.unregister_table import UnregisterTable, unregister_table
+from commands.execution.leader_job import LeadershipLost
+from commands.namespaces.create_namespace import CreateNamespace, create_namespace
+from commands.tables import delete_old_metadata_files
+from commands.tables import register_table as register_module
+from commands.tables.commit_table import CommitTable, commit_table
+from commands.tables.create_table import CreateTable, create_table
+from commands.tables.delete_old_metadata_files import OldMetadataFilesJob
+from commands.tables.register_table import RegisterTable, register_table
+from commands.tables.unregister_table import UnregisterTable, unregister_table
+from commands.views.create_view import CreateView, create_view
 from domain.errors import BadRequest, NotFound
 from domain.identifiers import NamespaceIdentifier, TabularIdentifier
 from icecore.compose import Catalog

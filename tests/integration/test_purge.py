@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from api.call import PROJECT_ID_DEFAULT
-from commands.commit_table import CommitTable, commit_table
-from commands.create_namespace import CreateNamespace, create_namespace
-from commands.create_table import CreateTable, create_table
-from commands.drop_table import DropTable, drop_table
+from commands.namespaces.create_namespace import CreateNamespace, create_namespace
+from commands.tables.commit_table import CommitTable, commit_table
+from commands.tables.create_table import CreateTable, create_table
+from commands.tables.drop_table import DropTable, drop_table
 from domain.errors import BadRequest
 from domain.identifiers import NamespaceIdentifier, TabularIdentifier
 from icecore.compose import Catalog

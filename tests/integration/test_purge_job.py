@@ -12,21 +12,21 @@ import orjson
 import pytest
 import structlog
 
-from commands.commit_table import CommitTable, commit_table
-from commands.context import CommandContext
-from commands.create_namespace import CreateNamespace, create_namespace
-from commands.create_table import CreateTable, create_table
-from commands.create_warehouse import CreateWarehouse, create_warehouse
-from commands.drop_table import DropTable, drop_table
-from commands.executor import CommandExecutor
-from commands.purge_tables import PURGES_OF_A_WAREHOUSE_MAX, PurgeJob
-from commands.register_table import RegisterTable, register_table
-from commands.table_purge import DELETE_PAGE_FILES
+from commands.execution.context import CommandContext
+from commands.execution.executor import CommandExecutor
+from commands.namespaces.create_namespace import CreateNamespace, create_namespace
+from commands.tables.commit_table import CommitTable, commit_table
+from commands.tables.create_table import CreateTable, create_table
+from commands.tables.drop_table import DropTable, drop_table
+from commands.tables.purge_tables import PURGES_OF_A_WAREHOUSE_MAX, PurgeJob
+from commands.tables.register_table import RegisterTable, register_table
+from commands.tables.table_purge import DELETE_PAGE_FILES
+from commands.warehouses.create_warehouse import CreateWarehouse, create_warehouse
+from database.connections import Connection
 from domain.errors import AlreadyExists, BadRequest, CatalogError, NotFound, ServiceUnavailable
 from domain.identifiers import NamespaceIdentifier, TabularIdentifier
 from domain.table import TableState
 from icecore.compose import Catalog
-from projections.connections import Connection
 from projections.rebuild import rebuild
 from queries.resolve_warehouse import resolve_warehouse
 from queries.warehouse import Warehouse
@@ -227,7 +227,7 @@ async def test_a_leader_that_stalled_deletes_nothing_of_a_later_table(
         await a_table(other, warehouse, "t", folder, more_than_a_page)
         await dropped(other, warehouse, "t")
         # The stall takes in all of the process, also what would find the lost connection while it waits.
-        monkeypatch.setattr("commands.purge_tables._LOOK_SECONDS", SECONDS_MAX)
+        monkeypatch.setattr("commands.tables.purge_tables._LOOK_SECONDS", SECONDS_MAX)
         point = Point()
         gate(monkeypatch, stalled.write, held=point)
         purge = asyncio.create_task(stalled.purge.run_once())
@@ -249,7 +249,7 @@ async def test_a_leader_beside_another_deletes_nothing_of_a_later_table(
     database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Both were given the lock (a pooler gave both one session): before each page the table itself is looked at as well."""
-    monkeypatch.setattr("commands.table_purge.DELETE_PAGE_FILES", 2)
+    monkeypatch.setattr("commands.tables.table_purge.DELETE_PAGE_FILES", 2)
     async with opened_catalog(database, tmp_path / "warehouse") as stalled, opened_catalog(database, tmp_path / "warehouse") as other:
         monkeypatch.setattr(other.purge, "LEADER_LOCK", PurgeJob.LEADER_LOCK + 1_000)
         warehouse, folder = await the_warehouse(other), tmp_path / "warehouse" / "here"
@@ -273,7 +273,7 @@ async def test_a_store_that_hangs_or_fails_keeps_no_other_waiting(
     catalog: Catalog, tmp_path: Path, odd_s3_server: OddS3Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Oldest first come tables whose store refuses, or takes requests and answers none; the others' files go meanwhile."""
-    monkeypatch.setattr("commands.table_purge.STORE_SECONDS_MAX", 2.0)
+    monkeypatch.setattr("commands.tables.table_purge.STORE_SECONDS_MAX", 2.0)
     odd_s3_server.status = 200
     command = CreateWarehouse("odd", odd_s3_profile(odd_s3_server.endpoint), S3_CREDENTIAL)
     await create_warehouse(catalog.write, context("createWarehouse"), command)
@@ -307,7 +307,7 @@ async def test_every_table_gets_its_turn_though_the_first_hundred_fail(
         return FailingStore(await opened(of), keeps=base / "last")
 
     monkeypatch.setattr(catalog.write, "store", store)
-    monkeypatch.setattr("commands.purge_tables.PAUSE_SECONDS_MIN", 0.0)
+    monkeypatch.setattr("commands.tables.purge_tables.PAUSE_SECONDS_MIN", 0.0)
     purge = asyncio.create_task(catalog.purge.run_once())
     async with asyncio.timeout(SECONDS_MAX):
         while files(base / "last"):
@@ -463,7 +463,7 @@ async def test_a_purge_whose_event_is_not_taken_waits(catalog: Catalog, tmp_path
 
     with monkeypatch.context() as patched, structlog.testing.capture_logs() as logged:
         patched.setattr(catalog.purge, "_read", rebuilt)
-        patched.setattr("commands.purge_tables.PAUSE_SECONDS_MIN", SECONDS_MAX)
+        patched.setattr("commands.tables.purge_tables.PAUSE_SECONDS_MIN", SECONDS_MAX)
         async with asyncio.timeout(SECONDS_MAX / 2):
             assert 0 == await catalog.purge.run_once()
     assert ["generation"] == [each["outcome"] for each in logged if each["event"] == "table_purged"]

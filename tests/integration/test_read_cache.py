@@ -10,16 +10,16 @@ import orjson
 import psycopg
 import pytest
 
-from commands.commit_table import CommitTable, commit_table
-from commands.create_namespace import CreateNamespace, create_namespace
-from commands.create_table import CreateTable, create_table
-from commands.drop_table import DropTable, drop_table
-from commands.rename_table import RenameTable, rename_table
-from commands.update_namespace_properties import UpdateNamespaceProperties, update_namespace_properties
+from commands.namespaces.create_namespace import CreateNamespace, create_namespace
+from commands.namespaces.update_namespace_properties import UpdateNamespaceProperties, update_namespace_properties
+from commands.tables.commit_table import CommitTable, commit_table
+from commands.tables.create_table import CreateTable, create_table
+from commands.tables.drop_table import DropTable, drop_table
+from commands.tables.rename_table import RenameTable, rename_table
 from domain.errors import NoSuchTable, ServiceUnavailable
 from domain.identifiers import NamespaceIdentifier, TabularIdentifier
 from icecore.compose import Catalog
-from projections import log_changes
+from log import changes as log_changes
 from projections.rebuild import rebuild
 from queries import freshness
 from queries.answers import PageRequest

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from psycopg import AsyncConnection, sql
 
-from commands import committer
-from commands.commit_table import CommitTable, commit_table
-from commands.context import Answer
-from commands.create_namespace import CreateNamespace, create_namespace
-from commands.submission import AppendResult, Submission
+from commands.execution import committer
+from commands.execution.context import Answer
+from commands.execution.submission import AppendResult, Submission
+from commands.namespaces.create_namespace import CreateNamespace, create_namespace
+from commands.tables.commit_table import CommitTable, commit_table
 from domain.identifiers import NamespaceIdentifier, TabularIdentifier
 from domain.read_models.stamped_rows import PART_TOMBSTONES, READ_MODELS
 from icecore.compose import Catalog

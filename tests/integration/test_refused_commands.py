@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from commands import register_table as registering
-from commands.commit_table import CommitTable, commit_table
-from commands.commit_transaction import CommitTransaction, commit_transaction
-from commands.create_namespace import CreateNamespace, create_namespace
-from commands.create_table import CreateTable, create_table
-from commands.staged_parts import stage_parts
-from commands.submission import AppendResult, Submission
+from commands.execution.staged_parts import stage_parts
+from commands.execution.submission import AppendResult, Submission
+from commands.namespaces.create_namespace import CreateNamespace, create_namespace
+from commands.tables import register_table as registering
+from commands.tables.commit_table import CommitTable, commit_table
+from commands.tables.commit_transaction import CommitTransaction, commit_transaction
+from commands.tables.create_table import CreateTable, create_table
 from domain.approval import Refuse
 from domain.errors import BadRequest, CatalogError, ChangeRefused, CommitFailed, CommitStateUnknown, NoSuchTable
 from domain.identifiers import TabularIdentifier

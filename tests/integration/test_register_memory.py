@@ -12,7 +12,7 @@ from pathlib import Path
 import orjson
 import pytest
 
-from commands.create_namespace import CreateNamespace, create_namespace
+from commands.namespaces.create_namespace import CreateNamespace, create_namespace
 from domain.identifiers import NamespaceIdentifier
 from storage.metadata_files import METADATA_VALUES_MAX
 from tests.fixtures.catalog import context, opened_catalog

@@ -18,7 +18,7 @@ from tests.servers.places import ROOT
 
 DOCUMENT = ROOT / "docs" / "request-paths.md"
 # They run by themselves, whatever is asked for.
-BACKGROUND = frozenset({"projections/outage_log.py", "projections/silence_watch.py", "api/connections.py"})
+BACKGROUND = frozenset({"database/outage_log.py", "database/silence_watch.py", "api/connections.py"})
 
 # From one of our files into another; 174 and 60 before the write path was straightened and folds moved.
 COMMIT_CALLS_MAX, LOAD_CALLS_MAX = 175, 55

@@ -12,14 +12,14 @@ import pytest
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from commands.create_namespace import CreateNamespace, create_namespace
-from commands.create_warehouse import CreateWarehouse, create_warehouse
+from commands.namespaces.create_namespace import CreateNamespace, create_namespace
+from commands.warehouses.create_warehouse import CreateWarehouse, create_warehouse
+from database.connections import ConnectionHandOff
 from domain.errors import NoSuchWarehouse
 from domain.identifiers import NamespaceIdentifier
 from icecore.compose import Catalog
-from projections.connections import ConnectionHandOff
+from log.arrivals import Arrivals
 from projections.verify import verify
-from publishers.arrivals import Arrivals
 from publishers.shared_batches import SharedBatches
 from queries.load_namespace import load_namespace
 from queries.resolve_warehouse import resolve_warehouse

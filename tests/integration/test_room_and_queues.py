@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from commands.approval import Approval, ConfiguredHook
-from commands.commit_table import CommitTable, commit_table
-from commands.commit_transaction import CommitTransaction, commit_transaction
-from commands.context import Answer
-from commands.create_namespace import CreateNamespace, create_namespace
-from commands.create_table import CreateTable, create_table
-from commands.stream_queues import QUEUE_WAIT_SECONDS_MAX
+from commands.approval.hooks import Approval, ConfiguredHook
+from commands.execution.context import Answer
+from commands.execution.stream_queues import QUEUE_WAIT_SECONDS_MAX
+from commands.namespaces.create_namespace import CreateNamespace, create_namespace
+from commands.tables.commit_table import CommitTable, commit_table
+from commands.tables.commit_transaction import CommitTransaction, commit_transaction
+from commands.tables.create_table import CreateTable, create_table
 from domain.approval import ALLOW, Verdict
 from domain.errors import BadRequest, CommitFailed
 from domain.identifiers import TabularIdentifier

@@ -6,9 +6,9 @@ from pathlib import Path
 
 from psycopg import AsyncConnection
 
-from commands.create_namespace import CreateNamespace, create_namespace
+from commands.namespaces.create_namespace import CreateNamespace, create_namespace
+from database.named_sql import named_sql
 from domain.identifiers import NamespaceIdentifier
-from migrations.named_sql import named_sql
 from queries.resolve_warehouse import resolve_warehouse
 from tests.fixtures.catalog import PROJECT_ID, context, opened_catalog
 
@@ -36,7 +36,7 @@ async def test_who_reads_by_time_is_not_taken_for_the_append_that_holds_the_lock
         await AsyncConnection.connect(database, autocommit=True) as probe,
         await AsyncConnection.connect(new_database()) as elsewhere,
     ):
-        sessions = named_sql("projections", "silence_watch.sql")["sessions"]
+        sessions = named_sql("database", "silence_watch.sql")["sessions"]
 
         async def seen() -> list[tuple[bool, str | None]]:
             rows = await (await probe.execute(sessions, {"process_ids": [append.info.backend_pid]})).fetchall()

@@ -13,16 +13,16 @@ import orjson
 import pytest
 from uuid_utils.compat import uuid7
 
-from commands import stream_queue, stream_queues
-from commands.commit_table import CommitTable, commit_table
-from commands.commit_transaction import CommitTransaction, commit_transaction
-from commands.context import Answer
-from commands.create_namespace import CreateNamespace, create_namespace
-from commands.create_table import CreateTable, create_table
-from commands.drop_table import DropTable, drop_table
-from commands.rename_table import RenameTable, rename_table
-from commands.stream_queue import StreamQueue
-from commands.submission import AppendResult, Submission
+from commands.execution import stream_queue, stream_queues
+from commands.execution.context import Answer
+from commands.execution.stream_queue import StreamQueue
+from commands.execution.submission import AppendResult, Submission
+from commands.namespaces.create_namespace import CreateNamespace, create_namespace
+from commands.tables.commit_table import CommitTable, commit_table
+from commands.tables.commit_transaction import CommitTransaction, commit_transaction
+from commands.tables.create_table import CreateTable, create_table
+from commands.tables.drop_table import DropTable, drop_table
+from commands.tables.rename_table import RenameTable, rename_table
 from domain.errors import AlreadyExists, CommitFailed, NoSuchTable, ServiceUnavailable, TooManyRequests
 from domain.identifiers import NamespaceIdentifier, TabularIdentifier
 from icecore.compose import Catalog

@@ -9,16 +9,16 @@ import orjson
 import psycopg
 import pytest
 
-from commands.commit_table import CommitTable, commit_table
-from commands.create_namespace import CreateNamespace, create_namespace
-from commands.create_table import CreateTable, create_table
+from commands.namespaces.create_namespace import CreateNamespace, create_namespace
+from commands.tables.commit_table import CommitTable, commit_table
+from commands.tables.create_table import CreateTable, create_table
+from database.connections import Connection
 from domain.byte_pieces import joined
 from domain.errors import NoSuchTable, ServiceUnavailable
 from domain.identifiers import NamespaceIdentifier, TabularIdentifier
 from icecore.compose import Catalog
 from projections import tables
 from projections.bounded_reads import LargeDocument
-from projections.connections import Connection
 from projections.tables import TABLES_LOADED_AT_ONCE_MAX, LoadedTable, SoughtTable
 from queries import table_loads
 from queries.load_table import load_table

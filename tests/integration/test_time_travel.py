@@ -15,14 +15,14 @@ from hypothesis import HealthCheck, given, settings
 from psycopg import AsyncConnection
 from uuid_utils.compat import uuid7
 
-from commands.create_namespace import CreateNamespace, create_namespace
-from commands.create_table import CreateTable, create_table
-from commands.submission import Submission
+from commands.execution.submission import Submission
+from commands.namespaces.create_namespace import CreateNamespace, create_namespace
+from commands.tables.create_table import CreateTable, create_table
 from domain.errors import BadRequest, CatalogError, NoSuchNamespace, NoSuchWarehouse, ServiceUnavailable, UnsupportedOperation
 from domain.events import NamespaceCreated
 from domain.identifiers import NamespaceIdentifier, TabularIdentifier
 from icecore.compose import Catalog
-from projections.log_positions import APPENDS_WAIT_SECONDS_MAX, appends_in_flight, position_at
+from log.positions import APPENDS_WAIT_SECONDS_MAX, appends_in_flight, position_at
 from projections.rebuild import rebuild
 from queries.answers import PageRequest
 from queries.list_namespaces import list_namespaces

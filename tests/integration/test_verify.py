@@ -13,10 +13,10 @@ import pytest
 from psycopg import sql
 from uuid_utils.compat import uuid7
 
-from commands.commit_table import CommitTable, commit_table
-from commands.context import CommandContext
-from commands.create_namespace import CreateNamespace, create_namespace
-from commands.create_table import CreateTable, create_table
+from commands.execution.context import CommandContext
+from commands.namespaces.create_namespace import CreateNamespace, create_namespace
+from commands.tables.commit_table import CommitTable, commit_table
+from commands.tables.create_table import CreateTable, create_table
 from domain.documents import Json
 from domain.events import topics
 from domain.identifiers import NamespaceIdentifier, TabularIdentifier

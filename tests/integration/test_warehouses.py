@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from uuid_utils.compat import uuid4
 
-from commands.create_warehouse import CreateWarehouse, create_warehouse
+from commands.warehouses.create_warehouse import CreateWarehouse, create_warehouse
 from domain.errors import AlreadyExists
 from tests.fixtures.catalog import context
 from tests.fixtures.shared_server import SharedCatalog

@@ -26,9 +26,9 @@ from psycopg import sql
 from psycopg.conninfo import make_conninfo
 from uuid_utils.compat import uuid7
 
-from commands.commit_table import CommitTable, commit_table
-from commands.context import Answer
-from commands.create_namespace import CreateNamespace, create_namespace
+from commands.execution.context import Answer
+from commands.namespaces.create_namespace import CreateNamespace, create_namespace
+from commands.tables.commit_table import CommitTable, commit_table
 from domain.documents import TABLE_KINDS, Delta, fold, split
 from domain.errors import CatalogError, CommitFailed
 from domain.identifiers import NamespaceIdentifier, TabularIdentifier

@@ -11,14 +11,14 @@ import orjson
 import pytest
 from uuid_utils.compat import uuid7
 
-from commands.commit_table import CommitTable, commit_table
-from commands.commit_transaction import CommitTransaction, commit_transaction
-from commands.context import Answer
-from commands.create_namespace import CreateNamespace, create_namespace
-from commands.create_table import CreateTable, create_table
-from commands.resolver import ResolvedStream
-from commands.submission import AppendResult, Submission
-from commands.update_namespace_properties import UpdateNamespaceProperties, update_namespace_properties
+from commands.execution.context import Answer
+from commands.execution.resolver import ResolvedStream
+from commands.execution.submission import AppendResult, Submission
+from commands.namespaces.create_namespace import CreateNamespace, create_namespace
+from commands.namespaces.update_namespace_properties import UpdateNamespaceProperties, update_namespace_properties
+from commands.tables.commit_table import CommitTable, commit_table
+from commands.tables.commit_transaction import CommitTransaction, commit_transaction
+from commands.tables.create_table import CreateTable, create_table
 from domain.byte_pieces import BytePieces, Content
 from domain.errors import CatalogError, CommitFailed, CommitStateUnknown, ServiceUnavailable, TooManyRequests
 from domain.identifiers import NamespaceIdentifier, TabularIdentifier

@@ -11,17 +11,17 @@ import orjson
 import pytest
 from uuid_utils.compat import uuid7
 
-from commands.commit_table import CommitTable, commit_table
-from commands.commit_transaction import CommitTransaction, commit_transaction
-from commands.commit_view import CommitView, commit_view
-from commands.context import CommandContext
-from commands.create_namespace import CreateNamespace, create_namespace
-from commands.create_table import CreateTable, create_table
-from commands.create_view import CreateView, create_view
-from commands.executor import CommandExecutor
-from commands.rename_table import RenameTable, rename_table
-from commands.rename_view import RenameView, rename_view
-from commands.submission import AppendResult, Submission
+from commands.execution.context import CommandContext
+from commands.execution.executor import CommandExecutor
+from commands.execution.submission import AppendResult, Submission
+from commands.namespaces.create_namespace import CreateNamespace, create_namespace
+from commands.tables.commit_table import CommitTable, commit_table
+from commands.tables.commit_transaction import CommitTransaction, commit_transaction
+from commands.tables.create_table import CreateTable, create_table
+from commands.tables.rename_table import RenameTable, rename_table
+from commands.views.commit_view import CommitView, commit_view
+from commands.views.create_view import CreateView, create_view
+from commands.views.rename_view import RenameView, rename_view
 from domain.byte_pieces import joined
 from domain.errors import CommitFailed, NoSuchTable, NoSuchView
 from domain.identifiers import NamespaceIdentifier, TabularIdentifier

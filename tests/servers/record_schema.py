@@ -5,9 +5,9 @@ import json
 import tempfile
 from pathlib import Path
 
+from database.connection import connect
 from icecore.embedded_postgres import embedded_postgres
 from migrations.apply import apply_migrations
-from migrations.connection import connect
 from projections.verify_schema import found_schema
 from tests.servers.places import ROOT
 

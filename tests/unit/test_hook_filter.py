@@ -5,7 +5,7 @@ from uuid import UUID
 
 import pytest
 
-from commands.approval import HookFilter
+from commands.approval.hooks import HookFilter
 from domain.approval import ObjectChange, ProposedChange
 
 WAREHOUSE_ID = UUID(int=7)

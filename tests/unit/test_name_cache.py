@@ -3,7 +3,7 @@
 import tracemalloc
 from uuid import UUID, uuid4
 
-from commands.name_cache import NAMES_CACHED_BYTES_MAX, Called, NameCache
+from commands.execution.name_cache import NAMES_CACHED_BYTES_MAX, Called, NameCache
 from domain.claims import NameClaim
 
 WAREHOUSE = UUID(int=1)

@@ -8,8 +8,8 @@ import orjson
 import pytest
 from uuid_utils.compat import uuid7
 
-from commands.context import CommandContext
-from commands.submission import IdempotencyRecord, Submission
+from commands.execution.context import CommandContext
+from commands.execution.submission import IdempotencyRecord, Submission
 from domain.events import (
     NamespaceCreated,
     NamespaceDropped,

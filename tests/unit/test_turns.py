@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from commands import turns
-from commands.turns import CROWD_REFUSALS, Turns
+from commands.execution import turns
+from commands.execution.turns import CROWD_REFUSALS, Turns
 
 
 class Crowd:
@@ -151,7 +151,7 @@ async def test_nobody_is_called_while_another_process_may_go_on(long_turns: None
 async def test_a_turn_is_as_long_as_commits_are_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     """The newest interval weighs a part, so that one slow commit does not stretch it; no interval counts for more than the longest turn."""
     now = [1_000.0]
-    monkeypatch.setattr("commands.turns.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("commands.execution.turns.time.monotonic", lambda: now[0])
     monkeypatch.setattr(turns, "TURN_INTERVALS", 1.0)
     monkeypatch.setattr(turns, "TURN_SECONDS_MIN", 0.0)
     monkeypatch.setattr(turns, "TURN_SECONDS_MAX", 8.0)

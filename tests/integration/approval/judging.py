@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from commands.approval import Approval, ConfiguredHook, OnFailure, RefusalStatus
+from commands.approval.hooks import Approval, ConfiguredHook, OnFailure, RefusalStatus
 from domain.approval import ALLOW, ProposedChange
 from icecore.compose import Catalog
 from tests.fixtures.rest_client import RestAnswer, RestClient

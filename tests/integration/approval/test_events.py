@@ -11,11 +11,11 @@ import psycopg
 
 from domain.approval import Hold
 from icecore.metrics import served_metrics
+from log.follow import read_events
 from publishers.cloud_events import encode_json, outgoing
 from publishers.describe import Describer
 from publishers.event_filter import EventFilter
 from publishers.event_schemas import event_schemas
-from publishers.follow import read_events
 from tests.fixtures.catalog import CatalogServer, opened_catalog
 from tests.fixtures.rest_client import set_properties
 from tests.integration.approval.judging import Approver, Judge, asking, held

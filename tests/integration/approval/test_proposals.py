@@ -13,9 +13,9 @@ import pytest
 from uuid_utils.compat import uuid7
 
 from api.call import BODY_BUDGET
-from commands.context import Approved
-from commands.deciding import REQUEST_INLINE_BYTES_MAX, is_large_request
-from commands.expire_proposals import ExpiryJob
+from commands.approval.expire_proposals import ExpiryJob
+from commands.execution.context import Approved
+from commands.execution.deciding import REQUEST_INLINE_BYTES_MAX, is_large_request
 from domain.approval import ALLOW, Hold, Refuse
 from domain.proposal import ProposalState, ProposalStatus
 from icecore.compose import Catalog

@@ -9,12 +9,12 @@ from typing import Any
 import orjson
 import pytest
 
-from commands.commit_table import CommitTable, commit_table
-from commands.commit_transaction import CommitTransaction, commit_transaction
-from commands.context import Answer
-from commands.create_namespace import CreateNamespace, create_namespace
-from commands.create_table import CreateTable, create_table
-from commands.stream_queue import StreamQueue
+from commands.execution.context import Answer
+from commands.execution.stream_queue import StreamQueue
+from commands.namespaces.create_namespace import CreateNamespace, create_namespace
+from commands.tables.commit_table import CommitTable, commit_table
+from commands.tables.commit_transaction import CommitTransaction, commit_transaction
+from commands.tables.create_table import CreateTable, create_table
 from domain.approval import ALLOW, ProposedChange, Refuse, Verdict
 from domain.errors import ApprovalUnavailable, ChangeRefused
 from domain.identifiers import NamespaceIdentifier, TabularIdentifier

@@ -9,7 +9,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from commands.create_warehouse import CreateWarehouse, create_warehouse
+from commands.warehouses.create_warehouse import CreateWarehouse, create_warehouse
 from domain.documents import Json
 from domain.errors import BadRequest
 from tests.fixtures.catalog import context, opened_catalog

@@ -9,16 +9,17 @@ import orjson
 import psycopg
 import pytest
 
-from commands.create_namespace import CreateNamespace, create_namespace
-from commands.create_warehouse import CreateWarehouse, create_warehouse
+from commands.namespaces.create_namespace import CreateNamespace, create_namespace
+from commands.warehouses.create_warehouse import CreateWarehouse, create_warehouse
 from domain.errors import AlreadyExists
 from domain.identifiers import NamespaceIdentifier
-from projections.warehouses import log_head
-from publishers import follow, pull
+from log import follow
+from log.follow import read_events
+from log.head import log_head
+from publishers import pull
 from publishers.cloud_events import encode_json, outgoing
 from publishers.describe import Describer
 from publishers.event_data import Dialect
-from publishers.follow import read_events
 from tests.fixtures.catalog import context, opened_catalog
 from tests.fixtures.command_runs import CommandRun
 from tests.integration.history.serving import Served

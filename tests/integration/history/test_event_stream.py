@@ -12,11 +12,12 @@ import pytest
 
 from api.history import event_stream
 from api.origins import ORIGIN_RULES
-from commands.context import Answer
-from commands.create_warehouse import CreateWarehouse, create_warehouse
+from commands.execution.context import Answer
+from commands.warehouses.create_warehouse import CreateWarehouse, create_warehouse
+from database.connections import Connection
 from domain.recorded import RecordedEvent
-from projections.connections import Connection
-from publishers import follow, pull
+from log import follow
+from publishers import pull
 from tests.fixtures.catalog import context
 from tests.fixtures.command_runs import CommandRun, Step
 from tests.integration.history.serving import Served

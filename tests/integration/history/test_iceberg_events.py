@@ -12,7 +12,7 @@ import pytest
 from pydantic import TypeAdapter
 from pyiceberg.table.update import TableUpdate
 
-from commands.create_warehouse import CreateWarehouse, create_warehouse
+from commands.warehouses.create_warehouse import CreateWarehouse, create_warehouse
 from domain.events import Event, decode
 from domain.metadata.updates import apply_updates
 from tests.fixtures.catalog import context

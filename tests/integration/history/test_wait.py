@@ -7,11 +7,11 @@ from typing import Any
 import orjson
 import pytest
 
-from commands.commit_table import CommitTable, commit_table
-from commands.drop_table import DropTable, drop_table
-from commands.rename_table import RenameTable, rename_table
+from commands.tables.commit_table import CommitTable, commit_table
+from commands.tables.drop_table import DropTable, drop_table
+from commands.tables.rename_table import RenameTable, rename_table
 from domain.identifiers import NamespaceIdentifier, TabularIdentifier
-from publishers import follow
+from log import follow
 from queries.load_table import load_table
 from tests.fixtures.catalog import context, opened_catalog
 from tests.fixtures.command_runs import CommandRun, Step

@@ -21,12 +21,12 @@ from confluent_kafka import Consumer, KafkaError, TopicPartition
 from nats.js.errors import NotFoundError
 from pydantic import SecretStr
 
-from commands.commit_table import CommitTable, commit_table
+from commands.tables.commit_table import CommitTable, commit_table
 from icecore.compose import Catalog
 from icecore.settings import Settings
+from log.follow import read_events
 from publishers.cloud_events import Outgoing, outgoing
 from publishers.describe import Describer
-from publishers.follow import read_events
 from tests.fixtures.catalog import context
 from tests.fixtures.command_runs import CommandRun, Step
 from tests.servers.kafka import KafkaBroker

@@ -8,16 +8,16 @@ import orjson
 import psycopg
 import pytest
 
-from commands.commit_table import CommitTable, commit_table
+from commands.tables.commit_table import CommitTable, commit_table
 from domain.events import topics
 from domain.identifiers import NamespaceIdentifier, TabularIdentifier
 from icecore.compose import Catalog
+from log.follow import read_events
 from projections.rebuild import rebuild
 from publishers import pointers
 from publishers.cloud_events import OrjsonFormat, encode_json, outgoing
 from publishers.describe import Describer, Description
 from publishers.event_schemas import event_schemas
-from publishers.follow import read_events
 from tests.fixtures.catalog import PROJECT_ID, context
 from tests.fixtures.command_runs import EVERY_KIND, CommandRun, Step
 

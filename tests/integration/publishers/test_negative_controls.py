@@ -7,10 +7,10 @@ from uuid import uuid4
 import psycopg
 import pytest
 
+from log.follow import read_events
 from publishers.checkpoints import leading
 from publishers.cloud_events import outgoing
 from publishers.describe import Describer
-from publishers.follow import read_events
 from publishers.jetstream import JetStream
 from publishers.sink import Checkpoint, SinkError
 from publishers.sink_settings import NatsSink

@@ -23,8 +23,8 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from pydantic import SecretStr
 from rich.console import Console
 
-from commands.create_namespace import CreateNamespace, create_namespace
-from commands.create_table import CreateTable, create_table
+from commands.namespaces.create_namespace import CreateNamespace, create_namespace
+from commands.tables.create_table import CreateTable, create_table
 from domain.identifiers import NamespaceIdentifier
 from icecore import sink_commands
 from icecore.compose import Catalog

@@ -1,0 +1,55 @@
+"""The job for proposals: says in the log that nobody decided in time.
+
+It may be stopped at any moment, and be late: a proposal whose time is up is refused at its approval whether or not the log says so yet.
+"""
+
+from uuid import UUID
+
+import structlog
+from uuid_utils.compat import uuid7
+
+from commands.execution.clock import now_ms
+from commands.execution.context import CommandContext
+from commands.execution.executor import CommandExecutor
+from commands.execution.leader_job import LeaderJob
+from commands.execution.submission import Submission
+from database.connections import Connection
+from domain.events import ProposalExpired
+from projections import proposals
+
+_log = structlog.get_logger("icecore.proposals")
+
+_PROPOSALS_PER_ROUND_MAX = 100
+_ACTOR = "icecore-expiry"
+
+
+class ExpiryJob(LeaderJob):
+    """Closes proposals whose time is up."""
+
+    NAME = "expire-proposals"
+    LEADER_LOCK = 4936203178
+
+    def __init__(self, executor: CommandExecutor, project_id: UUID) -> None:
+        super().__init__(executor)
+        self._project_id = project_id
+
+    async def run_once(self) -> int:
+        """Closes what is due, if no other process does; how many proposals."""
+        return await self.lead(self._round)
+
+    async def _round(self, connection: Connection) -> int:
+        due = await proposals.due(connection, now_ms(), _PROPOSALS_PER_ROUND_MAX)
+        return sum([await self._expire(proposal_id) for proposal_id in due])
+
+    async def _expire(self, proposal_id: UUID) -> bool:
+        """Whether it was this that closed it: an approval that came first may have."""
+        async with self._executor.connection() as connection:
+            found = await proposals.read_state(connection, proposal_id)
+        if found is None or found[0].status != "open":
+            return False
+        state, _ = found
+        submission = Submission(CommandContext(str(uuid7()), self._project_id, _ACTOR, "expireProposal", causation_id=state.event_id))
+        submission.add(state.id, state.warehouse_id, state, [ProposalExpired()])
+        result = await self._executor.committer.submit(submission)
+        _log.info("proposal_expired", proposal_id=str(proposal_id), outcome=result.outcome)
+        return result.outcome == "appended"

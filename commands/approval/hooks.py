@@ -1,0 +1,232 @@
+"""Approval: every hook that a change concerns is asked before it takes effect; any refusal wins over holding, holding over allowing."""
+
+import asyncio
+import math
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from typing import Literal
+
+import structlog
+
+from commands.approval.proposed_change import ChangeReader, Connections, carries_files, held_objects
+from commands.execution.context import CommandContext
+from commands.execution.submission import Change
+from domain.approval import ALLOW, Allow, ApprovalHook, Hold, NoVerdictError, ObjectChange, ProposedChange, Refuse, Verdict
+from domain.client_errors import client_error_text
+from domain.documents import Json
+from domain.errors import ApprovalUnavailable, CatalogError, ChangeForbidden, ChangeHeld, ChangeRefused
+from domain.identifiers import dotted_key, name_key
+from domain.proposal import ProposalState
+from queries.warehouse import Warehouse
+
+_log = structlog.get_logger("icecore.approval")
+
+REASON_LENGTH_MAX = 2_000
+HELD_SECONDS_MAX = 366 * 24 * 3600.0
+_ERROR_LENGTH_MAX = 500
+
+OnFailure = Literal["refuse", "allow"]
+RefusalStatus = Literal[409, 403]
+
+
+@dataclass(frozen=True, slots=True)
+class HookFilter:
+    """Which changes a hook is asked about; empty members let everything through.
+
+    operations -- operationIds, with `*` for any part. warehouses -- names or ids. namespaces -- dotted; each stands for itself and
+    everything below it, and a change that touches one of them before or after is meant.
+    """
+
+    operations: tuple[str, ...] = ()
+    warehouses: tuple[str, ...] = ()
+    namespaces: tuple[str, ...] = ()
+
+    @classmethod
+    def parse(cls, operations: Sequence[str], warehouses: Sequence[str], namespaces: Sequence[str]) -> "HookFilter":
+        return cls(tuple(operations), tuple(map(name_key, warehouses)), tuple(map(dotted_key, namespaces)))
+
+    def matches(self, change: ProposedChange) -> bool:
+        if self.operations and not any(fnmatchcase(change.operation, pattern) for pattern in self.operations):
+            return False
+        if self.warehouses and not {str(change.warehouse_id), name_key(change.warehouse_name)} & set(self.warehouses):
+            return False
+        return not self.namespaces or any(self._lies_in(each) for each in change.objects)
+
+    def _lies_in(self, changed: ObjectChange) -> bool:
+        mine = [dotted_key(".".join(levels)) for levels in changed.namespaces]
+        return any(name == wanted or name.startswith(f"{wanted}.") for name in mine for wanted in self.namespaces)
+
+
+@dataclass(frozen=True, slots=True)
+class ConfiguredHook:
+    """A hook under its name in the settings.
+
+    on_failure -- what stands for a verdict that does not come: `refuse` answers 503, `allow` lets the change through.
+    refusal_status -- of the answer to what it refuses or holds: 409, or 403, which no engine tries again or takes for a name in use.
+    """
+
+    name: str
+    hook: ApprovalHook
+    timeout_seconds: float
+    on_failure: OnFailure
+    chosen: HookFilter = HookFilter()
+    refusal_status: RefusalStatus = 409
+
+
+@dataclass(slots=True)
+class ApprovalFigures:
+    """Counts for the metrics: verdicts by (hook, `allow` `refuse` `hold` or `failure`), and the seconds they took by hook."""
+
+    verdicts: Counter[tuple[str, str]] = field(default_factory=Counter)
+    seconds: Counter[str] = field(default_factory=Counter)
+
+
+class HeldBack(ChangeHeld, status=409, type="ChangeHeldException"):
+    """A hook holds the change: what its proposal will say. Never sent as it is: the proposal's id is missing."""
+
+    def __init__(self, hook: str, reason: str, expires_in_seconds: float, objects: list[Json], refusal_status: RefusalStatus) -> None:
+        super().__init__(reason)
+        self.refusal_status = refusal_status
+        self.hook = hook
+        self.expires_in_seconds = expires_in_seconds
+        self.objects = objects
+
+
+class Approval:
+    """The hooks of this process. Only asked where there are any."""
+
+    def __init__(self, hooks: Sequence[ConfiguredHook], connections: Connections) -> None:
+        self.figures = ApprovalFigures()
+        self._hooks = tuple(hooks)
+        self._reader = ChangeReader(connections)
+
+    async def review(self, context: CommandContext, warehouse: Warehouse, changes: Sequence[Change]) -> None:
+        """Returns where the change may take effect.
+
+        Raises ChangeRefused, HeldBack, or ApprovalUnavailable where a hook gave no verdict and its policy is to refuse.
+        """
+        if all(isinstance(change.after, ProposalState) for change in changes):
+            return
+        change = await self._reader.read(context, warehouse, changes)
+        asked = [hook for hook in self._hooks if hook.chosen.matches(change)]
+        if not asked:
+            return
+        if len(asked) == 1:
+            answers = [await self._ask(asked[0], change)]
+        else:
+            answers = await asyncio.gather(*(self._ask(hook, change) for hook in asked))
+        self._combine(change, [*zip(asked, answers, strict=True)], changes)
+
+    def _combine(
+        self, change: ProposedChange, answers: Sequence[tuple[ConfiguredHook, Verdict | CatalogError]], changes: Sequence[Change]
+    ) -> None:
+        refusals = [(hook, answer.reason) for hook, answer in answers if isinstance(answer, Refuse)]
+        if refusals:
+            raise _refusal(_status([hook for hook, _ in refusals]), f"Refused by {_told(refusals)}")
+        for _, answer in answers:
+            if isinstance(answer, CatalogError):
+                raise answer
+        holds = [(hook, answer) for hook, answer in answers if isinstance(answer, Hold)]
+        if not holds or change.approves is not None:
+            return
+        told, status = [(hook, hold.reason) for hook, hold in holds], _status([hook for hook, _ in holds])
+        if carries_files(changes):
+            why = "and the change brings files its writer deletes where it is not taken at once: it cannot wait for approval"
+            raise _refusal(status, f"Refused because {_told(told)} {why}")
+        reason = holds[0][1].reason[:REASON_LENGTH_MAX] if len(holds) == 1 else _told(told)
+        objects = held_objects(change, changes)
+        raise HeldBack(holds[0][0].name, reason, min(hold.expires_in_seconds for _, hold in holds), objects, status)
+
+    async def _ask(self, hook: ConfiguredHook, change: ProposedChange) -> Verdict | CatalogError:
+        """The hook's verdict, or what its policy makes of there being none."""
+        started = time.perf_counter()
+        trace: BaseException | None = None
+        task = asyncio.ensure_future(hook.hook.review(change))
+        try:
+            # Not awaited once its time is up: a hook may take no notice of being cancelled.
+            await asyncio.wait({task}, timeout=hook.timeout_seconds)
+            if not task.done():
+                failure = f"no verdict within {hook.timeout_seconds:g} seconds"
+                task.add_done_callback(_forget)
+            elif (error := task.exception()) is not None:
+                failure = _failure(error)
+                # What a plug-in says of itself stands in its trace alone, where secrets are blanked.
+                trace = None if isinstance(error, NoVerdictError) else error
+            else:
+                verdict = task.result()
+                failure = _why_no_verdict(verdict)
+                if not failure:
+                    self._count(hook, type(verdict).__name__.lower(), started)
+                    return verdict
+        except asyncio.CancelledError:
+            if not task.cancelled():
+                raise
+            failure = "it was cancelled"
+        finally:
+            if not task.done():
+                task.cancel()
+        self._count(hook, "failure", started)
+        _log.error(
+            "approval_hook_failed",
+            hook=hook.name, failure=failure, on_failure=hook.on_failure, request_id=change.request_id, exc_info=trace,
+        )  # fmt: skip
+        if hook.on_failure == "allow":
+            return ALLOW
+        return ApprovalUnavailable(f"The approval hook {hook.name} gave no verdict; nothing was changed")
+
+    def _count(self, hook: ConfiguredHook, what: str, started: float) -> None:
+        self.figures.verdicts[hook.name, what] += 1
+        self.figures.seconds[hook.name] += time.perf_counter() - started  # type: ignore[assignment]
+
+
+def _told(reasons: Sequence[tuple[ConfiguredHook, str]]) -> str:
+    return "; ".join(f"{hook.name}: {reason[:REASON_LENGTH_MAX]}" for hook, reason in reasons)
+
+
+def _status(hooks: Sequence[ConfiguredHook]) -> RefusalStatus:
+    return 403 if any(hook.refusal_status == 403 for hook in hooks) else 409
+
+
+def _refusal(status: RefusalStatus, message: str) -> ChangeRefused:
+    return ChangeForbidden(message) if status == 403 else ChangeRefused(message)
+
+
+def _why_no_verdict(verdict: object) -> str:
+    """Empty where it is one: what a plug-in returns is not to be trusted to be what it says."""
+    match verdict:
+        case Allow():
+            return ""
+        case Refuse():
+            return "" if _is_reason(verdict.reason) else "a refusal without a reason in words"
+        case Hold():
+            if not _is_reason(verdict.reason):
+                return "a hold without a reason in words"
+            seconds: object = verdict.expires_in_seconds
+            if isinstance(seconds, int | float) and math.isfinite(seconds) and 0 < seconds <= HELD_SECONDS_MAX:
+                return ""
+            return f"a hold for no time between 0 and {HELD_SECONDS_MAX:.0f} seconds"
+    return f"no verdict but {type(verdict).__name__}"
+
+
+def _is_reason(reason: object) -> bool:
+    if not isinstance(reason, str) or not reason.strip() or "\0" in reason:
+        return False
+    try:
+        reason.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _failure(error: BaseException) -> str:
+    """A NoVerdictError's words are written to be shown; those of any other error may hold what a hook was given."""
+    return str(error)[:_ERROR_LENGTH_MAX] if isinstance(error, NoVerdictError) else client_error_text(error)
+
+
+def _forget(task: "asyncio.Future[Verdict]") -> None:
+    """What it still says is heard by nobody."""
+    if not task.cancelled():
+        task.exception()

@@ -1,0 +1,237 @@
+"""Proposals: a change that was held back is opened as one, and decided: approved with its own events, rejected, expired or stale."""
+
+import hashlib
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from urllib.parse import parse_qsl
+from uuid import UUID
+
+import orjson
+from uuid_utils.compat import uuid7
+
+from commands.approval.hooks import HeldBack
+from commands.approval.proposed_change import object_heads
+from commands.execution.clock import now_ms
+from commands.execution.committer import Committer
+from commands.execution.context import CommandContext, SentRequest
+from commands.execution.submission import AppendResult, IdempotencyRecord, Submission
+from database.connections import Connection
+from database.named_sql import named_sql
+from domain.documents import Json
+from domain.errors import (
+    ApprovalRequired,
+    CatalogError,
+    ChangeHeld,
+    ChangeRefused,
+    CommitFailed,
+    InternalError,
+    NoSuchProposal,
+    ProposalClosed,
+)
+from domain.events import ProposalApproved, ProposalExpired, ProposalOpened, ProposalStale
+from domain.proposal import ProposalState, time_text
+from projections import proposals
+from queries.warehouse import Warehouse
+
+_SQL = named_sql("commands.approval", "approval.sql")
+
+# The members of a body that its operation reads: what a client sends beside them is not kept.
+_MEMBERS: dict[str, frozenset[str]] = {
+    "createNamespace": frozenset({"namespace", "properties"}),
+    "updateProperties": frozenset({"removals", "updates"}),
+    "createTable": frozenset({"name", "location", "schema", "partition-spec", "write-order", "properties", "stage-create"}),
+    "updateTable": frozenset({"requirements", "updates"}),
+    "commitTransaction": frozenset({"table-changes"}),
+    "renameTable": frozenset({"source", "destination"}),
+    "createView": frozenset({"name", "location", "schema", "view-version", "properties"}),
+    "replaceView": frozenset({"requirements", "updates"}),
+    "renameView": frozenset({"source", "destination"}),
+    "dropNamespace": frozenset(),
+    "dropTable": frozenset(),
+    "unregisterTable": frozenset(),
+    "dropView": frozenset(),
+}
+
+HELD_BYTES_MAX = 1024 * 1024
+"""Of the body of a change that waits: it is kept in the log, and read whole by whoever decides."""
+
+# Each time another request for the same change came first.
+_ATTEMPTS_MAX = 100
+_PARAMETERS = frozenset({"purgeRequested"})
+
+Connections = Callable[[], AbstractAsyncContextManager[Connection]]
+
+
+def proposal_json(state: ProposalState, *, with_request: bool = True) -> Json:
+    """A proposal as the management API tells it."""
+    told: Json = {
+        "id": str(state.id),
+        "warehouse-id": str(state.warehouse_id),
+        "status": state.status,
+        "operation": state.operation,
+        "objects": state.objects,
+        "hook": state.hook,
+        "reason": state.reason,
+        "proposed-by": state.actor,
+        "opened-at": time_text(state.opened_at_ms),
+        "expires-at": time_text(state.expires_at_ms),
+        "decided-by": state.decided_by,
+        "decision-reason": state.decision_reason,
+    }
+    return {**told, "request": state.request} if with_request else told
+
+
+def remembered(refusal: CatalogError) -> IdempotencyRecord:
+    """A refusal as its Idempotency-Key is remembered by."""
+    body = {"message": refusal.message, "type": refusal.type, "code": refusal.status}
+    if isinstance(refusal, ChangeHeld) and refusal.proposal_id is not None:
+        body["proposal"] = str(refusal.proposal_id)
+    return IdempotencyRecord(refusal.status, body=orjson.dumps(body))
+
+
+def told_again(record: IdempotencyRecord) -> CatalogError:
+    """The refusal a key is remembered by."""
+    assert record.body is not None
+    body = orjson.loads(record.body)
+    refusal = CatalogError.remembered(body["code"], body["type"], body["message"])
+    if isinstance(refusal, ChangeHeld) and "proposal" in body:
+        refusal.proposal_id = UUID(body["proposal"])
+    return refusal
+
+
+class Proposals:
+    """Opens, reads and closes proposals in the log."""
+
+    def __init__(self, connections: Connections, committer: Committer) -> None:
+        self._connections = connections
+        self._committer = committer
+
+    async def hold(self, context: CommandContext, warehouse: Warehouse, held: HeldBack) -> tuple[CatalogError, AppendResult | None]:
+        """Opens the proposal, or finds the one that is open for the same change: what the client is told.
+
+        With it the result of the append that opened it, which remembers the refusal under the request's key; None where there was none.
+        """
+        sent = context.sent
+        if sent is None or context.operation not in _MEMBERS:
+            return _cannot_wait(held, context.operation), None
+        if len(sent.body) > HELD_BYTES_MAX:
+            return _cannot_wait(held, f"a change of more than {HELD_BYTES_MAX} bytes"), None
+        request = _kept(sent, context.operation)
+        key = _command_key(context.operation, request)
+        for _ in range(_ATTEMPTS_MAX):
+            opened_at_ms = now_ms()
+            found = await self._open_for(warehouse.id, key)
+            if found is not None and not found.lapsed(opened_at_ms) and found.is_held_for(held.objects):
+                return _told(held, found.id, found.hook, found.reason, found.expires_at_ms), None
+            proposal_id, expires_at_ms = uuid7(), opened_at_ms + int(held.expires_in_seconds * 1000)
+            refusal = _told(held, proposal_id, held.hook, held.message, expires_at_ms)
+            submission = Submission(context, record=remembered(refusal))
+            if found is not None:
+                submission.add(found.id, warehouse.id, found, [ProposalExpired() if found.lapsed(opened_at_ms) else ProposalStale()])
+            opened = ProposalOpened(
+                context.operation, key, request, context.actor, held.hook, held.message, opened_at_ms, expires_at_ms, held.objects
+            )
+            submission.add(proposal_id, warehouse.id, None, [opened])
+            result = await self._committer.submit(submission)
+            match result.outcome:
+                case "appended" | "replayed" | "key_reused":
+                    return refusal, result
+                case "error":
+                    raise InternalError("The log refused the proposal")
+            # Somebody else opened it, or closed the one that was there: look again.
+        raise CommitFailed("Other requests kept opening and closing proposals for the same change; try again")
+
+    async def load(self, proposal_id: UUID, make_room: proposals.MakeRoom | None = None) -> ProposalState:
+        """The newest state; NoSuchProposal. `make_room` is given its JSON before that is parsed."""
+        async with self._connections() as connection:
+            found = await proposals.read_state(connection, proposal_id, make_room)
+        if found is None:
+            raise NoSuchProposal(f"Proposal does not exist: {proposal_id}")
+        return found[0]
+
+    async def why_closed(self, context: CommandContext, warehouse: Warehouse, refusal: CatalogError) -> CatalogError:
+        """What stands against an approval: that the proposal is closed, whoever did it, rather than what its change then runs into.
+
+        Where what the change was held for is not the same any more, the proposal is closed by this.
+        """
+        assert context.approves is not None
+        for _ in range(_ATTEMPTS_MAX):
+            state = await self.load(context.approves.proposal_id)
+            try:
+                state.check_open(now_ms())
+            except ProposalClosed as closed:
+                return closed
+            # An open one was found to be closed: its change, decided now, is another.
+            if not isinstance(refusal, ProposalClosed) and not await self._moved_on(state):
+                return refusal
+            submission = Submission(context)
+            submission.add(state.id, warehouse.id, state, [ProposalStale()])
+            if (await self._committer.submit(submission)).outcome == "appended":
+                return _stale(state)
+        raise CommitFailed("Other requests kept changing the proposal; try again")
+
+    async def add_approval(self, warehouse: Warehouse, submission: Submission) -> IdempotencyRecord:
+        """Adds the approval to the change's own events, in one command: both or neither. What the approval's key is remembered by.
+
+        ProposalClosed where it is too late, or the change would be of anything but what it was held for.
+        """
+        context = submission.context
+        assert context.approves is not None
+        state = await self.load(context.approves.proposal_id)
+        state.check_open(now_ms())
+        if not state.is_held_for(object_heads(submission.changes)):
+            raise _stale(state)
+        after = submission.add(state.id, warehouse.id, state, [ProposalApproved(context.actor)])
+        assert isinstance(after, ProposalState)
+        return IdempotencyRecord(200, body=orjson.dumps(proposal_json(after)))
+
+    async def _moved_on(self, state: ProposalState) -> bool:
+        if not all("event-id" in each for each in state.objects):
+            return True
+        there = [each for each in state.objects if each["event-id"] is not None]
+        parameters = {
+            "ids": [each["id"] for each in there],
+            "event_ids": [each["event-id"] for each in there],
+            "parents": [each["parent-id"] for each in state.objects if each["parent-id"] is not None],
+        }
+        async with self._connections() as connection:
+            row = await (await connection.execute(_SQL["moved_on"], parameters)).fetchone()
+        assert row is not None
+        return bool(row[0])
+
+    async def _open_for(self, warehouse_id: UUID, key: str) -> ProposalState | None:
+        async with self._connections() as connection:
+            proposal_id = await proposals.open_for(connection, warehouse_id, key)
+            found = None if proposal_id is None else await proposals.read_state(connection, proposal_id)
+        return None if found is None or found[0].status != "open" else found[0]
+
+
+def _stale(state: ProposalState) -> ProposalClosed:
+    return ProposalClosed(f"Proposal {state.id} is stale: an object that it changes was changed, replaced or dropped since it was opened")
+
+
+def _told(held: HeldBack, proposal_id: UUID, hook: str, reason: str, expires_at_ms: int) -> ChangeHeld:
+    make = ApprovalRequired if held.refusal_status == 403 else ChangeHeld
+    refusal = make(f"Held by {hook}: {reason}. It waits as proposal {proposal_id} for approval until {time_text(expires_at_ms)}")
+    refusal.proposal_id = proposal_id
+    return refusal
+
+
+def _cannot_wait(held: HeldBack, what: str) -> ChangeRefused:
+    return ChangeRefused(f"Refused because {held.hook}: {held.message}, and {what} cannot wait for approval")
+
+
+def _kept(sent: SentRequest, operation: str) -> Json:
+    """The request as it is run again."""
+    body = None
+    if sent.body:
+        members = _MEMBERS[operation]
+        body = {name: value for name, value in orjson.loads(sent.body).items() if name in members}
+    segments = {name: value for name, value in sent.segments.items() if name != "prefix"}
+    query = {name: value for name, value in parse_qsl(sent.raw_query) if name in _PARAMETERS}
+    return {"segments": segments, "query": query, "body": body}
+
+
+def _command_key(operation: str, request: Json) -> str:
+    """sha256 over what is asked for; the warehouse is the claim's scope."""
+    return hashlib.sha256(orjson.dumps([operation, request], option=orjson.OPT_SORT_KEYS)).hexdigest()

@@ -1,0 +1,178 @@
+"""A submission as approval hooks are shown it: its changes with names, documents and what is declared around them."""
+
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from uuid import UUID
+
+import orjson
+
+from commands.execution.context import CommandContext
+from commands.execution.submission import Change
+from database.connections import Connection
+from database.named_sql import named_sql
+from domain.approval import ObjectChange, ObjectKind, ProposedChange
+from domain.documents import Json
+from domain.events import TableCommitted, TableCreated, TableOverwritten, TableRegistered, ViewRegistered
+from domain.namespace import NamespaceState
+from domain.proposal import ProposalState
+from domain.streams import State
+from domain.table import TableState
+from domain.view import ViewState
+from domain.warehouse import WarehouseState
+from queries.warehouse import Warehouse
+
+_SQL = named_sql("commands.approval", "approval.sql")
+
+NAMESPACES_KNOWN_MAX = 10_000
+# Updates that name files an engine wrote: on a refusal it deletes them, so that nothing could be approved later.
+_ACTIONS_WITH_FILES = frozenset({"add-snapshot", "set-statistics", "set-partition-statistics"})
+
+Connections = Callable[[], AbstractAsyncContextManager[Connection]]
+Levels = tuple[str, ...]
+
+
+class ChangeReader:
+    """Makes proposed changes of submissions. Namespaces are never renamed, so what leads to one is read once."""
+
+    def __init__(self, connections: Connections) -> None:
+        self._connections = connections
+        self._known: OrderedDict[UUID, Levels] = OrderedDict()
+
+    async def read(self, context: CommandContext, warehouse: Warehouse, changes: Sequence[Change]) -> ProposedChange:
+        """Raises ServiceUnavailable where names cannot be read."""
+        objects = [await self._object(warehouse, change) for change in changes if not isinstance(change.after, ProposalState)]
+        approves = context.approves
+
+        async def declared(levels: Levels) -> Sequence[Mapping[str, str]]:
+            keys = [warehouse.scope.key(level) for level in levels]
+            async with self._connections() as connection:
+                cursor = await connection.execute(_SQL["declared"], {"warehouse_id": warehouse.id, "keys": keys}, binary=True)
+                return [orjson.loads(row[0]) for row in await cursor.fetchall()]
+
+        operation = context.operation if approves is None else approves.operation
+        return ProposedChange(
+            operation,
+            context.actor,
+            context.request_id,
+            warehouse.id,
+            warehouse.name,
+            tuple(objects),
+            None if approves is None else approves.proposal_id,
+            declared,
+        )
+
+    async def _object(self, warehouse: Warehouse, change: Change) -> ObjectChange:
+        before, after = _present(change.before), _present(change.after)
+        state = change.after
+        uuid: str | None = None
+        match state:
+            case TableState():
+                uuid = state.document.value["table-uuid"]
+            case ViewState():
+                uuid = state.metadata["view-uuid"]
+        name_before = None if before is None else await self._name(warehouse, before)
+        name_after = None if after is None else await self._name(warehouse, after)
+        topics = tuple(event.TOPIC for event in change.events)
+        return ObjectChange(_kind(state), state.id, uuid, name_before, name_after, _document(before), _document(after), topics)
+
+    async def _name(self, warehouse: Warehouse, state: State) -> Levels:
+        match state:
+            case TableState() | ViewState():
+                return (*await self._levels(warehouse, state.namespace_id), state.name)
+            case NamespaceState():
+                return (*await self._levels(warehouse, state.parent_id), state.name)
+            case WarehouseState():
+                return (state.name,)
+        raise AssertionError("a proposal is no object of the catalog")
+
+    async def _levels(self, warehouse: Warehouse, namespace_id: UUID) -> Levels:
+        if namespace_id == warehouse.id:
+            return ()
+        known = self._known.get(namespace_id)
+        if known is None:
+            async with self._connections() as connection:
+                row = await (await connection.execute(_SQL["levels"], {"namespace_id": namespace_id})).fetchone()
+            known = () if row is None or row[0] is None else tuple(row[0])
+            if known:
+                self._known[namespace_id] = known
+            if len(self._known) > NAMESPACES_KNOWN_MAX:
+                self._known.popitem(last=False)
+        return known
+
+
+def object_heads(changes: Sequence[Change]) -> list[Json]:
+    """Which objects the changes are of, as a proposal keeps them: their newest events before the change, and what they lie in after it."""
+    return [
+        {
+            "kind": _kind(each.after),
+            "id": str(each.after.id),
+            "event-id": None if each.before is None else str(each.before.event_id),
+            "parent-id": _parent_id(each.after),
+        }
+        for each in changes
+        if not isinstance(each.after, ProposalState)
+    ]
+
+
+def held_objects(change: ProposedChange, changes: Sequence[Change]) -> list[Json]:
+    """The same with their names."""
+    names = [[*(each.name_before or each.name_after or ())] for each in change.objects]
+    return [{**head, "name": name} for head, name in zip(object_heads(changes), names, strict=True)]
+
+
+def _kind(state: State) -> ObjectKind:
+    match state:
+        case TableState():
+            return "table"
+        case ViewState():
+            return "view"
+        case NamespaceState():
+            return "namespace"
+    return "warehouse"
+
+
+def _parent_id(state: State) -> str | None:
+    match state:
+        case TableState() | ViewState():
+            return str(state.namespace_id)
+        case NamespaceState():
+            return str(state.parent_id)
+    return None
+
+
+def carries_files(changes: Sequence[Change]) -> bool:
+    """Whether the change names files that whoever asked for it has written, and deletes on a refusal."""
+    return any(_carries_files(change, event) for change in changes for event in change.events)
+
+
+def _carries_files(change: Change, event: object) -> bool:
+    match event:
+        case TableCommitted():
+            return not _ACTIONS_WITH_FILES.isdisjoint(event.actions)
+        case TableRegistered() | TableOverwritten() | ViewRegistered():
+            return True
+        case TableCreated():
+            return bool(event.metadata["snapshots"] or event.metadata["statistics"] or event.metadata["partition-statistics"])
+    return False
+
+
+def _present(state: State | None) -> State | None:
+    """None where there is no such thing in the catalog's names."""
+    match state:
+        case TableState() | ViewState() | NamespaceState():
+            return state if state.status == "live" else None
+    return state
+
+
+def _document(state: State | None) -> Json | None:
+    match state:
+        case TableState():
+            return state.document.value
+        case ViewState():
+            return state.metadata
+        case NamespaceState():
+            return {"properties": state.properties}
+        case WarehouseState():
+            return state.storage_profile
+    return None

@@ -1,0 +1,42 @@
+"""RejectProposal: a change that was held back will not be made."""
+
+from dataclasses import dataclass
+from uuid import UUID
+
+import orjson
+
+from commands.approval.proposals import Proposals, proposal_json
+from commands.execution.clock import now_ms
+from commands.execution.context import Answer, CommandContext
+from commands.execution.executor import CommandExecutor
+from commands.execution.handler import CommandHandler, Decision
+from commands.execution.submission import IdempotencyRecord, Submission
+from domain.events import ProposalRejected
+from domain.proposal import ProposalState
+from queries.warehouse import Warehouse
+
+
+@dataclass(frozen=True, slots=True)
+class RejectProposal:
+    proposal_id: UUID
+    reason: str
+
+
+async def reject_proposal(executor: CommandExecutor, context: CommandContext, warehouse: Warehouse, command: RejectProposal) -> Answer:
+    """200 with the proposal; ProposalClosed where something was decided already or its time is up."""
+    return await executor.execute(_Rejection(context, warehouse, executor.proposals, command))
+
+
+@dataclass(slots=True, eq=False)
+class _Rejection(CommandHandler):
+    proposals: Proposals
+    command: RejectProposal
+
+    async def decide(self) -> Decision:
+        state = await self.proposals.load(self.command.proposal_id)
+        state.check_open(now_ms())
+        submission = Submission(self.context)
+        after = submission.add(state.id, self.warehouse.id, state, [ProposalRejected(self.context.actor, self.command.reason)])
+        assert isinstance(after, ProposalState)
+        body = orjson.dumps(proposal_json(after))
+        return Decision(submission, IdempotencyRecord(200, body=body), Answer(200, body))

@@ -1,0 +1,95 @@
+"""How decisions get into the log: hooks review them, then their metadata files are written, then one append takes them all."""
+
+from collections.abc import Sequence
+
+import structlog
+
+from commands.approval.hooks import Approval
+from commands.approval.proposals import Proposals
+from commands.execution import fault_points
+from commands.execution.committer import Committer
+from commands.execution.context import CommandContext
+from commands.execution.gather import gather_errors
+from commands.execution.handler import Decision, Settled
+from commands.execution.staged_parts import remove_staged_parts
+from commands.execution.submission import NOT_APPENDED, AppendResult
+from domain.errors import CatalogError
+from queries.read_side import ReadSide
+from queries.warehouse import Warehouse
+from storage.metadata_files import write_metadata
+
+_log = structlog.get_logger("icecore.commands")
+
+
+class Appender:
+    """Of one process."""
+
+    def __init__(self, reads: ReadSide, committer: Committer, proposals: Proposals) -> None:
+        self._reads = reads
+        self._committer = committer
+        self._proposals = proposals
+        self.approval: Approval | None = None
+        """The hooks every change is shown to; None where there are none."""
+
+    def reviews(self, context: CommandContext) -> bool:
+        """Whether anybody looks at the request's decisions."""
+        return self.approval is not None or context.approves is not None
+
+    async def review(self, warehouse: Warehouse, decision: Decision) -> None:
+        """Hooks look at the change; where it is an approved proposal's, the approval is added to it. Raises what refuses it."""
+        submission = decision.submission
+        if self.approval is not None and submission.changes:
+            await self.approval.review(submission.context, warehouse, submission.changes)
+        if submission.context.approves is not None:
+            decision.record = await self._proposals.add_approval(warehouse, submission)
+
+    async def write_files(self, warehouse: Warehouse, decision: Decision) -> None:
+        decision.submission.record = decision.record
+        if decision.files:
+            store = await self._reads.store(warehouse)
+            for failure in await gather_errors([write_metadata(store, file.location, file.document) for file in decision.files]):
+                if failure is not None:
+                    raise failure
+            if fault_points.SWITCHED_ON:
+                await fault_points.reach("commit.after_metadata_put")
+
+    async def submit(self, decisions: Sequence[Decision]) -> list[AppendResult]:
+        """One append; their files stand."""
+        return await self._committer.submit_chain([decision.submission for decision in decisions])
+
+    async def append(self, warehouse: Warehouse, decision: Decision) -> Settled:
+        """One decision by itself: reviewed, its files, and the append."""
+        if not decision.submission.must_be_appended:
+            return Settled(decision, None)
+        if self.reviews(decision.submission.context):
+            try:
+                await self.review(warehouse, decision)
+            except CatalogError:
+                # No file was written yet, and nothing else of it is anywhere.
+                await self._discard_staged(decision)
+                raise
+        try:
+            await self.write_files(warehouse, decision)
+            (result,) = await self.submit([decision])
+        except NOT_APPENDED:
+            # Where that is in doubt, the error is another.
+            await self.discard(warehouse, decision)
+            raise
+        return Settled(decision, result)
+
+    async def discard(self, warehouse: Warehouse, decision: Decision) -> None:
+        """Takes files away that no event names, and staged parts; what stays is an orphan, and harms nobody."""
+        files = [file.location for file in decision.files]
+        if files:
+            try:
+                await (await self._reads.store(warehouse)).delete(files)
+            except CatalogError as error:
+                _log.warning("metadata_file_left", files=[str(file) for file in files], error=error.message)
+        await self._discard_staged(decision)
+
+    async def _discard_staged(self, decision: Decision) -> None:
+        for table_id, _ in decision.submission.staged:
+            try:
+                await remove_staged_parts(self._reads.connection, table_id)
+            except CatalogError as error:
+                _log.warning("staged_parts_left", table_id=str(table_id), error=error.message)

@@ -1,0 +1,369 @@
+"""The committer: commands that wait at the same moment go to Postgres as one call of `icecore.append`, the one commit point."""
+
+import asyncio
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+import psycopg
+import structlog
+
+from commands.execution import fault_points
+from commands.execution.deciding import decided
+from commands.execution.submission import AppendResult, IdempotencyRecord, Submission
+from database.connection import connect
+from database.connections import CONNECT_SECONDS_MAX, NETWORK_OPTIONS, Connection, has_ended
+from database.named_sql import named_sql
+from database.outage_log import OutageLog
+from database.silence_watch import SilenceWatch, StatementUse
+from domain.client_errors import client_error_text
+from domain.errors import CommitStateUnknown, InternalError, ServiceUnavailable, TooManyRequests
+
+_SQL = named_sql("commands.execution", "committer.sql")
+_log = structlog.get_logger("icecore.committer")
+
+# Postgres keeps up to 64 subtransactions of a transaction in shared memory (PGPROC_MAX_CACHED_SUBXIDS).
+BATCH_COMMANDS_MAX = 64
+QUEUE_COMMANDS_MAX = 4096
+STREAMS_INLINE_MAX = 256
+"""Of a batch that is encoded on the event loop; a transaction over a thousand takes a tenth of a second."""
+LOCK_TIMEOUT_SECONDS = 5
+STATEMENT_TIMEOUT_SECONDS = 30
+# How long commands gather behind a batch on its way before the next one goes too: small batches that queue for the lock cost Postgres more.
+GATHER_SECONDS_MAX = 0.02
+# How long a lost answer is asked for again before the client is told that nobody knows.
+DOUBT_SECONDS_MAX = 10
+# The same behind one transaction that keeps the append lock.
+DOUBT_BEHIND_LOCK_SECONDS_MAX = 1.75
+_PAUSE_SECONDS = 0.1
+# How long a refusal of writes is reported: who balances load sends none meanwhile, and one must be tried again.
+REFUSAL_SECONDS = 10.0
+# Outcomes that no earlier copy of the command can change.
+_FINAL = frozenset({"appended", "recorded", "replayed", "key_reused"})
+
+
+@dataclass(slots=True)
+class _Waiting:
+    """A chain: commands that are appended in one batch, in this order."""
+
+    submissions: Sequence[Submission]
+    answer: "asyncio.Future[list[AppendResult]]"
+    in_doubt: bool = False
+
+
+@dataclass(slots=True)
+class CommitterFigures:
+    """Counts for the metrics.
+
+    batch_sizes -- batches by how many commands they held.
+    append_seconds -- in calls of `icecore.append`, as the process sees them; locked_seconds -- of these, under the append lock.
+    """
+
+    batch_sizes: Counter[int] = field(default_factory=Counter)
+    append_seconds: float = 0.0
+    locked_seconds: float = 0.0
+    in_doubt: int = 0
+
+
+class Committer:
+    """Up to `connections` batches are on their way at once, the next as soon as one is back or has been away for GATHER_SECONDS_MAX.
+
+    A command's outcome is one of `AppendResult.outcome`. Raises ServiceUnavailable where it surely was not appended,
+    CommitStateUnknown where Postgres stayed away too long to tell, TooManyRequests where the queue is full.
+    """
+
+    def __init__(self, dsn: str, connections: int = 2) -> None:
+        self._dsn = dsn
+        self._connections = connections
+        self._waiting: deque[_Waiting] = deque()
+        self._queued = 0
+        self._refused_writes: tuple[float, str] | None = None
+        self.figures = CommitterFigures()
+        self._asleep: list[asyncio.Future[None]] = []
+        self._gathering = False
+        self._tasks: list[asyncio.Task[None]] = []
+        self._watch = SilenceWatch(dsn, self._refuse_waiting)
+        self._outage = OutageLog("icecore.committer", "append_in_doubt", "appends_go_on")
+        self.on_away: Callable[[], None] = lambda: None
+        """Called whenever Postgres could not be reached: others may have commands waiting that were never sent."""
+
+    def start(self) -> None:
+        self._tasks = [asyncio.create_task(self._work(), name=f"committer-{n}") for n in range(self._connections)]
+
+    async def close(self) -> None:
+        """Ends the workers; what still waits hears that the service is going away."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._watch.close()
+        while self._waiting:
+            _refuse([self._waiting.popleft()], ServiceUnavailable("The catalog is shutting down", retry_after_seconds=1))
+
+    @property
+    def writes_refused(self) -> str | None:
+        """Why Postgres refuses writes, if it did so within REFUSAL_SECONDS and took none since; it may take the next one."""
+        if self._refused_writes is None or time.monotonic() - self._refused_writes[0] > REFUSAL_SECONDS:
+            return None
+        return self._refused_writes[1]
+
+    @property
+    def queued(self) -> int:
+        """Commands that wait for a batch."""
+        return self._queued
+
+    async def submit(self, submission: Submission) -> AppendResult:
+        (result,) = await self.submit_chain([submission])
+        return result
+
+    async def submit_chain(self, submissions: Sequence[Submission]) -> list[AppendResult]:
+        """Commands that rest on each other: they go in one batch, in this order; each has its own outcome."""
+        assert 0 < len(submissions) <= BATCH_COMMANDS_MAX
+        if self._queued + len(submissions) > QUEUE_COMMANDS_MAX:
+            raise TooManyRequests(f"{QUEUE_COMMANDS_MAX} commands are waiting already")
+        self._waiting.append(_Waiting(submissions, asyncio.get_running_loop().create_future()))
+        self._queued += len(submissions)
+        self._wake()
+        # A client that goes away does not undo its command, which others may share a batch with: nobody then hears the answer.
+        # It has no name in this frame, which an error of it would hold, and so itself and the submissions.
+        return await self._waiting[-1].answer
+
+    def _batch(self) -> list[_Waiting]:
+        """What goes next: whole chains, as many as one call takes."""
+        batch: list[_Waiting] = []
+        room = BATCH_COMMANDS_MAX
+        while self._waiting and len(self._waiting[0].submissions) <= room:
+            batch.append(self._waiting.popleft())
+            room -= len(batch[-1].submissions)
+        self._queued -= BATCH_COMMANDS_MAX - room
+        return batch
+
+    async def _work(self) -> None:
+        connection: Connection | None = None
+        try:
+            while True:
+                await self._turn()
+                gathered = asyncio.get_running_loop().call_later(GATHER_SECONDS_MAX, self._gathered)
+                try:
+                    if batch := self._batch():
+                        connection = await self._settle(connection, batch)
+                finally:
+                    gathered.cancel()
+                    self._gathering = False
+                    # Not until the next one comes: it may be a large document, with its state before and after.
+                    batch = []
+        finally:
+            if connection is not None:
+                await connection.close()
+
+    async def _turn(self) -> None:
+        """Waits until something waits for a batch, and no other connection is at it."""
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._asleep.append(turn)
+        self._wake()
+        await turn
+
+    def _wake(self) -> None:
+        """Gives one connection its turn, if there is work: the one that worked last, whose backend has everything at hand."""
+        while self._waiting and self._asleep and not self._gathering:
+            turn = self._asleep.pop()
+            if not turn.done():
+                self._gathering = True
+                turn.set_result(None)
+
+    def _gathered(self) -> None:
+        self._gathering = False
+        self._wake()
+
+    async def _settle(self, connection: Connection | None, batch: list[_Waiting]) -> Connection | None:
+        """Sends a batch until its outcome is known or cannot be."""
+        sent = is_patient = False
+        began = time.monotonic()
+        try:
+            while True:
+                use = StatementUse(STATEMENT_TIMEOUT_SECONDS + 1, is_append=True, is_patient=is_patient)
+                try:
+                    if connection is None or has_ended(connection):
+                        connection = await self._reconnect(connection)
+                    sent = True
+                    await self._append(connection, batch, use)
+                    return connection
+                except (psycopg.OperationalError, psycopg.errors.ReadOnlySqlTransaction, TimeoutError) as error:
+                    if isinstance(error, psycopg.errors.QueryCanceled) and not use.behind_stuck_lock and not is_patient:
+                        # Its session answers: the batch merely takes long.
+                        is_patient = True
+                        continue
+                    refusal = _why_no_writes(error)
+                    if refusal is not None:
+                        self._refused_writes = (time.monotonic(), refusal)
+                    if connection is None or connection.closed or connection.broken:
+                        self._outage.failed(sent=sent, error=client_error_text(error), chains=len(batch))
+                        self.figures.in_doubt += sent
+                        connection = None
+                        for waiting in batch:
+                            waiting.in_doubt |= sent
+                    if not any(waiting.in_doubt for waiting in batch):
+                        # Not sent; or Postgres answered that it gave the batch up, and kept nothing of it.
+                        reason = refusal or ("cannot be reached" if connection is None else "is busy")
+                        _refuse(batch, ServiceUnavailable(f"The log {reason}", retry_after_seconds=1))
+                        if isinstance(error, psycopg.errors.ReadOnlySqlTransaction) and connection is not None:
+                            # The next connection may come to the server that took over.
+                            await connection.close()
+                        if use.behind_stuck_lock:
+                            self._outage.failed("lock", began="append_lock_stuck", chains=len(batch))
+                            self._refuse_waiting("is busy")
+                        return connection
+                    if time.monotonic() - began > (DOUBT_BEHIND_LOCK_SECONDS_MAX if use.behind_stuck_lock else DOUBT_SECONDS_MAX):
+                        _refuse(batch, CommitStateUnknown("The connection to the log was lost before it answered"))
+                        return connection
+                    await asyncio.sleep(_PAUSE_SECONDS)
+        except asyncio.CancelledError:
+            if sent or any(waiting.in_doubt for waiting in batch):
+                _refuse(batch, CommitStateUnknown("The catalog stopped before the log answered"))
+            else:
+                _refuse(batch, ServiceUnavailable("The catalog is shutting down", retry_after_seconds=1))
+            if connection is not None:
+                await connection.close()
+            raise
+        except Exception as error:
+            # What a whole batch cannot say of itself its commands say one by one.
+            _log.warning("append_batch_failed", error=client_error_text(error), chains=len(batch))
+            if len(batch) == 1 and len(batch[0].submissions) == 1:
+                refused = isinstance(error, psycopg.Error) and not batch[0].in_doubt
+                _refuse(batch, InternalError("The log refused the command") if refused else CommitStateUnknown("The append broke off"))
+                return connection
+            for waiting in batch:
+                connection = await self._settle_singly(connection, waiting)
+            return connection
+
+    async def _settle_singly(self, connection: Connection | None, waiting: _Waiting) -> Connection | None:
+        """A chain command by command, up to one without an outcome: those behind one that is at fault find another head than theirs."""
+        results: list[AppendResult] = []
+        for submission in waiting.submissions:
+            single = _Waiting([submission], asyncio.get_running_loop().create_future(), waiting.in_doubt)
+            try:
+                connection = await self._settle(connection, [single])
+            except asyncio.CancelledError:
+                _refuse([waiting], CommitStateUnknown("The catalog stopped before the log answered"))
+                raise
+            error = single.answer.exception()
+            if isinstance(error, ServiceUnavailable) and results:
+                error = CommitStateUnknown("The connection to the log was lost before it answered all commands of a batch")
+            if error is not None and not isinstance(error, InternalError):
+                # Nothing behind it may be appended: where it was refused, the metadata files of all are deleted.
+                _refuse([waiting], error)
+                return connection
+            results += single.answer.result() if error is None else [AppendResult("error", 0, str(error))]
+        if not waiting.answer.done():
+            waiting.answer.set_result(results)
+        return connection
+
+    async def _reconnect(self, ended: Connection | None) -> Connection:
+        """A new connection. Where there is none to be had, the commands that wait for their turn are not kept waiting."""
+        if ended is not None:
+            await ended.close()
+        try:
+            return await self._connect()
+        except (psycopg.OperationalError, TimeoutError):
+            self._refuse_waiting()
+            raise
+
+    def _refuse_waiting(self, reason: str = "cannot be reached") -> None:
+        """Postgres is away, or takes no appends: what was never sent need not wait for what was."""
+        waiting = [*self._waiting]
+        self._waiting.clear()
+        self._queued = 0
+        _refuse(waiting, ServiceUnavailable(f"The log {reason}", retry_after_seconds=1))
+        self.on_away()
+
+    async def _connect(self) -> Connection:
+        async with asyncio.timeout(CONNECT_SECONDS_MAX):
+            return await connect(
+                self._dsn,
+                prepare_threshold=0,
+                application_name="icecore-committer",
+                options=f"-c lock_timeout={LOCK_TIMEOUT_SECONDS}s -c statement_timeout={STATEMENT_TIMEOUT_SECONDS}s",
+                **NETWORK_OPTIONS,
+            )
+
+    async def _append(self, connection: Connection, batch: list[_Waiting], use: StatementUse) -> None:
+        self._watch.begin(connection, use)
+        try:
+            if fault_points.SWITCHED_ON:
+                await fault_points.reach("commit.before_append")
+            submissions = [submission for waiting in batch for submission in waiting.submissions]
+            began = time.perf_counter()
+            results = iter(await _send(connection, submissions, self.figures))
+            self._refused_writes = None
+            self._outage.succeeded()
+            self.figures.append_seconds += time.perf_counter() - began
+            self.figures.batch_sizes[len(submissions)] += 1
+            if fault_points.SWITCHED_ON:
+                await fault_points.reach("commit.after_append")
+            for waiting in batch:
+                answers = [next(results) for _ in waiting.submissions]
+                if waiting.in_doubt:
+                    answers = [await self._barred(connection, *pair) for pair in zip(waiting.submissions, answers, strict=True)]
+                if not waiting.answer.done():
+                    waiting.answer.set_result(answers)
+        finally:
+            self._watch.end(connection)
+
+    async def _barred(self, connection: Connection, submission: Submission, result: AppendResult) -> AppendResult:
+        """The result of a command sent again, once no lost copy of it can change that any more."""
+        if result.outcome == "recorded" and submission.has_events:
+            # What it found under its id is its own bar, the answer to which was lost too: it is decided again, under another id.
+            return AppendResult("head", result.position)
+        if result.outcome in _FINAL:
+            return result
+        # The copy that was lost may still be on its way: a row without events under its id bars it for good.
+        (barred,) = await _send(connection, [Submission(submission.context, submission.command_id)], self.figures)
+        return barred if barred.outcome == "appended" else result
+
+
+async def _send(connection: Connection, submissions: list[Submission], figures: CommitterFigures) -> list[AppendResult]:
+    many = sum(submission.streams for submission in submissions) > STREAMS_INLINE_MAX
+    commands, blobs = await decided(many, _encoded, submissions)
+    # In binary: as text they are escaped byte by byte, here and in Postgres. An empty list would have no type.
+    cursor = await connection.execute(_SQL["append"], {"batch": commands, "blobs": blobs or [b""]}, binary=True)
+    rows = await cursor.fetchall()
+    assert len(rows) == len(submissions), "append answers every command"
+    figures.locked_seconds += rows[-1][-1] / 1_000_000
+    return [_result(row[:-1]) for row in rows]
+
+
+def _encoded(submissions: list[Submission]) -> tuple[str, list[bytes]]:
+    blobs: list[bytes] = []
+    return orjson.dumps([submission.to_json(blobs) for submission in submissions]).decode(), blobs
+
+
+def _why_no_writes(error: Exception) -> str | None:
+    """What keeps Postgres from any write, whatever is written; None where the error says no such thing."""
+    if isinstance(error, psycopg.errors.ReadOnlySqlTransaction):
+        return "takes no writes: Postgres is read-only"
+    code = error.sqlstate if isinstance(error, psycopg.Error) else None
+    if code == "55000":
+        return "takes no writes: its transactions are not read committed"
+    if code == "53100":
+        return "takes no writes: Postgres has no space left"
+    if code is not None and code.startswith(("53", "58030")):
+        return "takes no writes: Postgres has run out of a resource"
+    return None
+
+
+def _result(row: tuple[Any, ...]) -> AppendResult:
+    _, outcome, position, detail, status, object_id, version, body = row
+    record = None if status is None else IdempotencyRecord(status, object_id, version, body)
+    if outcome == "error":
+        _log.error("append_failed", detail=detail)
+    return AppendResult(outcome, position, detail, record)
+
+
+def _refuse(batch: list[_Waiting], error: BaseException) -> None:
+    for waiting in batch:
+        if not waiting.answer.done():
+            waiting.answer.set_exception(error)
+            # A client that went away leaves nobody to hear it.
+            waiting.answer.exception()

@@ -1,0 +1,192 @@
+"""Runs commands: finds out whether a key was used before, decides again while others come first, and answers."""
+
+import time
+from contextlib import AbstractAsyncContextManager
+from typing import Any
+
+from commands.approval import proposals
+from commands.approval.hooks import HeldBack
+from commands.approval.proposals import Proposals
+from commands.execution import idempotency
+from commands.execution.appender import Appender
+from commands.execution.committer import Committer
+from commands.execution.context import Answer, CommandContext
+from commands.execution.handler import CommandHandler, CreatedTable, Settled, StreamCommandHandler
+from commands.execution.idempotency import Remembered
+from commands.execution.replays import Replays
+from commands.execution.resolver import Resolver, StaleName
+from commands.execution.staged_parts import StagedPartsLost
+from commands.execution.stream_queues import StreamQueues
+from commands.execution.submission import AppendResult, Submission
+from commands.tables.metrics_reports import MetricsReports
+from commands.tabulars.metadata_files import place_taken
+from database.connections import Connection
+from database.named_sql import named_sql
+from domain.errors import CatalogError, CommitFailed, InternalError, NoSuchWarehouse, UnsupportedOperation
+from queries.read_side import ReadSide
+from queries.warehouse import Warehouse
+from security.secrets import SecretStore
+from storage.object_store import ObjectStore
+
+_SQL = named_sql("commands.execution", "executor.sql")
+
+# How long a command that loses to others decides again before it gives up.
+DECIDE_SECONDS_MAX = 10
+
+Handler = CommandHandler | StreamCommandHandler[Any]
+
+
+class CommandExecutor:
+    """What commands are executed with, in one process."""
+
+    def __init__(
+        self,
+        reads: ReadSide,
+        committer: Committer,
+        secrets: SecretStore,
+        metrics_reports: MetricsReports,
+        *,
+        decide_seconds_max: float = DECIDE_SECONDS_MAX,
+    ) -> None:
+        self.reads = reads
+        self.secrets = secrets
+        self.metrics_reports = metrics_reports
+        self.committer = committer
+        self.resolver = Resolver(reads)
+        self.proposals = Proposals(reads.connection, committer)
+        self.appender = Appender(reads, committer, self.proposals)
+        self.queues = StreamQueues(self.appender, reads.large_documents)
+        self.large_documents = reads.large_documents
+        self._replays = Replays(reads)
+        committer.on_away = self.queues.refuse_waiting
+        self._decide_seconds_max = decide_seconds_max
+
+    def connection(self) -> AbstractAsyncContextManager[Connection]:
+        return self.reads.connection()
+
+    async def store(self, warehouse: Warehouse) -> ObjectStore:
+        return await self.reads.store(warehouse)
+
+    async def execute(self, handler: Handler) -> Answer:
+        """The command's answer, once it is in the log; raises its refusal, which its key gets again if it carries one."""
+        try:
+            return await self._execute(handler)
+        except CatalogError as refusal:
+            # Frames behind here hold the refusal and the documents: a cycle that would keep them until a collection.
+            refusal.__traceback__ = None
+            raise
+
+    async def _execute(self, handler: Handler) -> Answer:
+        context, warehouse = handler.context, handler.warehouse
+        if warehouse.as_of is not None:
+            raise UnsupportedOperation(
+                f"Warehouse {warehouse.name} is read as of position {warehouse.as_of}: a past state cannot be changed"
+            )
+        if context.idempotency_key is not None:
+            async with self.connection() as connection:
+                remembered = await idempotency.find(connection, context)
+            # Not with a connection in hand: reading it may have to wait for others who need one.
+            if remembered is not None:
+                if remembered.replicated:
+                    # Append finds the key, and is answered once the standbys have it.
+                    await self.committer.submit(Submission(context, record=remembered.record))
+                return await self._again(context, warehouse, remembered)
+        deadline = time.monotonic() + self._decide_seconds_max
+        while True:
+            try:
+                settled = await self._attempt(handler, deadline)
+            except (StaleName, StagedPartsLost):
+                settled = None
+            except HeldBack as held:
+                return await self._held(context, warehouse, held)
+            except CatalogError as refusal:
+                return await self._refused(context, warehouse, refusal)
+            answer = None if settled is None else await self._answered(context, warehouse, settled)
+            if answer is not None:
+                return answer
+            if time.monotonic() > deadline:
+                raise CommitFailed("Other requests kept changing the same object; try again")
+
+    async def _attempt(self, handler: Handler, deadline: float) -> Settled:
+        """Decides once, and appends what was decided. Raises what the handler and the queues raise."""
+        if isinstance(handler, StreamCommandHandler):
+            return await self.queues.run(await handler.resolve(), handler, deadline)
+        async with self.queues.held(await handler.resolve()):
+            decision = await handler.decide()
+            began = time.monotonic()
+            settled = await self.appender.append(handler.warehouse, decision)
+        if decision.created is not None and settled.result is not None and settled.result.outcome == "appended":
+            self._remember(handler.warehouse, decision.created, began)
+        return settled
+
+    def _remember(self, warehouse: Warehouse, created: CreatedTable, began: float) -> None:
+        stream = self.resolver.remember(warehouse, created.identifier, created.claim)
+        self.queues.begin(stream, created.state, created.document_bytes, began)
+
+    async def _answered(self, context: CommandContext, warehouse: Warehouse, settled: Settled) -> Answer | None:
+        """The answer, or None where another command came first."""
+        decision, result = settled.decision, settled.result
+        if result is None:
+            return decision.answer.at(await self._head(context))
+        match result.outcome:
+            case "appended" | "recorded" if context.approves is not None:
+                return Answer(decision.record.status, decision.record.body, result.position)
+            case "appended" | "recorded":
+                return decision.answer.at(result.position)
+            case "replayed" | "key_reused":
+                await self.appender.discard(warehouse, decision)
+                return await self._replayed(context, warehouse, result)
+        await self.appender.discard(warehouse, decision)
+        match result.outcome:
+            case "location":
+                return await self._refused(context, warehouse, place_taken(result.detail or ""))
+            case "parent" if result.detail == str(warehouse.id):
+                # Warehouses are never dropped: the database was restored to a time before this one.
+                self.reads.warehouses.clear()
+                raise NoSuchWarehouse(f"Warehouse does not exist: {warehouse.name}")
+            case "error":
+                raise InternalError("The log refused the command")
+        return None
+
+    async def _refused(self, context: CommandContext, warehouse: Warehouse, refusal: CatalogError) -> Answer:
+        """Raises the refusal, once it is remembered if it carries a key: so that the key always gets the same answer."""
+        if context.approves is not None and refusal.deterministic:
+            refusal = await self.proposals.why_closed(context, warehouse, refusal)
+        if context.idempotency_key is None or not refusal.deterministic:
+            raise refusal
+        result = await self.committer.submit(Submission(context, record=proposals.remembered(refusal)))
+        if result.outcome in ("replayed", "key_reused"):
+            return await self._replayed(context, warehouse, result)
+        raise refusal
+
+    async def _held(self, context: CommandContext, warehouse: Warehouse, held: HeldBack) -> Answer:
+        """Raises the refusal that names the proposal, which is in the log by then and remembered by the request's key."""
+        refusal, result = await self.proposals.hold(context, warehouse, held)
+        if result is None:
+            return await self._refused(context, warehouse, refusal)
+        if result.outcome in ("replayed", "key_reused"):
+            return await self._replayed(context, warehouse, result)
+        raise refusal
+
+    async def _replayed(self, context: CommandContext, warehouse: Warehouse, result: AppendResult) -> Answer:
+        if result.outcome == "key_reused":
+            raise idempotency.key_reused()
+        assert result.record is not None
+        assert result.detail is not None
+        return await self._again(context, warehouse, Remembered(result.record, result.position, result.detail, replicated=False))
+
+    async def _again(self, context: CommandContext, warehouse: Warehouse, remembered: Remembered) -> Answer:
+        record = remembered.record
+        if record.status >= 400:
+            raise proposals.told_again(record)
+        return await self._replays.answer(context, warehouse, remembered)
+
+    async def _head(self, context: CommandContext) -> int:
+        """The position that a command which changes nothing is answered with: the standbys have what it rests on."""
+        async with self.connection() as connection:
+            row = await (await connection.execute(_SQL["head"])).fetchone()
+        assert row is not None
+        position, replicated = row
+        if not replicated:
+            return int(position)
+        return (await self.committer.submit(Submission(context))).position

@@ -1,0 +1,97 @@
+"""What the executor is given for a request, a command handler, and what a handler decides: a decision, which writes nothing by itself."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+from commands.execution.context import Answer, CommandContext
+from commands.execution.resolver import ResolvedStream
+from commands.execution.submission import AppendResult, IdempotencyRecord, Submission
+from domain.byte_pieces import Content
+from domain.claims import NameClaim
+from domain.identifiers import TabularIdentifier
+from domain.streams import State
+from domain.table import TableState
+from queries.warehouse import Warehouse
+from storage.locations import StorageLocation
+
+S = TypeVar("S", bound=State)
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataFile:
+    """A metadata file that must stand before the event that names it."""
+
+    location: StorageLocation
+    document: Content | memoryview
+
+
+@dataclass(frozen=True, slots=True)
+class CreatedTable:
+    """A table that a command begins, as it is remembered once it is in the log: its first commit need neither look it up nor read it."""
+
+    identifier: TabularIdentifier
+    claim: NameClaim
+    state: TableState
+    document_bytes: int
+
+
+@dataclass(slots=True)
+class Decision:
+    """One command's outcome, before it is appended.
+
+    submission -- without events where nothing changes: answered at once, or recorded if it carries a key.
+    record -- what the key is remembered by.
+    answer -- the answer, whose position is not known yet.
+    files -- written before the append, taken away again if it surely did not come to effect.
+    after -- the state its stream is left in, for the command behind it; None where it does not write one stream.
+    created -- the table it begins.
+    """
+
+    submission: Submission
+    record: IdempotencyRecord
+    answer: Answer
+    files: list[MetadataFile] = field(default_factory=list)
+    after: State | None = None
+    created: CreatedTable | None = None
+
+
+@dataclass(slots=True)
+class Settled:
+    """What became of a command: `result` is None where there was nothing to append."""
+
+    decision: Decision
+    result: AppendResult | None
+
+
+@dataclass(slots=True, eq=False)
+class CommandHandler(ABC):
+    """One request's command that is decided on what the read models say; the queues of its streams stand still meanwhile."""
+
+    context: CommandContext
+    warehouse: Warehouse
+
+    async def resolve(self) -> Sequence[ResolvedStream[State]]:
+        """The streams it changes, found by their names; none where it begins one. Raises what the names are refused by."""
+        return ()
+
+    @abstractmethod
+    async def decide(self) -> Decision:
+        """Raises the refusal, or StaleName where a name no longer stands for what it was resolved to."""
+
+
+@dataclass(slots=True, eq=False)
+class StreamCommandHandler(ABC, Generic[S]):
+    """One request's command on one stream, decided on its state alone: appended in a batch with others on the same stream."""
+
+    context: CommandContext
+    warehouse: Warehouse
+
+    @abstractmethod
+    async def resolve(self) -> ResolvedStream[S]:
+        """The stream, found by its name."""
+
+    @abstractmethod
+    def decide(self, state: S, generation: int) -> Decision:
+        """On a state of the stream, and the generation of the read models it was read from. Raises the refusal."""

@@ -1,0 +1,76 @@
+"""Idempotency-Key: what a key was used for before, and the same answer again (REST spec, "Idempotency-Key")."""
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+from commands.execution.context import Answer, CommandContext
+from commands.execution.submission import IdempotencyRecord
+from database.connections import Connection
+from database.named_sql import named_sql
+from domain.errors import UnprocessableEntity
+from projections import results, tables, views
+from queries.warehouse import Warehouse
+
+_SQL = named_sql("commands.execution", "committer.sql")
+
+
+@dataclass(frozen=True, slots=True)
+class Remembered:
+    """A request that used the key first.
+
+    replicated -- commits wait for standbys, and nobody knows whether this one was waited for: its session may have ended before.
+    """
+
+    record: IdempotencyRecord
+    position: int
+    operation: str
+    replicated: bool
+
+
+async def find(connection: Connection, context: CommandContext) -> Remembered | None:
+    """What the context's key was used for, if it was; UnprocessableEntity where that was another request."""
+    cursor = await connection.execute(
+        _SQL["find_key"], {"project_id": context.project_id, "actor": context.actor, "key": context.idempotency_key}, binary=True
+    )
+    row = await cursor.fetchone()
+    if row is None:
+        return None
+    status, object_id, version, body, position, operation, request_hash, replicated = row
+    if request_hash != context.request_hash:
+        raise key_reused()
+    return Remembered(IdempotencyRecord(status, object_id, version, body), position, operation, replicated)
+
+
+def key_reused() -> UnprocessableEntity:
+    return UnprocessableEntity("Idempotency-Key was used before with another request")
+
+
+async def answer_again(connection: Connection, warehouse: Warehouse, remembered: Remembered) -> Answer:
+    """The first answer, byte for byte: from the row it was about, as of the version it was about."""
+    record = remembered.record
+    if record.object_id is None or record.version is None or record.body is not None:
+        return Answer(record.status, record.body, remembered.position)
+    if remembered.operation in _OF_VIEWS:
+        view = await views.load_version(connection, record.object_id, record.version)
+        assert view is not None, "rows outlive keys"
+        return Answer(record.status, results.load_view_result(view, warehouse.profile.client_config()), remembered.position)
+    table = await tables.load_version(connection, record.object_id, record.version)
+    assert table is not None, "rows outlive keys"
+    if remembered.operation in _WITH_CONFIG:
+        body = results.load_table_result(table, warehouse.profile.client_config())
+    else:
+        body = results.commit_table_response(table)
+    etag = None if remembered.operation in _WITHOUT_ETAG else results.table_etag(table.event_id)
+    return Answer(record.status, body, remembered.position, etag)
+
+
+_OF_VIEWS = frozenset({"createView", "registerView", "replaceView"})
+_WITH_CONFIG = frozenset({"createTable", "registerTable"})
+# Nothing is left to be loaded.
+_WITHOUT_ETAG = frozenset({"unregisterTable"})
+
+
+async def forget(connection: Connection, lifetime: timedelta) -> int:
+    """Deletes the keys that are older than `lifetime`; how many."""
+    cursor = await connection.execute(_SQL["forget_keys"], {"lifetime": lifetime})
+    return cursor.rowcount

@@ -1,0 +1,63 @@
+"""Answers that a key gets again: read within the bounds on large documents, once for all who ask at the same time."""
+
+import asyncio
+from dataclasses import replace
+from uuid import UUID
+
+from commands.execution import idempotency
+from commands.execution.context import Answer, CommandContext
+from commands.execution.idempotency import Remembered
+from database.named_sql import named_sql
+from queries.read_side import ReadSide
+from queries.warehouse import Warehouse
+from storage.large_documents import LARGE_BYTES_MIN
+
+_SQL = named_sql("commands.execution", "replays.sql")
+
+_Replayed = tuple[UUID, int, str, int]
+"""The object, its version, the operation and the status: what the bytes of an answer follow from."""
+
+
+class Replays:
+    """Of one process."""
+
+    def __init__(self, reads: ReadSide) -> None:
+        self._reads = reads
+        self._reading: dict[_Replayed, asyncio.Task[Answer]] = {}
+
+    async def answer(self, context: CommandContext, warehouse: Warehouse, remembered: Remembered) -> Answer:
+        """The first answer again. TooManyRequests, also by `context.make_room`, where there is no room for it: a replay changes nothing."""
+        record = remembered.record
+        if record.object_id is None or record.version is None or record.body is not None:
+            return Answer(record.status, record.body, remembered.position, replayed=True)
+        key = (record.object_id, record.version, remembered.operation, record.status)
+        reading = self._reading.get(key)
+        if reading is None:
+            reading = self._reading[key] = asyncio.create_task(self._read(context, warehouse, remembered), name="replay")
+            reading.add_done_callback(lambda done: self._settle(key, done))
+        # One client that goes takes nothing from the others.
+        return replace(await asyncio.shield(reading), position=remembered.position)
+
+    def _settle(self, key: _Replayed, done: asyncio.Task[Answer]) -> None:
+        del self._reading[key]
+        if not done.cancelled():
+            # Seen, even where nobody waits any more.
+            done.exception()
+
+    async def _read(self, context: CommandContext, warehouse: Warehouse, remembered: Remembered) -> Answer:
+        record = remembered.record
+        async with self._reads.connection() as connection:
+            parameters = {"object_id": record.object_id, "version": record.version}
+            row = await (await connection.execute(_SQL["document_bytes"], parameters)).fetchone()
+            assert row is not None
+            size: int = row[0]
+            if size < LARGE_BYTES_MIN:
+                if context.make_room is not None:
+                    context.make_room(size)
+                return replace(await idempotency.answer_again(connection, warehouse, remembered), replayed=True)
+        if context.make_room is not None:
+            context.make_room(size)
+        async with self._reads.large_documents.share() as share:
+            await share.take(size)
+            async with self._reads.connection_once() as connection:
+                return replace(await idempotency.answer_again(connection, warehouse, remembered), replayed=True)

@@ -1,0 +1,138 @@
+"""Names resolved to streams: the id that a name stands for, and whether it still does."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+from uuid import UUID
+
+from commands.execution.name_cache import Called, NameCache
+from database.connections import Connection
+from domain.claims import NameClaim
+from domain.errors import BadRequest, NoSuchTable, NoSuchView
+from domain.identifiers import NamespaceIdentifier, TabularIdentifier
+from domain.namespace import NamespaceState
+from domain.streams import State, claims_of
+from domain.table import TableState
+from domain.view import ViewState
+from log.changes import read_last_event_id
+from projections import names, namespaces, tables, views
+from projections.bounded_reads import LargeDocument
+from queries.read_side import ReadSide
+from queries.warehouse import Warehouse
+from storage.large_documents import LARGE_BYTES_MIN, DocumentShare
+
+S_co = TypeVar("S_co", bound=State, covariant=True)
+
+
+class StaleName(Exception):
+    """The object a name was resolved to has been renamed or dropped meanwhile, or what else was read holds no more: resolve it again."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedStream(Generic[S_co]):
+    """A stream; `claim` is the name it was found by (None: by a path of namespaces, which are never renamed)."""
+
+    id: UUID
+    claim: NameClaim | None
+    _reads: ReadSide
+    _names: NameCache
+    _read: Callable[[Connection, UUID, int], Awaitable[tuple[S_co, int] | LargeDocument | None]]
+
+    async def read(self, share: DocumentShare | None = None) -> tuple[S_co, int] | None:
+        """The newest state, and the generation of the read models it was read from.
+
+        share -- held until the state is done with; without one, there is room for a large state only while it is read.
+        """
+        found = await self._reads.read_within(lambda connection, bytes_max: self._read(connection, self.id, bytes_max), share)
+        if found is None and self.claim is not None:
+            # The database was restored to a point before it: the name may stand for another one by now.
+            self._names.forget(self.claim)
+        return found
+
+    async def last_event_id(self) -> UUID | None:
+        """None where there is no such stream."""
+        async with self._reads.connection() as connection:
+            return await read_last_event_id(connection, self.id)
+
+    async def read_named(self, share: DocumentShare | None = None) -> tuple[S_co, int]:
+        """As `read`, while it still is what the name stands for; else StaleName."""
+        found = await self.read(share)
+        if found is None:
+            raise StaleName
+        self.check(found[0])
+        return found
+
+    def check(self, state: State) -> None:
+        """StaleName where the state no longer is what the name stood for."""
+        held = claims_of(state)
+        if not held or (self.claim is not None and self.claim not in held):
+            if self.claim is not None:
+                self._names.forget(self.claim)
+            raise StaleName
+
+
+class Resolver:
+    """Resolves the names of one process's requests."""
+
+    def __init__(self, reads: ReadSide) -> None:
+        self._reads = reads
+        self._names = NameCache()
+
+    async def table(self, warehouse: Warehouse, table: TabularIdentifier, *, anew: bool = False) -> ResolvedStream[TableState]:
+        """NoSuchTable where the name stands for none.
+
+        anew -- looked up even where it is known: for who refuses by the id before the state is read, which else shows an old id.
+        """
+        claim = await self._find(warehouse, table, "table", anew=anew)
+        if claim is None:
+            raise NoSuchTable(f"Table does not exist: {table}")
+        return self._table(claim)
+
+    async def view(self, warehouse: Warehouse, view: TabularIdentifier) -> ResolvedStream[ViewState]:
+        """NoSuchView where the name stands for none."""
+        claim = await self._find(warehouse, view, "view")
+        if claim is None:
+            raise NoSuchView(f"View does not exist: {view}")
+        return ResolvedStream(claim.owner, claim, self._reads, self._names, views.read_state_within)
+
+    async def namespace(self, warehouse: Warehouse, namespace: NamespaceIdentifier) -> ResolvedStream[NamespaceState]:
+        """NoSuchNamespace where there is none."""
+        async with self._reads.connection() as connection:
+            namespace_id = await names.find_namespace(connection, warehouse.scope, namespace)
+        return ResolvedStream(namespace_id, None, self._reads, self._names, namespaces.read_state_within)
+
+    def table_by_id(self, table_id: UUID) -> ResolvedStream[TableState]:
+        """Whatever its name."""
+        return ResolvedStream(table_id, None, self._reads, self._names, tables.read_state_within)
+
+    def remember(self, warehouse: Warehouse, table: TabularIdentifier, claim: NameClaim) -> ResolvedStream[TableState]:
+        """A table that was created under this name."""
+        self._names.put(("table", *warehouse.scope.path(table)), claim)
+        return self._table(claim)
+
+    def _table(self, claim: NameClaim) -> ResolvedStream[TableState]:
+        return ResolvedStream(claim.owner, claim, self._reads, self._names, tables.read_state_within)
+
+    async def _find(self, warehouse: Warehouse, identifier: TabularIdentifier, kind: str, *, anew: bool = False) -> NameClaim | None:
+        called: Called = (kind, *warehouse.scope.path(identifier))
+        known = None if anew else self._names.get(called)
+        if known is not None:
+            # It may have come to stand for something else: then the state it leads to says so, and it is looked up again.
+            return known
+        async with self._reads.connection() as connection:
+            found = await names.find(connection, warehouse.scope, identifier.namespace, identifier.name)
+        if found is None or found.object_id is None or found.kind != kind:
+            return None
+        claim = NameClaim("tabular", found.namespace_id, warehouse.scope.key(identifier.name), found.object_id)
+        self._names.put(called, claim)
+        return claim
+
+
+async def take_room(reads: ReadSide, share: DocumentShare, streams: Sequence[ResolvedStream[State]]) -> None:
+    """For all tables at once: with room for some in hand, two transactions could wait for each other. Nothing where there is a share."""
+    async with reads.connection() as connection:
+        size = await tables.open_bytes(connection, [stream.id for stream in streams])
+    if len(streams) > 1 and size > share.bytes_max:
+        raise BadRequest(f"Invalid table-changes: the tables' metadata is larger than {share.bytes_max} bytes together")
+    if size >= LARGE_BYTES_MIN:
+        await share.take(size)

@@ -1,0 +1,91 @@
+"""Parts of a large document, written before the append that gives them a head, so that append need not insert them under its lock."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from uuid import UUID
+
+from commands.execution.submission import Submission
+from database.connections import Connection
+from database.named_sql import named_sql
+
+_SQL = named_sql("commands.execution", "staged_parts.sql")
+
+# A submission with more parts than these is worth the statements beforehand.
+PARTS_APPENDED_MAX = 1_000
+# Written by one statement: some milliseconds of Postgres and of this process.
+_PARTS_PER_STATEMENT = 500
+_PARTS_REMOVED_PER_STATEMENT = 5_000
+
+# One is taken for each statement: others wait for connections too, and no use of one is long.
+Connections = Callable[[], AbstractAsyncContextManager[Connection]]
+
+
+class StagedPartsLost(Exception):
+    """Parts that were staged are gone before the append: lost in a crash of Postgres, given up, or of a generation that was removed."""
+
+
+async def stage_parts(connections: Connections, submission: Submission, table_id: UUID) -> None:
+    """Writes the parts of a submission that begins the table `table_id`, if they are many: the append then only takes them over.
+
+    They belong to the generation that is served now; where another one is by then, append answers `generation`. When this returns
+    they are durable, and a crash of Postgres takes none. Raises StagedPartsLost where one took some before. What is written here and does
+    not come to effect is for `remove_staged_parts`, or after a crash for the job of commands/tables/settle_parts.py.
+    """
+    parts = submission.rows.parts
+    if len(parts) <= PARTS_APPENDED_MAX:
+        return
+    # By identity: comparing ids takes the event loop some milliseconds.
+    assert all(part[0] is table_id for part in parts), "nobody reads the parts of a table without a head"
+    async with connections() as connection:
+        row = await (await connection.execute(_SQL["register"], {"table_id": table_id})).fetchone()
+    assert row is not None
+    generation: int = row[0]
+    for start in range(0, len(parts), _PARTS_PER_STATEMENT):
+        some = parts[start : start + _PARTS_PER_STATEMENT]
+        _, kinds, ordinals, versions, snapshot_ids, bodies = map(list, zip(*some, strict=True))
+        columns = {"kinds": kinds, "ordinals": ordinals, "versions": versions, "snapshot_ids": snapshot_ids, "bodies": bodies}
+        began = time.monotonic()
+        async with connections() as connection:
+            await connection.execute(_SQL["write"], {"generation": generation, "table_id": table_id, **columns})
+        # Half of the time is others'.
+        await asyncio.sleep(time.monotonic() - began)
+    await _complete(connections, table_id, generation, len(parts))
+    submission.take_staged(table_id, generation, len(parts))
+
+
+async def _complete(connections: Connections, table_id: UUID, generation: int, parts: int) -> None:
+    """Makes the staged parts durable and records how many they are. Raises StagedPartsLost where some are gone."""
+    async with connections() as connection:
+        cursor = await connection.execute(_SQL["complete"], {"table_id": table_id, "generation": generation, "parts": parts})
+    if cursor.rowcount != 1:
+        await remove_staged_parts(connections, table_id)
+        raise StagedPartsLost
+
+
+async def remove_staged_parts(connections: Connections, table_id: UUID) -> None:
+    """Takes staged parts away, if they still are: from here on no append can come to effect on them."""
+    async with connections() as connection:
+        row = await (await connection.execute(_SQL["give_up"], {"table_id": table_id})).fetchone()
+    if row is not None:
+        await _remove(connections, table_id, row[0])
+
+
+async def remove_left_over(connections: Connections, seconds: float) -> int:
+    """Removes what was staged longer than `seconds` ago, and what somebody gave up and did not finish; of how many tables."""
+    async with connections() as connection:
+        left = await (await connection.execute(_SQL["give_up_old"], {"seconds": seconds})).fetchall()
+    for table_id, generation in left:
+        await _remove(connections, table_id, generation)
+    return len(left)
+
+
+async def _remove(connections: Connections, table_id: UUID, generation: int) -> None:
+    of_table = {"table_id": table_id, "generation": generation}
+    removed = _PARTS_REMOVED_PER_STATEMENT
+    while removed == _PARTS_REMOVED_PER_STATEMENT:
+        async with connections() as connection:
+            removed = (await connection.execute(_SQL["remove"], {**of_table, "limit": _PARTS_REMOVED_PER_STATEMENT})).rowcount
+    async with connections() as connection:
+        await connection.execute(_SQL["forget"], of_table)

@@ -1,0 +1,388 @@
+"""A stream's queue: its commands wait here, each is decided on the state its predecessor leaves, and a batch of them is appended at once.
+
+A queue has one batch in flight. Its memory of the state is only ever a guess that `append` checks: a success proves it, and a
+refusal is given only where the guess was proved after the request came, by an append or by a read.
+"""
+
+import asyncio
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Generic
+from uuid import UUID
+
+import structlog
+
+from commands.execution.appender import Appender
+from commands.execution.deciding import document_bytes
+from commands.execution.gather import gather_errors
+from commands.execution.handler import Decision, S, Settled
+from commands.execution.queue_entries import Barrier, Job, SharedBytes, fail
+from commands.execution.resolver import ResolvedStream, StaleName
+from commands.execution.submission import NOT_APPENDED, AppendResult
+from commands.execution.turns import Turns
+from domain.errors import ApprovalUnavailable, CatalogError, CommitFailed, TooManyRequests
+from domain.namespace import NamespaceState
+from storage.large_documents import LARGE_BYTES_MIN, DocumentShare, LargeDocuments, SteppedBack
+
+_log = structlog.get_logger("icecore.queues")
+
+STREAM_BATCH_COMMANDS_MAX = 32
+STREAM_BATCH_BYTES_MAX = 16 * 1024 * 1024
+# A parsed document costs about this many times its bytes.
+_STATE_BYTES_PER_DOCUMENT_BYTE = 5
+_LARGE_STATE_BYTES_MIN = _STATE_BYTES_PER_DOCUMENT_BYTE * LARGE_BYTES_MIN
+
+# Outcomes after which the command did not come to effect because the stream is not what it was decided on.
+_LOST = frozenset({"head", "generation"})
+_EFFECTIVE = frozenset({"appended", "recorded"})
+
+
+@dataclass(slots=True)
+class QueueFigures:
+    """Counts for the metrics: batches, the commands in them, batches that lost to another process."""
+
+    batches: int = 0
+    batched: int = 0
+    batch_lengths: Counter[int] = field(default_factory=Counter)
+    lost: int = 0
+    refused: int = 0
+
+
+class StreamQueue(Generic[S]):
+    """One stream's queue and what is known of its state."""
+
+    def __init__(
+        self,
+        stream: ResolvedStream[S],
+        appender: Appender,
+        figures: QueueFigures,
+        large_documents: LargeDocuments,
+        became_idle: Callable[[UUID], None],
+    ) -> None:
+        self._stream = stream
+        self._appender = appender
+        self._figures = figures
+        self._large_documents, self._became_idle = large_documents, became_idle
+        self.entries: deque[Job[S] | Barrier] = deque()
+        self.state_bytes = 0
+        self.counted_bytes = 0
+        self._state: S | None = None
+        self._generation = 0
+        self._proved_at = 0.0
+        self._batch_max = STREAM_BATCH_COMMANDS_MAX
+        self._task: asyncio.Task[None] | None = None
+        self._share: DocumentShare | None = None
+        # Answers share what was read of the document, and hold it.
+        self._document = SharedBytes(0)
+        self._turns = Turns()
+
+    @property
+    def idle(self) -> bool:
+        return self._task is None
+
+    def put(self, entry: "Job[S] | Barrier") -> None:
+        self.entries.append(entry)
+        if isinstance(entry, Barrier) and self._share is not None:
+            self._share.step_back()
+        if self._task is None:
+            self._task = asyncio.create_task(self._run())
+
+    def begin(self, state: S, generation: int, document_bytes: int, proved_at: float) -> None:
+        """The stream was begun in this process: its first command need not read it. Nothing where the queue knows more."""
+        if self._state is None and self.idle:
+            self._state, self._generation, self._proved_at = state, generation, proved_at
+            self.state_bytes = _STATE_BYTES_PER_DOCUMENT_BYTE * document_bytes
+            self._document = SharedBytes(document_bytes)
+
+    @property
+    def generation(self) -> int:
+        """Of the read models the state was last read from; 0 before."""
+        return self._generation
+
+    def forget(self) -> None:
+        """The stream has moved on without this queue: read it again before deciding."""
+        self._state = None
+        self.state_bytes = 0
+
+    async def _run(self) -> None:
+        try:
+            while self.entries:
+                entry = self.entries[0]
+                if isinstance(entry, Barrier):
+                    self.entries.popleft()
+                    entry.arrive()
+                    await entry.done.wait()
+                else:
+                    async with self._large_documents.share(lambda: self._barrier() is None) as self._share:
+                        await self._run_batch(self._share)
+        finally:
+            self._share = self._task = None
+            self._became_idle(self._stream.id)
+
+    def _barrier(self) -> Barrier | None:
+        return next((entry for entry in self.entries if isinstance(entry, Barrier)), None)
+
+    def _barrier_first(self) -> None:
+        """Whoever waits for several queues may hold the room that this one waits for: it is let pass."""
+        if (barrier := self._barrier()) is not None:
+            self.entries.remove(barrier)
+            self.entries.appendleft(barrier)
+
+    async def _run_batch(self, share: DocumentShare) -> None:
+        try:
+            if self._state is None:
+                await self._read(share)
+        except SteppedBack:
+            self._barrier_first()
+            return
+        except Exception as error:
+            self._fail_queue(error)
+            return
+        batch, refused = await self._decide_batch()
+        try:
+            await self._settle(batch, refused, share)
+        except Exception as error:
+            _log.exception("queue_broke", stream=str(self._stream.id))
+            self.forget()
+            for job in (*(job for job, _ in batch), *(entry.job for entry in refused)):
+                fail(job, error)
+
+    async def _settle(self, batch: "list[tuple[Job[S], Decision]]", refused: "list[_Refused[S]]", share: DocumentShare) -> None:
+        unreviewed: list[Job[S]] = []
+        if any(self._reviewed(job) for job, _ in batch):
+            batch, refused, unreviewed = await self._review(batch, refused)
+        if not batch:
+            try:
+                again = await self._settle_refused(refused, share)
+            except SteppedBack:
+                self._requeue([*(entry.job for entry in refused), *unreviewed])
+                self._barrier_first()
+            else:
+                self._requeue([*again, *unreviewed])
+            return
+        broken_at, again = await self._append_batch(batch)
+        again += unreviewed
+        # A refusal stands if everything it was decided behind came to effect. Behind nothing, it rests on the state the batch began
+        # on, which is proved by the first command's effect, or was read after the request came.
+        for entry in refused:
+            proved = broken_at > 0 or entry.is_fault or entry.job.arrived <= self._proved_at
+            if proved and entry.behind <= broken_at:
+                self._give(entry)
+            else:
+                again.append(entry.job)
+        self._requeue(again)
+
+    async def _read(self, share: DocumentShare) -> None:
+        began = time.monotonic()
+        found = await self._stream.read(share)
+        if found is None:
+            raise StaleName
+        self._state, self._generation = found
+        size = document_bytes(self._state)
+        # Answers to changes of a namespace have none of it.
+        self._document = SharedBytes(0 if isinstance(self._state, NamespaceState) else size)
+        self.state_bytes = _STATE_BYTES_PER_DOCUMENT_BYTE * size
+        self._proved_at = began
+
+    async def _decide_batch(self) -> "tuple[list[tuple[Job[S], Decision]], list[_Refused[S]]]":
+        """Takes jobs from the queue and decides each on the state the one before will leave."""
+        batch: list[tuple[Job[S], Decision]] = []
+        refused: list[_Refused[S]] = []
+        state, size = self._state, 0
+        assert state is not None
+        while self.entries and len(batch) < self._batch_max and size < STREAM_BATCH_BYTES_MAX:
+            job = self.entries[0]
+            if isinstance(job, Barrier):
+                break
+            self.entries.popleft()
+            if job.answer.done():
+                continue
+            job.taken = True
+            try:
+                large = self.state_bytes >= _LARGE_STATE_BYTES_MIN
+                decision = await job.decide(state, self._generation, self._document, large=large)
+            except Exception as refusal:
+                refused.append(_Refused(job, refusal, len(batch)))
+                continue
+            if not decision.submission.must_be_appended:
+                refused.append(_Refused(job, Settled(decision, None), len(batch)))
+                continue
+            batch.append((job, decision))
+            state = decision.after or state  # type: ignore[assignment]
+            size += sum(len(file.document) for file in decision.files)
+        return batch, refused
+
+    async def _review(
+        self, batch: "list[tuple[Job[S], Decision]]", refused: "list[_Refused[S]]"
+    ) -> "tuple[list[tuple[Job[S], Decision]], list[_Refused[S]], list[Job[S]]]":
+        """The part of the batch that nobody has anything against, the refusals, and who is to be decided again.
+
+        A hook's refusal rests on the queue's guess as any other does. What was decided behind it rests on what will not be. Who got no
+        verdict hears that at once, wherever it stood: a hook that hangs would else be waited for once for each of them.
+        """
+        reviewed = await asyncio.gather(
+            *(self._appender.review(job.handler.warehouse, decision) for job, decision in batch if self._reviewed(job)),
+            return_exceptions=True,
+        )
+        outcomes = iter(reviewed)
+        for index, (job, _) in enumerate(batch):
+            outcome = next(outcomes) if self._reviewed(job) else None
+            if outcome is None:
+                continue
+            if not isinstance(outcome, Exception):
+                raise outcome
+            kept = [entry for entry in refused if entry.behind <= index]
+            again = [entry.job for entry in refused if entry.behind > index]
+            for behind, _ in batch[index + 1 :]:
+                failure = next(outcomes) if self._reviewed(behind) else None
+                if isinstance(failure, ApprovalUnavailable):
+                    fail(behind, failure)
+                else:
+                    again.append(behind)
+            return batch[:index], [*kept, _Refused(job, outcome, index)], again
+        return batch, refused, []
+
+    async def _settle_refused(self, refused: "list[_Refused[S]]", share: DocumentShare) -> "list[Job[S]]":
+        """Gives refusals that stand behind nothing, on a state that was proved after their requests came; else who is decided again.
+
+        Raises SteppedBack where the state had to be read and room for it was not waited for.
+        """
+        if any(entry.job.arrived > self._proved_at and not entry.is_fault for entry in refused):
+            began = time.monotonic()
+            try:
+                if self._state is None or await self._stream.last_event_id() != self._state.event_id:
+                    await self._read(share)
+                    return [entry.job for entry in refused]
+            except SteppedBack:
+                raise
+            except Exception as error:
+                self.forget()
+                for entry in refused:
+                    fail(entry.job, error)
+                return []
+            self._proved_at = began
+        for entry in refused:
+            self._give(entry)
+        self._figures.refused += len(refused)
+        return []
+
+    def _reviewed(self, job: "Job[S]") -> bool:
+        return self._appender.reviews(job.handler.context)
+
+    def _give(self, entry: "_Refused[S]") -> None:
+        """A commit that lost to another waits for its turn where there is a crowd."""
+        if isinstance(entry.outcome, CommitFailed):
+            self._turns.refuse(entry.settle)
+        else:
+            entry.settle()
+
+    async def _append_batch(self, batch: "list[tuple[Job[S], Decision]]") -> "tuple[int, list[Job[S]]]":
+        """Writes the files at the same time and appends.
+
+        How many came to effect before the first that did not, and who is to be decided again.
+        """
+        whole, again = await self._write_files(batch)
+        if not whole:
+            return 0, again
+        began = time.monotonic()
+        try:
+            results = await self._appender.submit([decision for _, decision in whole])
+        except CatalogError as error:
+            self.forget()
+            if isinstance(error, NOT_APPENDED):
+                await gather_errors([self._appender.discard(job.handler.warehouse, decision) for job, decision in whole])
+            for job, _ in whole:
+                fail(job, error)
+            # What was decided behind them rests on something that did not happen, or that nobody knows of.
+            return 0, again
+        broken_at, lost = await self._settle_batch(whole, results, began)
+        return broken_at, lost + again
+
+    async def _write_files(self, batch: "list[tuple[Job[S], Decision]]") -> "tuple[list[tuple[Job[S], Decision]], list[Job[S]]]":
+        """The part of the batch whose files stand. What is behind a file that could not be written was decided on what will not be."""
+        written = await gather_errors([self._appender.write_files(job.handler.warehouse, decision) for job, decision in batch])
+        bad = next((index for index, outcome in enumerate(written) if outcome is not None), None)
+        if bad is None:
+            return batch, []
+        failure = written[bad]
+        assert failure is not None
+        fail(batch[bad][0], failure)
+        for job, decision in batch[bad:]:
+            await self._appender.discard(job.handler.warehouse, decision)
+        return batch[:bad], [job for job, _ in batch[bad + 1 :]]
+
+    async def _settle_batch(
+        self, batch: "list[tuple[Job[S], Decision]]", results: list[AppendResult], began: float
+    ) -> "tuple[int, list[Job[S]]]":
+        self._figures.batches += 1
+        self._figures.batched += len(batch)
+        self._figures.batch_lengths[len(batch)] += 1
+        broken_at, lost = len(batch), []
+        if results[0].outcome in _EFFECTIVE:
+            # Before the winner hears of it: else it is back first, and wins again.
+            self._turns.came_through()
+        for index, ((job, decision), result) in enumerate(zip(batch, results, strict=True)):
+            if result.outcome not in _EFFECTIVE:
+                broken_at = min(broken_at, index)
+            if result.outcome in _LOST:
+                lost.append(job)
+                await self._appender.discard(job.handler.warehouse, decision)
+                continue
+            if not job.answer.done():
+                job.answer.set_result(Settled(decision, result))
+            if index < broken_at:
+                self._proved_at = began
+                if decision.after is not None:
+                    self._state = decision.after  # type: ignore[assignment]
+                    size = sum(len(file.document) for file in decision.files) or document_bytes(decision.after)
+                    self.state_bytes = _STATE_BYTES_PER_DOCUMENT_BYTE * size
+        self._batch_max = STREAM_BATCH_COMMANDS_MAX
+        if broken_at < len(batch):
+            self.forget()
+            if results[0].outcome in _LOST:
+                # Another process writes this stream: long batches would only be thrown away.
+                self._figures.lost += 1
+                self._batch_max = 1
+                self._turns.lost()
+        return broken_at, lost
+
+    def _requeue(self, jobs: Sequence["Job[S]"]) -> None:
+        """Back to the front, in the order they came, unless their time is up."""
+        now = time.monotonic()
+        for job in sorted(jobs, key=lambda job: job.arrived, reverse=True):
+            if now > job.deadline:
+                fail(job, CommitFailed("Other requests kept changing the same object; try again"))
+            elif not job.answer.done():
+                self.entries.appendleft(job)
+
+    def _fail_queue(self, error: Exception) -> None:
+        """The state cannot be read: whoever waits for it hears why."""
+        self.forget()
+        while self.entries and isinstance(self.entries[0], Job):
+            job = self.entries.popleft()
+            assert isinstance(job, Job)
+            fail(job, error)
+
+
+@dataclass(slots=True)
+class _Refused(Generic[S]):
+    """A command that appends nothing, decided behind the first `behind` of a batch."""
+
+    job: Job[S]
+    outcome: Exception | Settled
+    behind: int
+
+    @property
+    def is_fault(self) -> bool:
+        """Something broke, or gave no answer, which no newer state would mend."""
+        if isinstance(self.outcome, ApprovalUnavailable | TooManyRequests):
+            return True
+        return isinstance(self.outcome, Exception) and not isinstance(self.outcome, CatalogError | StaleName)
+
+    def settle(self) -> None:
+        if isinstance(self.outcome, Exception):
+            fail(self.job, self.outcome)
+        elif not self.job.answer.done():
+            self.job.answer.set_result(self.outcome)

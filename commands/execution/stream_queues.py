@@ -1,0 +1,144 @@
+"""The queues of one process, by stream: who is let in, who waits for several of them, and which are remembered."""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import cast
+from uuid import UUID
+
+from commands.execution.appender import Appender
+from commands.execution.handler import S, Settled, StreamCommandHandler
+from commands.execution.queue_entries import Barrier, Job, away, fail
+from commands.execution.resolver import ResolvedStream
+from commands.execution.stream_queue import QueueFigures, StreamQueue
+from domain.errors import TooManyRequests
+from domain.streams import State
+from storage.large_documents import LargeDocuments
+
+QUEUE_COMMANDS_MAX = 1_024
+QUEUE_WAIT_SECONDS_MAX = 10.0
+# Idle queues keep their state, so that the next command on the stream need not read it.
+QUEUES_KEPT_MAX = 1_000
+QUEUES_KEPT_BYTES_MAX = 64 * 1024 * 1024
+# Of the newest alone.
+QUEUE_KEPT_BYTES_MAX = 2 * QUEUES_KEPT_BYTES_MAX
+
+
+class StreamQueues:
+    """The queues of one process, by stream."""
+
+    def __init__(self, appender: Appender, large_documents: LargeDocuments) -> None:
+        self._appender, self._large_documents = appender, large_documents
+        self.figures = QueueFigures()
+        self._held_bytes = 0
+        self._generation = 0
+        self._queues: OrderedDict[UUID, StreamQueue[State]] = OrderedDict()
+
+    async def run(self, stream: ResolvedStream[S], handler: StreamCommandHandler[S], deadline: float) -> Settled:
+        """Decides and appends in the stream's queue.
+
+        Raises what the handler raises, StaleName too; TooManyRequests where the queue is full or did not move for
+        QUEUE_WAIT_SECONDS_MAX; CommitFailed where others kept winning until `deadline` (monotonic seconds).
+        """
+        queue = self._queue(stream)
+        if len(queue.entries) >= QUEUE_COMMANDS_MAX:
+            raise TooManyRequests(f"{QUEUE_COMMANDS_MAX} commands on the same object are waiting already")
+        loop = asyncio.get_running_loop()
+        job = Job(stream, handler, deadline, loop.create_future())
+        queue.put(job)
+        too_long = loop.call_later(QUEUE_WAIT_SECONDS_MAX, _refuse_untaken, job)
+        try:
+            # A client that goes away leaves a command nobody waits for: not begun it is let go, on its way it is not undone.
+            return await job.answer
+        finally:
+            too_long.cancel()
+
+    @asynccontextmanager
+    async def held(self, streams: Sequence[ResolvedStream[State]]) -> AsyncIterator[None]:
+        """All these streams' queues stand still inside, with nothing of theirs in flight.
+
+        All are joined in one synchronous step, so that two commands over the same streams never wait for each other.
+        """
+        if not streams:
+            yield
+            return
+        # Two names may lead to one stream where the names were swapped meanwhile: one of them is found to be out of date then.
+        queues = [self._queue(stream) for stream in {stream.id: stream for stream in streams}.values()]
+        barrier = Barrier(len(queues))
+        for queue in queues:
+            queue.put(barrier)
+        try:
+            try:
+                await asyncio.wait_for(barrier.reached.wait(), QUEUE_WAIT_SECONDS_MAX)
+            except TimeoutError:
+                raise _waited_too_long() from None
+            if barrier.refused:
+                raise away()
+            yield
+        finally:
+            for queue in queues:
+                queue.forget()
+            barrier.done.set()
+
+    def begin(self, stream: ResolvedStream[S], state: S, document_bytes: int, proved_at: float) -> None:
+        """A stream was begun, and was in `state` no earlier than at `proved_at`; remembering that takes as much as its document asks for.
+
+        The generation of the read models is the newest that any queue read: a guess that append checks, as it does the state. Before
+        the first nothing is remembered.
+        """
+        if self._generation:
+            self._queue(stream).begin(state, self._generation, document_bytes, proved_at)
+            self._trim(stream.id)
+
+    def refuse_waiting(self) -> None:
+        """The log is away: who waits behind a chain whose outcome is being asked for need not wait for that."""
+        for queue in self._queues.values():
+            for entry in queue.entries:
+                if isinstance(entry, Barrier):
+                    entry.refuse()
+                else:
+                    fail(entry, away())
+
+    @property
+    def queued(self) -> int:
+        """Commands that wait in some queue."""
+        return sum(len(queue.entries) for queue in self._queues.values())
+
+    def _queue(self, stream: ResolvedStream[S]) -> "StreamQueue[S]":
+        queue = self._queues.get(stream.id)
+        if queue is None:
+            queue = self._queues[stream.id] = StreamQueue[State](stream, self._appender, self.figures, self._large_documents, self._trim)
+        self._queues.move_to_end(stream.id)
+        # One stream is one kind of thing: whoever names it names its kind.
+        return cast("StreamQueue[S]", queue)
+
+    def _trim(self, stream_id: UUID) -> None:
+        """Lets the longest idle queues go while there are too many, or they remember too much."""
+        queue = self._queues.get(stream_id)
+        if queue is None:
+            return
+        self._generation = max(self._generation, queue.generation)
+        self._held_bytes += queue.state_bytes - queue.counted_bytes
+        queue.counted_bytes = queue.state_bytes
+        if len(self._queues) <= QUEUES_KEPT_MAX and self._held_bytes <= QUEUES_KEPT_BYTES_MAX:
+            return
+        newest = next(reversed(self._queues))
+        for old_id in [*self._queues]:
+            old = self._queues[old_id]
+            # The newest may be larger than all together may: most commits to a large table follow one another.
+            if old.idle and (old_id != newest or old.counted_bytes > QUEUE_KEPT_BYTES_MAX):
+                self._held_bytes -= old.counted_bytes
+                del self._queues[old_id]
+            if len(self._queues) <= QUEUES_KEPT_MAX and self._held_bytes <= QUEUES_KEPT_BYTES_MAX:
+                return
+
+
+def _refuse_untaken(job: "Job[S]") -> None:
+    if not job.taken:
+        fail(job, _waited_too_long())
+
+
+def _waited_too_long() -> TooManyRequests:
+    seconds = f"{QUEUE_WAIT_SECONDS_MAX:.0f} seconds"
+    return TooManyRequests(f"The request waited {seconds} for other requests on the same objects; try again later")

@@ -1,0 +1,217 @@
+"""What a command hands to the committer: its events, what they rest on, what they claim, and the rows they fold to."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
+from uuid import UUID
+
+from uuid_utils.compat import uuid7
+
+from commands.execution.context import CommandContext
+from commands.tables.old_metadata_files import OldMetadataFile
+from domain.claims import Claim, LocationClaim, NameClaim, check_places
+from domain.document_sizes import check_kept_whole_size, check_table_size
+from domain.documents import Json
+from domain.errors import ServiceUnavailable, TooManyRequests
+from domain.events import Event
+from domain.namespace import NamespaceState
+from domain.read_models.rows import Rows
+from domain.read_models.stream_fold import StreamFold
+from domain.streams import State, claims_of
+from domain.table import TableState
+from domain.view import ViewState
+from storage.large_documents import BYTES_AT_ONCE_MAX
+
+Outcome = Literal[
+    "appended", "recorded", "replayed", "key_reused", "head", "parent", "not_empty", "claim", "location", "generation", "staged", "error"
+]
+
+NOT_APPENDED = (ServiceUnavailable, TooManyRequests)
+"""What the committer raises where nothing of a submission is in the log, nor ever will be."""
+
+
+@dataclass(frozen=True, slots=True)
+class IdempotencyRecord:
+    """What an Idempotency-Key is remembered by: the row that gives the answer's body, or a small body where none does."""
+
+    status: int
+    object_id: UUID | None = None
+    version: int | None = None
+    body: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AppendResult:
+    """What became of one command.
+
+    position -- of its last event.
+    detail -- what stood in its way; for `replayed`, the operation of the request that used the key first.
+    record -- what that request is remembered by.
+    """
+
+    outcome: Outcome
+    position: int
+    detail: str | None = None
+    record: IdempotencyRecord | None = None
+
+
+class Change(NamedTuple):
+    """What a submission makes of one stream: references alone, so that it costs nothing where nobody looks."""
+
+    before: State | None
+    events: Sequence[Event]
+    after: State
+
+
+@dataclass(slots=True)
+class Submission:
+    """One command on its way to `icecore.append`, under an id of its own: sent again, it is found and not done twice.
+
+    read_from -- where it rests on a file: a position at which no other object held the file's place, and that place as a claim key.
+        Append refuses it (`claim`: decided again) where a purge of that place ended since, or the file is to be deleted.
+    old_files -- metadata files that its commits remove from metadata logs, to be deleted once it is in the log.
+    table_bytes_max -- what one table's document may have as JSON.
+    """
+
+    context: CommandContext
+    command_id: UUID = field(default_factory=uuid7)
+    generation: int | None = None
+    record: IdempotencyRecord | None = None
+    alive: list[UUID] = field(default_factory=list)
+    empty: list[UUID] = field(default_factory=list)
+    rows: Rows = field(default_factory=Rows)
+    staged: list[tuple[UUID, int]] = field(default_factory=list)
+    changes: list[Change] = field(default_factory=list)
+    read_from: tuple[int, str] | None = None
+    old_files: list[OldMetadataFile] = field(default_factory=list)
+    table_bytes_max: int = BYTES_AT_ONCE_MAX
+    _heads: list[tuple[UUID, UUID | None]] = field(default_factory=list)
+    _events: list[tuple[UUID, int, str, bytes, UUID, UUID]] = field(default_factory=list)
+    _taken: list[Claim] = field(default_factory=list)
+    _released: list[Claim] = field(default_factory=list)
+
+    def add(
+        self, stream_id: UUID, warehouse_id: UUID, before: State | None, events: Sequence[Event], generation: int | None = None
+    ) -> State:
+        """Events that follow `before` (None: a new stream) in their stream; the state they lead to.
+
+        BadRequest where the object would hold more places, or have a larger document, than one may.
+        """
+        assert events, "a stream is named for its events"
+        if generation is not None:
+            assert self.generation in (None, generation)
+            self.generation = generation
+        self._heads.append((stream_id, before.event_id if before is not None else None))
+        fold = StreamFold(stream_id, self.context.project_id, warehouse_id, before)
+        version = before.version if before is not None else 0
+        state: State | None = before
+        for event in events:
+            version += 1
+            event_id, data = uuid7(), event.encode()
+            self._events.append((stream_id, version, event.TOPIC, data, event_id, warehouse_id))
+            state = fold.apply(self.rows, len(self._events), version, event_id, event.TOPIC, data)
+        assert state is not None
+        self._check_size(before, state)
+        held, holds = claims_of(before), claims_of(state)
+        if any(isinstance(claim, LocationClaim) for claim in holds - held):
+            check_places(sum(isinstance(claim, LocationClaim) for claim in holds))
+        self._released += held - holds
+        self._taken += holds - held
+        self.changes.append(Change(before, events, state))
+        return state
+
+    def _check_size(self, before: State | None, after: State) -> None:
+        match after:
+            case TableState():
+                document = before.document if isinstance(before, TableState) else None
+                check_table_size(document, after.document, self.table_bytes_max)
+            case ViewState():
+                metadata = before.metadata if isinstance(before, ViewState) else None
+                check_kept_whole_size("A view's metadata", metadata, self.rows.views[-1][-1])
+            case NamespaceState():
+                properties = before.properties if isinstance(before, NamespaceState) else None
+                check_kept_whole_size("A namespace's properties", properties, self.rows.namespaces[-1][-1])
+
+    def rest_on(self, state: State) -> None:
+        """The command holds only if the stream still is as it was seen, though it writes nothing there."""
+        self._heads.append((state.id, state.event_id))
+
+    def take_staged(self, table_id: UUID, generation: int, parts: int) -> None:
+        """The table's parts, all there are here, are written already, in this generation of the read models: the append takes them over.
+
+        parts -- how many were written: append refuses the command (`staged`) unless as many are recorded as durable.
+        """
+        assert self.generation in (None, generation)
+        self.generation = generation
+        self.staged.append((table_id, parts))
+        self.rows.parts = []
+
+    @property
+    def has_events(self) -> bool:
+        return bool(self._events)
+
+    @property
+    def streams(self) -> int:
+        """How many it writes or rests on."""
+        return len(self._heads)
+
+    @property
+    def must_be_appended(self) -> bool:
+        """Whether there is anything to append: events, an answer to remember, or an approval that finds nothing left to do."""
+        return self.has_events or self.context.idempotency_key is not None or self.context.approves is not None
+
+    def to_json(self, blobs: list[bytes]) -> Json:
+        """The command as migrations/0013_functions.sql::append takes it; bytes go to `blobs` and leave their index, from 1."""
+        context = self.context
+        command: Json = {
+            "id": self.command_id,
+            "actor": context.actor,
+            "project": context.project_id,
+            "request": context.request_id,
+            "correlation": context.correlation_id,
+            "causation": context.causation_id,
+            "traceparent": context.traceparent,
+            "heads": self._heads,
+            "events": [
+                (stream_id, version, topic, _blob(blobs, data), event_id, warehouse_id)
+                for stream_id, version, topic, data, event_id, warehouse_id in self._events
+            ],
+            "rows": self.rows.to_json(blobs),
+        }
+        if self.alive or self.empty or self._released or self._taken:
+            command["claims"] = self._claims()
+        if self.generation is not None:
+            command["generation"] = self.generation
+        if self.read_from is not None:
+            command["read_from"] = self.read_from
+        if self.old_files:
+            command["old_metadata_files"] = [tuple(file) for file in self.old_files]
+        if self.staged:
+            command["staged"] = self.staged
+        if context.idempotency_key is not None and self.record is not None:
+            command["idempotency"] = {
+                "key": context.idempotency_key,
+                "hash": context.request_hash.hex(),
+                "operation": context.operation,
+                "status": self.record.status,
+                "object": self.record.object_id,
+                "version": self.record.version,
+                "body": None if self.record.body is None else _blob(blobs, self.record.body),
+            }
+        return command
+
+    def _claims(self) -> Json:
+        """What the command takes, releases and relies on; claims in the order of their fields."""
+        return {
+            "alive": self.alive,
+            "empty": self.empty,
+            "release": [tuple(claim) for claim in self._released if isinstance(claim, NameClaim)],
+            "take": [tuple(claim) for claim in self._taken if isinstance(claim, NameClaim)],
+            "release_locations": [tuple(claim) for claim in self._released if not isinstance(claim, NameClaim)],
+            "take_locations": [tuple(claim) for claim in self._taken if not isinstance(claim, NameClaim)],
+        }
+
+
+def _blob(blobs: list[bytes], data: bytes) -> int:
+    blobs.append(data)
+    return len(blobs)

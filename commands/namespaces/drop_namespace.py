@@ -1,0 +1,51 @@
+"""DropNamespace: only an empty one."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from commands.execution.context import Answer, CommandContext
+from commands.execution.executor import CommandExecutor
+from commands.execution.handler import CommandHandler, Decision
+from commands.execution.resolver import ResolvedStream
+from commands.execution.submission import IdempotencyRecord, Submission
+from domain.errors import NamespaceNotEmpty
+from domain.events import NamespaceDropped
+from domain.identifiers import NamespaceIdentifier
+from domain.namespace import NamespaceState
+from projections import names
+from queries.warehouse import Warehouse
+
+_CHILDREN = ("table", "view", "namespace")
+
+
+@dataclass(frozen=True, slots=True)
+class DropNamespace:
+    namespace: NamespaceIdentifier
+
+
+async def drop_namespace(executor: CommandExecutor, context: CommandContext, warehouse: Warehouse, command: DropNamespace) -> Answer:
+    """204; NamespaceNotEmpty while it holds tables, views or namespaces."""
+    return await executor.execute(_Drop(context, warehouse, executor, command))
+
+
+@dataclass(slots=True, eq=False)
+class _Drop(CommandHandler):
+    executor: CommandExecutor
+    command: DropNamespace
+    namespace: ResolvedStream[NamespaceState] | None = None
+
+    async def resolve(self) -> Sequence[ResolvedStream[NamespaceState]]:
+        self.namespace = await self.executor.resolver.namespace(self.warehouse, self.command.namespace)
+        return [self.namespace]
+
+    async def decide(self) -> Decision:
+        assert self.namespace is not None
+        state, generation = await self.namespace.read_named()
+        async with self.executor.connection() as connection:
+            for kind in _CHILDREN:
+                if await names.list_names(connection, self.warehouse.scope, state.id, kind, None, 1):
+                    raise NamespaceNotEmpty(f"Namespace {self.command.namespace} is not empty. It holds at least one {kind}")
+        # What is created in it meanwhile, append sees.
+        submission = Submission(self.context, empty=[state.id])
+        submission.add(state.id, self.warehouse.id, state, [NamespaceDropped()], generation)
+        return Decision(submission, IdempotencyRecord(204), Answer(204, None))

@@ -1,0 +1,50 @@
+"""UpdateNamespaceProperties: some keys set, others removed, in one step on the namespace as it is."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import orjson
+
+from commands.execution.context import Answer, CommandContext
+from commands.execution.executor import CommandExecutor
+from commands.execution.handler import Decision, StreamCommandHandler
+from commands.execution.resolver import ResolvedStream, Resolver
+from commands.execution.submission import IdempotencyRecord, Submission
+from domain.identifiers import NamespaceIdentifier
+from domain.namespace import NamespaceState, change_properties
+from queries.warehouse import Warehouse
+from security.property_rules import refuse_credential_properties
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateNamespaceProperties:
+    namespace: NamespaceIdentifier
+    removals: Sequence[str]
+    updates: Mapping[str, str]
+
+
+async def update_namespace_properties(
+    executor: CommandExecutor, context: CommandContext, warehouse: Warehouse, command: UpdateNamespaceProperties
+) -> Answer:
+    """200 with what was updated, removed and missing; 422 for a key in both."""
+    return await executor.execute(_Update(context, warehouse, executor.resolver, command))
+
+
+@dataclass(slots=True, eq=False)
+class _Update(StreamCommandHandler[NamespaceState]):
+    resolver: Resolver
+    command: UpdateNamespaceProperties
+
+    async def resolve(self) -> ResolvedStream[NamespaceState]:
+        return await self.resolver.namespace(self.warehouse, self.command.namespace)
+
+    def decide(self, state: NamespaceState, generation: int) -> Decision:
+        refuse_credential_properties(self.command.updates, "updates")
+        changes = change_properties(state, self.command.removals, self.command.updates)
+        submission, after = Submission(self.context), None
+        if changes.event is None:
+            submission.rest_on(state)
+        else:
+            after = submission.add(state.id, self.warehouse.id, state, [changes.event], generation)
+        body = orjson.dumps({"updated": changes.updated, "removed": changes.removed, "missing": changes.missing})
+        return Decision(submission, IdempotencyRecord(200, body=body), Answer(200, body), after=after)

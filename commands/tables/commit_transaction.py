@@ -1,0 +1,76 @@
+"""CommitTransaction: commits to several tables, all or none."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from commands.execution.clock import now_ms
+from commands.execution.context import Answer, CommandContext
+from commands.execution.deciding import decided, is_large_request, is_large_state
+from commands.execution.executor import CommandExecutor
+from commands.execution.handler import CommandHandler, Decision, MetadataFile
+from commands.execution.resolver import ResolvedStream, take_room
+from commands.execution.submission import IdempotencyRecord, Submission
+from commands.tables.commit_table import CommitTable, add_commit, add_created, creates
+from commands.tabulars.metadata_files import written_table
+from domain.errors import BadRequest
+from domain.table import TableCommit, TableState
+from queries.warehouse import Warehouse
+from storage.large_documents import DocumentShare
+
+
+@dataclass(frozen=True, slots=True)
+class CommitTransaction:
+    """At least one change; each names another table. A change that ends a staged create creates its table."""
+
+    changes: Sequence[CommitTable]
+
+
+async def commit_transaction(
+    executor: CommandExecutor, context: CommandContext, warehouse: Warehouse, command: CommitTransaction
+) -> Answer:
+    """204 once every table's commit is in the log under one command; no reader sees half."""
+    async with executor.large_documents.share() as share:
+        return await executor.execute(_Transaction(context, warehouse, executor, command, share))
+
+
+@dataclass(slots=True, eq=False)
+class _Transaction(CommandHandler):
+    executor: CommandExecutor
+    command: CommitTransaction
+    share: DocumentShare
+    tables: list[ResolvedStream[TableState]] = field(default_factory=list)
+    commits: list[TableCommit] = field(default_factory=list)
+
+    async def resolve(self) -> Sequence[ResolvedStream[TableState]]:
+        changes = self.command.changes
+        if len({self.warehouse.scope.path(change.table) for change in changes}) < len(changes):
+            raise BadRequest("Invalid table-changes: a table is named more than once")
+        commits = [change for change in changes if not creates(change)]
+        self.commits = await decided(is_large_request(self.context), _parsed, commits)
+        resolver = self.executor.resolver
+        self.tables = await asyncio.gather(*(resolver.table(self.warehouse, commit.table) for commit in commits))
+        # Before the tables' queues are joined: who waits for room there keeps others waiting.
+        await take_room(self.executor.reads, self.share, self.tables)
+        return self.tables
+
+    async def decide(self) -> Decision:
+        found = [await table.read_named(self.share) for table in self.tables]
+        submission = Submission(self.context, table_bytes_max=self.share.bytes_max)
+        files: list[MetadataFile] = []
+        # Where a rebuild switched between two reads, append refuses the older generation and all is read again.
+        generation = min((generation for _, generation in found), default=None)
+        for (state, _), commit in zip(found, self.commits, strict=True):
+            large = is_large_request(self.context) or is_large_state(state)
+            change = await decided(large, add_commit, self.warehouse, submission, state, generation, commit, now_ms())
+            if change is None:
+                submission.rest_on(state)
+                continue
+            files.append(MetadataFile(change.place, await decided(large, written_table, change.after.document)))
+        for creation in filter(creates, self.command.changes):
+            files.append((await add_created(self.executor, self.warehouse, submission, creation)).file)
+        return Decision(submission, IdempotencyRecord(204), Answer(204, None), files)
+
+
+def _parsed(commits: Sequence[CommitTable]) -> list[TableCommit]:
+    return [TableCommit.parse(commit.requirements, commit.updates) for commit in commits]

@@ -1,0 +1,152 @@
+"""CreateTable: a first document, its file, and the event; or, staged, the document alone."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from uuid import UUID
+
+from uuid_utils.compat import uuid7
+
+from commands.execution.clock import now_ms
+from commands.execution.context import Answer, CommandContext
+from commands.execution.deciding import decided, is_large_request
+from commands.execution.executor import CommandExecutor
+from commands.execution.handler import CommandHandler, CreatedTable, Decision, MetadataFile
+from commands.execution.submission import IdempotencyRecord, Submission
+from commands.tabulars.metadata_files import (
+    NewName,
+    loaded_table,
+    location_key,
+    location_of,
+    metadata_file,
+    path_keys,
+    refuse_taken_places,
+    written_table,
+)
+from database.connections import Connection
+from domain.byte_pieces import Content
+from domain.claims import NameClaim
+from domain.documents import TABLE_KINDS, Json, split
+from domain.events import TableCreated
+from domain.identifiers import NamespaceIdentifier, TabularIdentifier
+from domain.metadata.create import new_table_metadata
+from domain.table import TableState
+from projections import results
+from projections.tables import LoadedTable
+from queries.warehouse import Warehouse
+from security.property_rules import refuse_credential_properties
+from storage.location_door import check_document_locations
+
+
+@dataclass(frozen=True, slots=True)
+class CreateTable:
+    """Fields as in the spec's CreateTableRequest; None where the client sent none."""
+
+    namespace: NamespaceIdentifier
+    name: str
+    location: str | None
+    schema: Json
+    partition_spec: Json | None
+    write_order: Json | None
+    properties: Mapping[str, str]
+    stage_create: bool
+
+
+async def create_table(executor: CommandExecutor, context: CommandContext, warehouse: Warehouse, command: CreateTable) -> Answer:
+    """200 with a LoadTableResult; a staged create writes nothing, claims nothing and has no metadata location."""
+    return await executor.execute(_Creation(context, warehouse, executor, command))
+
+
+@dataclass(slots=True, eq=False)
+class _Creation(CommandHandler):
+    executor: CommandExecutor
+    command: CreateTable
+
+    async def decide(self) -> Decision:
+        command, warehouse, large = self.command, self.warehouse, is_large_request(self.context)
+        await decided(large, refuse_credential_properties, command.properties, "properties")
+        async with self.executor.connection() as connection:
+            namespace_id = await self._name.namespace_id(connection)
+        table_id = uuid7()
+        metadata = await decided(large, self._new_metadata, table_id)
+        if command.location is not None or path_keys(warehouse, metadata):
+            async with self.executor.connection() as connection:
+                await refuse_places_taken_by_others(connection, warehouse, metadata, self._name)
+        if command.stage_create:
+            return await decided(large, self._staged, metadata)
+        return await decided(large, self._created, namespace_id, table_id, metadata)
+
+    @property
+    def _name(self) -> NewName:
+        return NewName(self.warehouse, TabularIdentifier(self.command.namespace, self.command.name), "table")
+
+    def _new_metadata(self, table_id: UUID) -> Json:
+        metadata = new_table_metadata(
+            table_uuid=str(table_id),
+            location=location_of(self.warehouse, self.command.location, table_id),
+            schema=self.command.schema,
+            partition_spec=self.command.partition_spec,
+            write_order=self.command.write_order,
+            properties=dict(self.command.properties),
+            now_ms=now_ms(),
+        )
+        check_document_locations(self.warehouse.profile, None, metadata)
+        return metadata
+
+    def _staged(self, metadata: Json) -> Decision:
+        body = results.staged_table_result(written_table(split(metadata, TABLE_KINDS)), self.warehouse.profile.client_config())
+        return Decision(Submission(self.context), IdempotencyRecord(200, body=body), Answer(200, body))
+
+    def _created(self, namespace_id: UUID, table_id: UUID, metadata: Json) -> Decision:
+        command, warehouse = self.command, self.warehouse
+        submission = Submission(self.context, table_bytes_max=self.executor.large_documents.bytes_max)
+        created = add_table(warehouse, submission, namespace_id, table_id, command.name, metadata, staged=False)
+        body = results.load_table_result(created.loaded, warehouse.profile.client_config())
+        return created_alone(submission, created, TabularIdentifier(command.namespace, command.name), body)
+
+
+async def refuse_places_taken_by_others(connection: Connection, warehouse: Warehouse, metadata: Json, name: NewName) -> None:
+    """BadRequest where a place the new table's document names is somebody's, before a file is written there."""
+    await refuse_taken_places(connection, [location_key(warehouse, metadata), *(path_keys(warehouse, metadata) or ())], name)
+
+
+@dataclass(frozen=True, slots=True)
+class Created:
+    """A table on its way into the log: its state, what a load will find, and its first metadata file."""
+
+    state: TableState
+    loaded: LoadedTable
+    file: MetadataFile
+
+
+def created_alone(submission: Submission, created: Created, identifier: TabularIdentifier, body: Content) -> Decision:
+    """The decision that creates one table and nothing else, and answers with `body`."""
+    state = created.state
+    claim = NameClaim("tabular", state.namespace_id, state.name_key, state.id)
+    return Decision(
+        submission,
+        IdempotencyRecord(200, state.id, state.version),
+        Answer(200, body, etag=results.table_etag(state.event_id)),
+        [created.file],
+        created=CreatedTable(identifier, claim, state, len(created.file.document)),
+    )
+
+
+def add_table(
+    warehouse: Warehouse,
+    submission: Submission,
+    namespace_id: UUID,
+    table_id: UUID,
+    name: str,
+    metadata: Json,
+    *,
+    staged: bool,
+) -> Created:
+    """Adds a table that begins with `metadata` to the submission; its first metadata file is still to be written."""
+    written = written_table(split(metadata, TABLE_KINDS))
+    file = metadata_file(warehouse, metadata, written, 0)
+    name_key, key = warehouse.scope.key(name), location_key(warehouse, metadata)
+    event = TableCreated(namespace_id, name, name_key, key, file.location.spelled, metadata, staged, path_keys(warehouse, metadata))
+    submission.alive.append(namespace_id)
+    state = submission.add(table_id, warehouse.id, None, [event])
+    assert isinstance(state, TableState)
+    return Created(state, loaded_table(state, written), file)

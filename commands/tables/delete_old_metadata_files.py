@@ -1,0 +1,179 @@
+"""The job that deletes old metadata files: those that commits removed from their tables' metadata logs.
+
+It may be stopped at any moment: a file's row is removed after the file, and while the row is there nobody can register the file. The files
+that a live table names again stay, in its metadata log too. A table that is gone keeps what is left of its files. What lies in a place that
+another table or view claims is never deleted, nor is a table's current metadata file, the last one of a table that is gone, or what is no
+metadata file by its name, whatever the row says.
+
+Before a store is asked to delete a file, the session that leads marks the file's row. From then on the file is kept for nobody: a request
+to a store may take effect long after its sender gave it up, or leads no more, so whoever comes next deletes the file as well.
+"""
+
+import asyncio
+import time
+from collections.abc import Mapping, Sequence
+from uuid import UUID
+
+import psycopg
+import structlog
+
+from commands.execution.executor import CommandExecutor
+from commands.execution.leader_job import FENCE_SECONDS_MAX, LeaderJob, LeadershipLost
+from commands.tables.old_metadata_files import parsed_file
+from database.connections import Connection
+from domain.errors import CatalogError, ServiceUnavailable
+from projections import old_metadata_files, tables, warehouses
+from projections.old_metadata_files import PendingFile
+from queries.resolve_warehouse import as_warehouse
+from storage.locations import StorageLocation
+from storage.metadata_files import is_metadata_file
+from storage.object_store import ObjectStore
+
+_log = structlog.get_logger("icecore.commands")
+
+FILES_AT_ONCE_MAX = 1_000
+"""Of one warehouse, in one round: a page."""
+WAREHOUSES_AT_ONCE_MAX = 4
+STORE_SECONDS_MAX = 60.0
+"""For a page."""
+PAUSE_SECONDS = 30.0
+"""How long a warehouse waits whose store failed; the others go on."""
+
+
+class OldMetadataFilesJob(LeaderJob):
+    """Deletes the files of some warehouses at a time."""
+
+    NAME = "old-metadata-files"
+    LEADER_LOCK = 4936203180
+
+    def __init__(self, executor: CommandExecutor) -> None:
+        super().__init__(executor)
+        self._paused_until: dict[UUID, float] = {}
+        """Monotonic seconds, by warehouse whose last attempt failed."""
+
+    async def run_once(self) -> int:
+        """Deletes what waits, if no other process does; how many rows are done with."""
+        return await self.lead(self._round)
+
+    async def _round(self, leading: Connection) -> int:
+        now = time.monotonic()
+        paused = [warehouse_id for warehouse_id, until in self._paused_until.items() if until > now]
+        found = await old_metadata_files.pending_warehouses(leading, paused)
+        done = 0
+        for start in range(0, len(found), WAREHOUSES_AT_ONCE_MAX):
+            together = found[start : start + WAREHOUSES_AT_ONCE_MAX]
+            # All of them to their ends: none may go on once this process leads no more.
+            outcomes = await asyncio.gather(*(self._attempt(leading, warehouse_id) for warehouse_id in together), return_exceptions=True)
+            for outcome in outcomes:
+                if isinstance(outcome, BaseException):
+                    raise outcome
+                done += outcome
+        return done
+
+    async def _attempt(self, leading: Connection, warehouse_id: UUID) -> int:
+        """Whatever fails here keeps no other warehouse waiting."""
+        # Further failures in a row are not logged.
+        first = warehouse_id not in self._paused_until
+        try:
+            done = await self._delete_some(leading, warehouse_id)
+        except LeadershipLost:
+            raise
+        except CatalogError as error:
+            if first:
+                _log.warning("metadata_files_wait", warehouse_id=str(warehouse_id), error=error.message)
+        except Exception:
+            if first:
+                _log.exception("metadata_files_wait", warehouse_id=str(warehouse_id))
+        else:
+            self._paused_until.pop(warehouse_id, None)
+            return done
+        self._paused_until[warehouse_id] = time.monotonic() + PAUSE_SECONDS
+        return 0
+
+    async def _delete_some(self, leading: Connection, warehouse_id: UUID) -> int:
+        async with self._executor.connection() as connection:
+            state = await warehouses.read_of_any_project(connection, warehouse_id)
+            pending = await old_metadata_files.pending_files(connection, warehouse_id, FILES_AT_ONCE_MAX)
+        assert state is not None, "a table's warehouse is in the log before it"
+        warehouse = as_warehouse(state, None)
+        files = await self._unnamed(pending, warehouse.profile.storage_identity)
+        kept = [file.key for file in pending if file.key not in files]
+        if not files:
+            await self._remove(leading, [], kept)
+            return len(kept)
+        store = await self._executor.store(warehouse)
+        begun = await self._begin(leading, [*files])
+        deleted: list[str] = []
+        try:
+            async with asyncio.timeout(STORE_SECONDS_MAX):
+                await _delete(store, {key: file for key, file in files.items() if key in begun}, deleted)
+            failure = None
+        except TimeoutError:
+            failure = ServiceUnavailable(f"The object store does not answer: {next(iter(files.values())).spelled}")
+        except ServiceUnavailable as error:
+            failure = error
+        await self._remove(leading, deleted, kept)
+        if failure is not None:
+            raise failure
+        return len(deleted) + len(kept)
+
+    async def _begin(self, leading: Connection, keys: Sequence[str]) -> set[str]:
+        """Which of them are still to be deleted, marked so that nobody keeps them any more; LeadershipLost unless this process leads."""
+        try:
+            async with asyncio.timeout(FENCE_SECONDS_MAX):
+                if await self.leads(leading):
+                    # Of the same session: as long as that goes on, nobody else leads.
+                    return await old_metadata_files.begin(leading, keys)
+        except (TimeoutError, psycopg.Error):
+            pass
+        raise LeadershipLost("Another process may delete by now")
+
+    async def _remove(self, leading: Connection, deleted: Sequence[str], kept: Sequence[str]) -> None:
+        """LeadershipLost where the session that led has ended: whoever leads now finds them again."""
+        try:
+            await old_metadata_files.remove(leading, deleted=deleted, kept=kept)
+        except psycopg.Error:
+            raise LeadershipLost("Another process may delete by now") from None
+
+    async def _unnamed(self, pending: list[PendingFile], storage_identity: str) -> dict[str, StorageLocation]:
+        """By key, the files whose deletion has begun, and those of live tables that their tables as they are now do not name.
+
+        None of them lies in another's place or is its table's current or last file; a row whose key is not that of its file, or whose file
+        is no metadata file, is passed over.
+        """
+        by_table: dict[UUID, list[PendingFile]] = {}
+        for file in pending:
+            by_table.setdefault(file.table_id, []).append(file)
+        unnamed: dict[str, StorageLocation] = {}
+        for table_id, files in by_table.items():
+            async with self._executor.connection() as connection:
+                table = await tables.named_metadata_files(connection, table_id)
+            if table is None:
+                continue
+            named = dict.fromkeys(map(parsed_file, table.files))
+            current_file = next(iter(named))
+            for file in files:
+                location = parsed_file(file.location)
+                if location is None or not is_metadata_file(location) or file.others or location.claim_key(storage_identity) != file.key:
+                    continue
+                if location != current_file if file.begun else table.is_live and location not in named:
+                    unnamed[file.key] = location
+        return unnamed
+
+
+async def _delete(store: ObjectStore, files: Mapping[str, StorageLocation], done: list[str]) -> None:
+    """Adds to `done` the keys of those that are gone, or that the store refuses to delete: these are left.
+
+    ServiceUnavailable where the store is away: then it may delete the others yet.
+    """
+    try:
+        await store.delete([*files.values()])
+    except ServiceUnavailable:
+        raise
+    except CatalogError as error:
+        if len(files) > 1:
+            for key, file in files.items():
+                await _delete(store, {key: file}, done)
+            return
+        _log.warning("metadata_file_left", files=[file.spelled for file in files.values()], error=error.message)
+    done += files

@@ -1,0 +1,41 @@
+"""DropTable: the name is free at once; the files go only where the client asks, and after the event."""
+
+from dataclasses import dataclass
+
+from commands.execution.context import Answer, CommandContext
+from commands.execution.executor import CommandExecutor
+from commands.execution.handler import Decision, StreamCommandHandler
+from commands.execution.resolver import ResolvedStream, Resolver
+from commands.execution.submission import IdempotencyRecord, Submission
+from domain.identifiers import TabularIdentifier
+from domain.table import TableState, decide_drop
+from queries.warehouse import Warehouse
+
+
+@dataclass(frozen=True, slots=True)
+class DropTable:
+    table: TabularIdentifier
+    purge_requested: bool
+
+
+async def drop_table(executor: CommandExecutor, context: CommandContext, warehouse: Warehouse, command: DropTable) -> Answer:
+    """204; with `purge_requested` a job deletes the files, and the location is free when they are gone.
+
+    Where the table's property gc.enabled forbids it, the files stay, the event says so, and the location is free at once.
+    """
+    return await executor.execute(_Drop(context, warehouse, executor.resolver, command))
+
+
+@dataclass(slots=True, eq=False)
+class _Drop(StreamCommandHandler[TableState]):
+    resolver: Resolver
+    command: DropTable
+
+    async def resolve(self) -> ResolvedStream[TableState]:
+        return await self.resolver.table(self.warehouse, self.command.table)
+
+    def decide(self, state: TableState, generation: int) -> Decision:
+        submission = Submission(self.context)
+        event = decide_drop(state, purge_requested=self.command.purge_requested)
+        after = submission.add(state.id, self.warehouse.id, state, [event], generation)
+        return Decision(submission, IdempotencyRecord(204), Answer(204, None), after=after)

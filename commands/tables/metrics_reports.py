@@ -1,0 +1,100 @@
+"""Metrics reports on their way to their table: written behind the requests that brought them, bounded, never in their way."""
+
+import asyncio
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from uuid import UUID
+
+from uuid_utils.compat import uuid7
+
+from database.named_sql import named_sql
+from database.outage_log import OutageLog
+from domain.client_errors import client_error_text
+from queries.read_side import ReadSide
+
+_SQL = named_sql("commands.tables", "metrics_reports.sql")
+
+QUEUE_REPORTS_MAX = 1_000
+QUEUE_BYTES_MAX = 16 * 1024 * 1024
+"""Of the reports that wait and those that are being written; the first is taken whatever its size."""
+_BATCH_REPORTS_MAX = 100
+_BATCH_BYTES_MAX = 1024 * 1024
+"""Of one statement, and one more report: Postgres's form of it takes several times its bytes."""
+KEPT_BYTES_MAX = 1024 * 1024 * 1024
+"""Of the reports in the table."""
+_FORGET_EVERY_BATCHES = 100
+
+
+@dataclass(frozen=True, slots=True)
+class _Report:
+    table_id: UUID
+    received_at: datetime
+    report: bytes
+
+
+class MetricsReports:
+    """Writes reports behind the requests that brought them, and drops new ones while its queue is full.
+
+    reports_max, bytes_max -- of those that are kept, the newest.
+    """
+
+    def __init__(self, reads: ReadSide, reports_max: int, bytes_max: int = KEPT_BYTES_MAX) -> None:
+        self._reads = reads
+        self._reports_max, self._bytes_max = reports_max, bytes_max
+        self._queue: asyncio.Queue[_Report] = asyncio.Queue(QUEUE_REPORTS_MAX)
+        self._bytes = 0
+        self._task: asyncio.Task[None] | None = None
+        self._outage = OutageLog("icecore.metrics", "metrics_reports_lost", "metrics_reports_kept")
+
+    def start(self) -> None:
+        self._task = asyncio.create_task(self._write(), name="metrics-reports")
+
+    async def close(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        while not self._queue.empty():
+            await self._keep(self._batch([]))
+
+    def offer(self, table_id: UUID, report: bytes) -> None:
+        if self._queue.full() or (self._bytes and self._bytes + len(report) > QUEUE_BYTES_MAX):
+            limits = {"queue_reports_max": QUEUE_REPORTS_MAX, "queue_bytes_max": QUEUE_BYTES_MAX}
+            self._outage.failed("queue", began="metrics_report_dropped", **limits)
+            return
+        self._queue.put_nowait(_Report(table_id, datetime.now(UTC), report))
+        self._bytes += len(report)
+
+    async def _write(self) -> None:
+        batches = 0
+        while True:
+            batch = self._batch([await self._queue.get()])
+            await self._keep(batch, forget=batches % _FORGET_EVERY_BATCHES == 0)
+            batches += 1
+
+    def _batch(self, batch: list[_Report]) -> list[_Report]:
+        size = sum(len(each.report) for each in batch)
+        while len(batch) < _BATCH_REPORTS_MAX and size < _BATCH_BYTES_MAX and not self._queue.empty():
+            batch.append(self._queue.get_nowait())
+            size += len(batch[-1].report)
+        return batch
+
+    async def _keep(self, batch: list[_Report], *, forget: bool = False) -> None:
+        try:
+            async with self._reads.connection() as connection:
+                await connection.execute(
+                    _SQL["keep"],
+                    {
+                        "report_ids": [uuid7() for _ in batch],
+                        "table_ids": [report.table_id for report in batch],
+                        "received_at": [report.received_at for report in batch],
+                        "reports": [report.report for report in batch],
+                    },
+                )
+                if forget:
+                    await connection.execute(_SQL["forget"], {"reports_max": self._reports_max, "bytes_max": self._bytes_max})
+            self._outage.succeeded()
+        except Exception as error:
+            # Whatever it is: the reports that come later are to be kept.
+            self._outage.failed("lost", reports=len(batch), error=client_error_text(error))
+        finally:
+            self._bytes -= sum(len(each.report) for each in batch)

@@ -1,0 +1,57 @@
+"""Old metadata files: those that a commit removes from the metadata log are deleted where the table's property asks for it.
+
+Java deletes what a commit removed from the log wherever it lies (CatalogUtil.deleteRemovedMetadataFiles). Here a file must lie in a place
+that the table claims (its location, its `write.metadata.path`), since a registered document's log may name any file of the warehouse.
+
+The commit's append records them in `icecore.old_metadata_files`; a job deletes them
+(commands/tables/delete_old_metadata_files.py). Until then none of them can be registered.
+"""
+
+from typing import NamedTuple
+from uuid import UUID
+
+import structlog
+
+from domain.errors import BadRequest
+from domain.table import TableState
+from storage.locations import StorageLocation
+from storage.metadata_files import is_metadata_file
+
+_log = structlog.get_logger("icecore.commands")
+
+_DELETE_AFTER_COMMIT = "write.metadata.delete-after-commit.enabled"
+
+
+class OldMetadataFile(NamedTuple):
+    """A row of `icecore.old_metadata_files`; key -- the file as a location claim key."""
+
+    key: str
+    table_id: UUID
+    warehouse_id: UUID
+    location: str
+
+
+def old_metadata_files(before: TableState, after: TableState, storage_identity: str) -> list[OldMetadataFile]:
+    """What the commit that leads to `after` removes from the log, in the table's places, where the table asks for it to be deleted."""
+    metadata = after.document.value
+    if metadata["properties"].get(_DELETE_AFTER_COMMIT, "").lower() != "true":
+        return []
+    kept = {entry["metadata-file"] for entry in metadata["metadata-log"]}
+    files = []
+    for entry in before.document.value["metadata-log"]:
+        text = entry["metadata-file"]
+        location = None if text in kept else parsed_file(text)
+        if location is not None and is_metadata_file(location):
+            key = location.claim_key(storage_identity)
+            if key.startswith(after.location_keys) and key not in after.location_keys:
+                files.append(OldMetadataFile(key, after.id, after.warehouse_id, text))
+    return files
+
+
+def parsed_file(text: str) -> StorageLocation | None:
+    """The file; None where the text is no location by today's rules."""
+    try:
+        return StorageLocation.parse_structure(text, what="metadata-file")
+    except BadRequest:
+        _log.warning("metadata_file_left", files=[text])
+        return None

@@ -1,0 +1,187 @@
+"""The purge job: deletes the files of tables a client dropped with `purgeRequested`, after the event, and says so in the log.
+
+It may be stopped at any moment: what is deleted is deleted, what is left is found again, and TablePurged comes last.
+"""
+
+import asyncio
+import time
+from collections import Counter
+from functools import partial
+from typing import NamedTuple
+from uuid import UUID
+
+import psycopg
+import structlog
+from uuid_utils.compat import uuid7
+
+from commands.execution.context import CommandContext
+from commands.execution.executor import CommandExecutor
+from commands.execution.leader_job import FENCE_SECONDS_MAX, LeaderJob, LeadershipLost
+from commands.execution.submission import AppendResult, Submission
+from commands.tables.table_purge import NamedFiles, TablePurge
+from database.connections import Connection
+from domain.errors import CatalogError, ServiceUnavailable
+from domain.events import TablePurged
+from domain.table import TableState
+from projections import tables, warehouses
+from queries.resolve_warehouse import as_warehouse
+from queries.warehouse import Warehouse
+from storage.large_documents import DocumentShare
+from storage.manifest_reader import ManifestReaders
+
+_log = structlog.get_logger("icecore.purge")
+
+PURGES_AT_ONCE_MAX = 4
+# Fewer: a warehouse whose store hangs, or whose tables are huge, leaves room for others.
+PURGES_OF_A_WAREHOUSE_MAX = 3
+PAUSE_SECONDS_MIN = 1.0
+PAUSE_SECONDS_MAX = 300.0
+FAILURES_REMEMBERED_MAX = 10_000
+# How often tables that were dropped meanwhile are looked for, while others are being purged.
+_LOOK_SECONDS = 1.0
+_ACTOR = "icecore-purge"
+
+
+class _Failure(NamedTuple):
+    """The last failure of a table's purge: how long it waits, and until when (monotonic seconds)."""
+
+    pause_seconds: float
+    until: float
+
+
+class PurgeJob(LeaderJob):
+    """Deletes files of some tables at a time; one that fails waits, for longer each time, behind those that have not failed."""
+
+    NAME = "purge"
+    LEADER_LOCK = 4936203175
+
+    def __init__(self, executor: CommandExecutor) -> None:
+        super().__init__(executor)
+        self._failures: dict[UUID, _Failure] = {}
+        self._readers = ManifestReaders()
+
+    async def run_once(self) -> int:
+        """Purges what waits, if no other process does; how many tables."""
+        return await self.lead(self._round)
+
+    async def _round(self, leading: Connection) -> int:
+        """Until nothing can be begun and all that was begun has ended."""
+        purged = 0
+        running: dict[asyncio.Task[bool], tuple[UUID, UUID]] = {}
+        try:
+            while True:
+                await self._begin(leading, running)
+                if not running:
+                    return purged
+                done, _ = await asyncio.wait(running, timeout=_LOOK_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+                for task in done:
+                    del running[task]
+                    purged += task.result()
+        finally:
+            for task in running:
+                task.cancel()
+            await asyncio.gather(*running, return_exceptions=True)
+            await self._readers.close()
+
+    async def _begin(self, leading: Connection, running: dict[asyncio.Task[bool], tuple[UUID, UUID]]) -> None:
+        """Begins with what waits: first those that have not failed, the oldest drop first; then those that have waited out their pause."""
+        while len(running) < PURGES_AT_ONCE_MAX:
+            begun, now = [table_id for table_id, _ in running.values()], time.monotonic()
+            of_a_warehouse = Counter(warehouse_id for _, warehouse_id in running.values())
+            busy = [warehouse_id for warehouse_id, count in of_a_warehouse.items() if count >= PURGES_OF_A_WAREHOUSE_MAX]
+            paused = [table_id for table_id, failure in self._failures.items() if failure.until > now]
+            next_one = await tables.next_purging(leading, [*begun, *self._failures], busy)
+            if next_one is None and self._failures:
+                next_one = await tables.next_purging(leading, [*begun, *paused], busy)
+            if next_one is None:
+                return
+            table_id, warehouse_id = next_one
+            running[asyncio.create_task(self._attempt(leading, table_id, warehouse_id))] = next_one
+
+    async def _attempt(self, leading: Connection, table_id: UUID, warehouse_id: UUID) -> bool:
+        """Whether the table is purged. Whatever fails here keeps no other table waiting."""
+        try:
+            purged = await self._purge(leading, table_id, warehouse_id)
+        except LeadershipLost:
+            raise
+        except CatalogError as error:
+            if self._failed(table_id):
+                _log.warning("purge_waits", table_id=str(table_id), error=error.message)
+        except Exception:
+            if self._failed(table_id):
+                _log.exception("purge_failed", table_id=str(table_id))
+        else:
+            self._failures.pop(table_id, None)
+            return purged
+        return False
+
+    def _failed(self, table_id: UUID) -> bool:
+        """Whether it is the first failure of this purge: further ones are not logged, its end is."""
+        before = self._failures.pop(table_id, None)
+        pause = PAUSE_SECONDS_MIN if before is None else min(before.pause_seconds * 2, PAUSE_SECONDS_MAX)
+        if len(self._failures) >= FAILURES_REMEMBERED_MAX:
+            del self._failures[next(iter(self._failures))]
+        self._failures[table_id] = _Failure(pause, time.monotonic() + pause)
+        return before is None
+
+    async def _purge(self, leading: Connection, table_id: UUID, warehouse_id: UUID) -> bool:
+        async with self._executor.connection() as connection:
+            state = await warehouses.read_of_any_project(connection, warehouse_id)
+        named = await self._named_files(table_id)
+        if named is None:
+            return False
+        assert state is not None, "a table's warehouse is in the log before it"
+        warehouse = as_warehouse(state, None)
+        store = await self._executor.store(warehouse)
+        async with self._readers.one() as reader:
+            fence = partial(self._fence, leading, table_id)
+            files = await TablePurge(store, warehouse.profile.storage_identity, named, reader, fence).run()
+        result = await self._append(warehouse, table_id, TablePurged(files.deleted, files.left or None, files.left_count or None))
+        if result is None:
+            return False
+        _log.info(
+            "table_purged",
+            table_id=str(table_id),
+            files_deleted=files.deleted,
+            files_left=files.left_count,
+            manifests_missing=files.missing,
+            manifests_unreadable=files.unreadable,
+            outcome=result.outcome,
+        )
+        if result.outcome != "appended":
+            # Tried again after a pause: it may be so for good.
+            raise ServiceUnavailable(f"The log did not take the event: {result.outcome}")
+        return True
+
+    async def _named_files(self, table_id: UUID) -> NamedFiles | None:
+        """None where the table is not being purged. A large table's state is read in turn with others', and not kept."""
+        async with self._executor.large_documents.share() as share:
+            found = await self._read(table_id, share)
+            return None if found is None else NamedFiles.of(found[0])
+
+    async def _append(self, warehouse: Warehouse, table_id: UUID, event: TablePurged) -> AppendResult | None:
+        """None where the table is not being purged any more."""
+        async with self._executor.large_documents.share() as share:
+            found = await self._read(table_id, share)
+            if found is None:
+                return None
+            table, generation = found
+            context = CommandContext(str(uuid7()), warehouse.project_id, _ACTOR, "purgeTable", causation_id=table.event_id)
+            submission = Submission(context)
+            submission.add(table_id, warehouse.id, table, [event], generation)
+            return await self._executor.committer.submit(submission)
+
+    async def _read(self, table_id: UUID, share: DocumentShare) -> tuple[TableState, int] | None:
+        """The state, and the generation of the read models it was read from, while the table's files are to be deleted."""
+        found = await self._executor.resolver.table_by_id(table_id).read(share)
+        return None if found is None or found[0].status != "purging" else found
+
+    async def _fence(self, leading: Connection, table_id: UUID) -> None:
+        """Raises LeadershipLost unless this process leads and the table's places are still its own."""
+        try:
+            async with asyncio.timeout(FENCE_SECONDS_MAX):
+                holds = await self.leads(leading) and await tables.is_purging(leading, table_id)
+        except (TimeoutError, psycopg.Error):
+            holds = False
+        if not holds:
+            raise LeadershipLost("Another process may purge by now")

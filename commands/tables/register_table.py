@@ -1,0 +1,161 @@
+"""RegisterTable: a metadata file that is there already becomes a table, or takes over one."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from uuid_utils.compat import uuid7
+
+from commands.execution.context import Answer, CommandContext
+from commands.execution.executor import CommandExecutor
+from commands.execution.handler import CommandHandler, Decision
+from commands.execution.resolver import ResolvedStream, StaleName, take_room
+from commands.execution.staged_parts import stage_parts
+from commands.execution.submission import IdempotencyRecord, Submission
+from commands.tabulars.metadata_files import (
+    NewName,
+    loaded_table,
+    location_key,
+    path_keys,
+    refuse_taken_file,
+    refuse_taken_places,
+    registered_keys,
+    written_table,
+)
+from domain.byte_pieces import Content
+from domain.documents import Json
+from domain.errors import NoSuchTable
+from domain.events import TableOverwritten, TableRegistered
+from domain.identifiers import NamespaceIdentifier, TabularIdentifier
+from domain.metadata.parse import parse_table_metadata
+from domain.table import TableState
+from projections import results
+from queries.warehouse import Warehouse
+from security.property_rules import check_registered_properties
+from storage.large_documents import DocumentShare
+from storage.location_door import check_document_locations
+from storage.locations import StorageLocation
+from storage.metadata_files import read_metadata
+
+
+@dataclass(frozen=True, slots=True)
+class RegisterTable:
+    namespace: NamespaceIdentifier
+    name: str
+    metadata_location: str
+    overwrite: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    """A metadata file that was read, while at `position` its place was nobody else's.
+
+    namespace_id -- where there is no table yet.
+    owner_event_id -- the last event of the table that is overwritten, as of before the file was read.
+    """
+
+    place: StorageLocation
+    key: str
+    position: int
+    namespace_id: UUID | None
+    owner_event_id: UUID | None
+    metadata: Json
+
+
+async def register_table(executor: CommandExecutor, context: CommandContext, warehouse: Warehouse, command: RegisterTable) -> Answer:
+    """200 with a LoadTableResult; every location the file names must be the warehouse's own."""
+    async with executor.large_documents.share() as share:
+        return await executor.execute(_Registration(context, warehouse, executor, command, share))
+
+
+@dataclass(slots=True, eq=False)
+class _Registration(CommandHandler):
+    """`table`: the one that is overwritten."""
+
+    executor: CommandExecutor
+    command: RegisterTable
+    share: DocumentShare
+    table: ResolvedStream[TableState] | None = None
+    file: _File | None = None
+
+    async def resolve(self) -> Sequence[ResolvedStream[TableState]]:
+        self.table = await self._overwritten() if self.command.overwrite else None
+        # Before the table's queue is joined: it takes long, and who waits for room there keeps others waiting.
+        self.file = await self._read_file(self.table)
+        if self.table is None:
+            return ()
+        await take_room(self.executor.reads, self.share, [self.table])
+        return [self.table]
+
+    async def _overwritten(self) -> ResolvedStream[TableState] | None:
+        """Where there is no such table, it is a registration like any other."""
+        identifier = TabularIdentifier(self.command.namespace, self.command.name)
+        try:
+            return await self.executor.resolver.table(self.warehouse, identifier, anew=True)
+        except NoSuchTable:
+            return None
+
+    async def _read_file(self, table: ResolvedStream[TableState] | None) -> _File:
+        warehouse, command = self.warehouse, self.command
+        place = warehouse.profile.permit(command.metadata_location, imported=True, field="metadata-location")
+        event_id = None if table is None else await table.last_event_id()
+        name, owner = (self._name, None) if table is None else (None, table.id)
+        async with self.executor.connection() as connection:
+            namespace_id = None if table is not None else await self._name.namespace_id(connection)
+            position = await refuse_taken_file(connection, warehouse, place, name, owner)
+        document = await read_metadata(await self.executor.store(warehouse), place, self.share)
+        # A large file takes a second of work: in a thread, so that others get their turns meanwhile.
+        file_key = place.claim_key(warehouse.profile.storage_identity)
+        return _File(place, file_key, position, namespace_id, event_id, await asyncio.to_thread(_checked, warehouse, document))
+
+    @property
+    def _name(self) -> NewName:
+        return NewName(self.warehouse, TabularIdentifier(self.command.namespace, self.command.name), "table")
+
+    async def decide(self) -> Decision:
+        warehouse, file = self.warehouse, self.file
+        assert file is not None
+        self.file, metadata = None, file.metadata
+        before, generation = (None, None) if self.table is None else await self.table.read_named(self.share)
+        if before is not None and before.event_id != file.owner_event_id and file.key.startswith(before.location_keys):
+            # A commit since the file was read may have removed it from the metadata log, and the file may be deleted by now.
+            raise StaleName
+        key, paths = location_key(warehouse, metadata), path_keys(warehouse, metadata) or []
+        held = [key, *paths, *(() if before is None else before.location_keys)]
+        places = [*paths, *await asyncio.to_thread(registered_keys, warehouse, metadata, file.key, held)]
+        async with self.executor.connection() as connection:
+            new_name, owner = (self._name, None) if before is None else (None, before.id)
+            await refuse_taken_places(connection, [key, *places], new_name, owner)
+        submission = Submission(self.context, read_from=(file.position, file.key), table_bytes_max=self.share.bytes_max)
+        if before is None:
+            assert file.namespace_id is not None
+            submission.alive.append(file.namespace_id)
+            name, name_key = self.command.name, warehouse.scope.key(self.command.name)
+            registered = TableRegistered(file.namespace_id, name, name_key, key, file.place.spelled, metadata, places or None)
+            table_id = uuid7()
+            state = await asyncio.to_thread(submission.add, table_id, warehouse.id, None, [registered])
+        else:
+            overwritten = TableOverwritten(key, file.place.spelled, metadata, places or None)
+            state = await asyncio.to_thread(submission.add, before.id, warehouse.id, before, [overwritten], generation)
+        assert isinstance(state, TableState)
+        body = await asyncio.to_thread(_answered, warehouse, state)
+        if self.context.make_room is not None:
+            self.context.make_room(len(body))
+        if before is None:
+            # A new table's parts can be there before it; those of an overwritten one would be seen.
+            await stage_parts(self.executor.connection, submission, table_id)
+        answer = Answer(200, body, etag=results.table_etag(state.event_id))
+        return Decision(submission, IdempotencyRecord(200, state.id, state.version), answer)
+
+
+def _checked(warehouse: Warehouse, document: Json) -> Json:
+    metadata = parse_table_metadata(document)
+    check_registered_properties(metadata.get("properties", {}))
+    check_document_locations(warehouse.profile, None, metadata, imported=True)
+    return metadata
+
+
+def _answered(warehouse: Warehouse, state: TableState) -> Content:
+    loaded = loaded_table(state, written_table(state.document))
+    return results.load_table_result(loaded, warehouse.profile.client_config())

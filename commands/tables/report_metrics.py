@@ -1,0 +1,25 @@
+"""ReportMetrics: scan and commit reports of engines, kept as they came."""
+
+from dataclasses import dataclass
+
+from commands.execution.context import Answer, CommandContext
+from commands.execution.executor import CommandExecutor
+from domain.identifiers import TabularIdentifier
+from projections import names
+from queries.warehouse import Warehouse
+
+
+@dataclass(frozen=True, slots=True)
+class ReportMetrics:
+    """`report` is the request's body, a ReportMetricsRequest."""
+
+    table: TabularIdentifier
+    report: bytes
+
+
+async def report_metrics(executor: CommandExecutor, context: CommandContext, warehouse: Warehouse, command: ReportMetrics) -> Answer:
+    """204; NoSuchTable where there is no such table. Not an event: nothing in the catalog changes."""
+    async with executor.connection() as connection:
+        table_id = await names.find_table(connection, warehouse.scope, command.table)
+    executor.metrics_reports.offer(table_id, command.report)
+    return Answer(204, None, 0)

@@ -1,0 +1,40 @@
+"""UnregisterTable: the catalog forgets a table and says where its metadata is; no file is touched, and later commits fail."""
+
+from dataclasses import dataclass
+
+from commands.execution.context import Answer, CommandContext
+from commands.execution.executor import CommandExecutor
+from commands.execution.handler import Decision, StreamCommandHandler
+from commands.execution.resolver import ResolvedStream, Resolver
+from commands.execution.submission import IdempotencyRecord, Submission
+from commands.tabulars.metadata_files import loaded_table, written_table
+from domain.events import TableUnregistered
+from domain.identifiers import TabularIdentifier
+from domain.table import TableState
+from projections import results
+from queries.warehouse import Warehouse
+
+
+@dataclass(frozen=True, slots=True)
+class UnregisterTable:
+    table: TabularIdentifier
+
+
+async def unregister_table(executor: CommandExecutor, context: CommandContext, warehouse: Warehouse, command: UnregisterTable) -> Answer:
+    """200 with the last metadata and where it is."""
+    return await executor.execute(_Unregistration(context, warehouse, executor.resolver, command))
+
+
+@dataclass(slots=True, eq=False)
+class _Unregistration(StreamCommandHandler[TableState]):
+    resolver: Resolver
+    command: UnregisterTable
+
+    async def resolve(self) -> ResolvedStream[TableState]:
+        return await self.resolver.table(self.warehouse, self.command.table)
+
+    def decide(self, state: TableState, generation: int) -> Decision:
+        submission = Submission(self.context)
+        after = submission.add(state.id, self.warehouse.id, state, [TableUnregistered()], generation)
+        body = results.commit_table_response(loaded_table(state, written_table(state.document)))
+        return Decision(submission, IdempotencyRecord(200, state.id, state.version), Answer(200, body), after=after)

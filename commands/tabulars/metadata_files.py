@@ -1,0 +1,169 @@
+"""A table's or view's next metadata file: its document as bytes, where it goes, and who may place it there."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+from uuid import UUID
+
+from uuid_utils.compat import uuid7
+
+from commands.execution.handler import MetadataFile
+from database.connections import Connection
+from domain.byte_pieces import Content, content_of
+from domain.claims import check_places
+from domain.documents import TABLE_KINDS, Document, Json, joined_bodies, pieces, table_head
+from domain.errors import AlreadyExists, BadRequest, CommitFailed, NoSuchNamespace, NotFound
+from domain.identifiers import TabularIdentifier
+from domain.table import TableState
+from log.head import log_head
+from projections import location_claims, names, old_metadata_files
+from projections.tables import LoadedTable
+from queries.warehouse import Warehouse
+from storage.location_door import PATH_PROPERTIES, files_named
+from storage.locations import StorageLocation
+from storage.metadata_files import metadata_file_location
+
+_FILE_NUMBER = re.compile(r"^(\d{1,9})-")
+
+
+def written_table(document: Document) -> Content:
+    """The metadata document as it is written and sent."""
+    return content_of(written_pieces(document))
+
+
+def written_pieces(document: Document) -> list[bytes]:
+    """The same in pieces, to be joined into what it is sent in."""
+    return pieces(table_head(document), joined_bodies(document), TABLE_KINDS)
+
+
+def loaded_table(state: TableState, metadata: Content) -> LoadedTable:
+    """The table as a load will find it once its events are in the log."""
+    return LoadedTable(state.id, state.version, state.event_id, state.metadata_location, metadata)
+
+
+def next_metadata_file(warehouse: Warehouse, metadata: Json, number: int) -> StorageLocation:
+    """Where a document's file goes, under a name nobody had."""
+    return metadata_file_location(warehouse.profile, metadata["location"], metadata["properties"], number, uuid7())
+
+
+def metadata_file(warehouse: Warehouse, metadata: Json, written: Content, number: int) -> MetadataFile:
+    """The file for a document."""
+    return MetadataFile(next_metadata_file(warehouse, metadata, number), written)
+
+
+def next_file_number(metadata_location: str) -> int:
+    """One more than the number the current file's name begins with; 0 where it has none (a registered file of another kind)."""
+    match = _FILE_NUMBER.match(metadata_location.rpartition("/")[2])
+    return int(match[1]) + 1 if match else 0
+
+
+def location_of(warehouse: Warehouse, asked: str | None, object_id: UUID) -> str:
+    """Where a new table or view lies: where the client asked, through the door; else by its id."""
+    if asked is None:
+        return str(warehouse.profile.default_table_location(object_id))
+    return warehouse.profile.permit(asked).spelled
+
+
+def location_key(warehouse: Warehouse, metadata: Json) -> str:
+    """The form the document's location is claimed in."""
+    location = StorageLocation.parse_structure(metadata["location"], what="location")
+    return location.claim_key(warehouse.profile.storage_identity)
+
+
+def path_keys(warehouse: Warehouse, metadata: Json, before: Json | None = None) -> list[str] | None:
+    """The forms in which the places are claimed that the document's path properties name outside its location; None: none.
+
+    Those that `before` names already are left out: a table older than this rule may share one, and must go on.
+    """
+    key, known = location_key(warehouse, metadata), before["properties"] if before is not None else {}
+    keys: list[str] = []
+    for name in PATH_PROPERTIES:
+        text = metadata["properties"].get(name)
+        if text is not None and text != known.get(name):
+            path = StorageLocation.parse_structure(text, what=name).claim_key(warehouse.profile.storage_identity)
+            if not path.startswith(key) and path not in keys:
+                keys.append(path)
+    return keys or None
+
+
+def registered_keys(warehouse: Warehouse, metadata: Json, file_key: str, held: Sequence[str]) -> list[str]:
+    """What a registration claims beside `held`, the table's places: the file it rests on, and where the document names files elsewhere.
+
+    Of such a file it is the folder; the file itself, where the folder holds the table's location or all of the warehouse's.
+    Its metadata log is left out: what it names are versions that nobody reads. BadRequest beyond PLACES_MAX.
+    """
+    identity, keys = warehouse.profile.storage_identity, [*held]
+    around = [location_key(warehouse, metadata), *(root.claim_key(identity) for root in warehouse.profile.roots)]
+    if not file_key.startswith(tuple(keys)):
+        keys.append(file_key)
+    for field, text in files_named(metadata):
+        key = StorageLocation.parse_structure(text, what=field).claim_key(identity)
+        if key.startswith(tuple(keys)):
+            continue
+        folder = key[:-1].rpartition("/")[0] + "/"
+        keys.append(key if any(place.startswith(folder) for place in around) else folder)
+        check_places(len(set(keys)))
+    return keys[len(held) :]
+
+
+@dataclass(frozen=True, slots=True)
+class NewName:
+    """The name that a command gives to a new table or view.
+
+    staged -- of a staged create: that a table has the name breaks its requirement `assert-create`.
+    """
+
+    warehouse: Warehouse
+    identifier: TabularIdentifier
+    kind: Literal["table", "view"]
+    staged: bool = False
+
+    async def namespace_id(self, connection: Connection) -> UUID:
+        """Of the namespace it is free in; NoSuchNamespace, AlreadyExists or CommitFailed in the Java reference's words."""
+        found = await names.find(connection, self.warehouse.scope, self.identifier.namespace, self.identifier.name)
+        if found is None:
+            raise NoSuchNamespace(f"Namespace does not exist: {self.identifier.namespace}")
+        if found.object_id is None:
+            return found.namespace_id
+        if self.staged and found.kind == "table":
+            raise CommitFailed(f"Requirement failed: table already exists: {self.identifier}")
+        held_by = str(found.kind).capitalize()
+        raise AlreadyExists(f"{held_by}{'' if found.kind == self.kind else ' with same name'} already exists: {self.identifier}")
+
+
+async def refuse_taken_places(connection: Connection, keys: Sequence[str], name: NewName | None, owner: UUID | None = None) -> int:
+    """BadRequest where a place overlaps one that anybody but `owner` holds, a purge that goes on included.
+
+    name -- looked for again before the refusal: who took the place since may have taken the name too.
+    Answers with a position: what the log says later about places was not looked at.
+    """
+    position = await log_head(connection)
+    taken = await location_claims.first_taken(connection, keys, owner)
+    if taken is not None:
+        if name is not None:
+            await name.namespace_id(connection)
+        raise place_taken(taken)
+    return position
+
+
+async def refuse_taken_file(
+    connection: Connection, warehouse: Warehouse, file: StorageLocation, name: NewName | None, owner: UUID | None = None
+) -> int:
+    """Refuses a file to be registered that lies in a place of anybody but `owner`, or is about to be deleted; a position as above.
+
+    Before it is read: in a place of another's, a purge's too, it may be gone before the registration is in the log.
+    """
+    key = file.claim_key(warehouse.profile.storage_identity)
+    position = await refuse_taken_places(connection, [key], name, owner)
+    if await old_metadata_files.is_pending(connection, key):
+        raise NotFound(f"Metadata file is being deleted, a commit removed it from its metadata log: {file.spelled}")
+    return position
+
+
+def place_taken(key: str) -> BadRequest:
+    """The refusal of a place, given by its claim: the store's identity, a bar, and the place.
+
+    No AlreadyExists: an engine that was asked for `IF NOT EXISTS` would say that the table is there.
+    """
+    return BadRequest(f"Location is already taken, contains or lies inside another's: {key.partition('|')[2].removesuffix('/')}")

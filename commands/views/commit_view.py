@@ -1,0 +1,70 @@
+"""CommitView: requirements checked, updates applied, the new document written, and the delta appended."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import orjson
+
+from commands.execution.clock import now_ms
+from commands.execution.context import Answer, CommandContext
+from commands.execution.executor import CommandExecutor
+from commands.execution.handler import Decision, StreamCommandHandler
+from commands.execution.resolver import ResolvedStream, Resolver
+from commands.execution.submission import IdempotencyRecord, Submission
+from commands.tabulars.metadata_files import location_key, metadata_file, next_file_number, path_keys
+from commands.views.create_view import view_body
+from domain.documents import VIEW_KINDS, Json, fold, split
+from domain.events import ViewCommitted
+from domain.identifiers import TabularIdentifier
+from domain.view import ViewState, decide_commit
+from queries.warehouse import Warehouse
+from security.property_rules import refuse_credential_properties
+from storage.location_door import check_document_locations
+
+
+@dataclass(frozen=True, slots=True)
+class CommitView:
+    """Requirements and updates as the spec's JSON objects, in the order they came."""
+
+    view: TabularIdentifier
+    requirements: Sequence[Json]
+    updates: Sequence[Json]
+
+
+async def commit_view(executor: CommandExecutor, context: CommandContext, warehouse: Warehouse, command: CommitView) -> Answer:
+    """200 with a LoadViewResult; CommitFailed where a requirement does not hold."""
+    return await executor.execute(_Commit(context, warehouse, executor.resolver, command))
+
+
+@dataclass(slots=True, eq=False)
+class _Commit(StreamCommandHandler[ViewState]):
+    resolver: Resolver
+    command: CommitView
+
+    async def resolve(self) -> ResolvedStream[ViewState]:
+        return await self.resolver.view(self.warehouse, self.command.view)
+
+    def decide(self, state: ViewState, generation: int) -> Decision:
+        command, warehouse, before = self.command, self.warehouse, state.metadata
+        change = decide_commit(state, command.requirements, command.updates, now_ms())
+        submission = Submission(self.context)
+        if change is None:
+            submission.rest_on(state)
+            return _decision(warehouse, submission, state, orjson.dumps(before))
+        metadata = change.metadata
+        refuse_credential_properties(change.delta.properties_set, "properties")
+        check_document_locations(warehouse.profile, before, metadata)
+        written = orjson.dumps(fold(split(before, VIEW_KINDS), change.delta).value)
+        file = metadata_file(warehouse, metadata, written, next_file_number(state.metadata_location))
+        key, paths = location_key(warehouse, metadata) if change.moves else None, path_keys(warehouse, metadata, before)
+        event = ViewCommitted(file.location.spelled, key, change.delta.to_json(), change.actions, paths)
+        after = submission.add(state.id, warehouse.id, state, [event], generation)
+        assert isinstance(after, ViewState)
+        decision = _decision(warehouse, submission, after, written)
+        decision.files, decision.after = [file], after
+        return decision
+
+
+def _decision(warehouse: Warehouse, submission: Submission, state: ViewState, written: bytes) -> Decision:
+    body = view_body(warehouse, state, written)
+    return Decision(submission, IdempotencyRecord(200, state.id, state.version), Answer(200, body))

@@ -1,0 +1,95 @@
+"""CreateView: a first version, its metadata file, and the event."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from uuid import UUID
+
+import orjson
+from uuid_utils.compat import uuid7
+
+from commands.execution.clock import now_ms
+from commands.execution.context import Answer, CommandContext
+from commands.execution.deciding import decided, is_large_request
+from commands.execution.executor import CommandExecutor
+from commands.execution.handler import CommandHandler, Decision
+from commands.execution.submission import IdempotencyRecord, Submission
+from commands.tables.create_table import refuse_places_taken_by_others
+from commands.tabulars.metadata_files import NewName, location_key, location_of, metadata_file, path_keys
+from domain.documents import Json
+from domain.events import ViewCreated
+from domain.identifiers import NamespaceIdentifier, TabularIdentifier
+from domain.view import ViewState
+from domain.view_metadata.builder import new_view_metadata
+from projections import results
+from projections.views import LoadedView
+from queries.warehouse import Warehouse
+from security.property_rules import refuse_credential_properties
+from storage.location_door import check_document_locations
+
+
+@dataclass(frozen=True, slots=True)
+class CreateView:
+    """Fields as in the spec's CreateViewRequest."""
+
+    namespace: NamespaceIdentifier
+    name: str
+    location: str | None
+    schema: Json
+    view_version: Json
+    properties: Mapping[str, str]
+
+
+async def create_view(executor: CommandExecutor, context: CommandContext, warehouse: Warehouse, command: CreateView) -> Answer:
+    """200 with a LoadViewResult; the name must be free of tables and views."""
+    return await executor.execute(_Creation(context, warehouse, executor, command))
+
+
+@dataclass(slots=True, eq=False)
+class _Creation(CommandHandler):
+    executor: CommandExecutor
+    command: CreateView
+
+    async def decide(self) -> Decision:
+        command, warehouse, large = self.command, self.warehouse, is_large_request(self.context)
+        await decided(large, refuse_credential_properties, command.properties, "properties")
+        async with self.executor.connection() as connection:
+            namespace_id = await self._name.namespace_id(connection)
+        view_id = uuid7()
+        metadata = await decided(large, self._new_metadata, view_id)
+        if command.location is not None or path_keys(warehouse, metadata):
+            async with self.executor.connection() as connection:
+                await refuse_places_taken_by_others(connection, warehouse, metadata, self._name)
+        return await decided(large, self._created, namespace_id, view_id, metadata)
+
+    @property
+    def _name(self) -> NewName:
+        return NewName(self.warehouse, TabularIdentifier(self.command.namespace, self.command.name), "view")
+
+    def _new_metadata(self, view_id: UUID) -> Json:
+        metadata = new_view_metadata(
+            view_uuid=str(view_id),
+            location=location_of(self.warehouse, self.command.location, view_id),
+            schema=self.command.schema,
+            view_version=self.command.view_version,
+            properties=dict(self.command.properties),
+            now_ms=now_ms(),
+        )
+        check_document_locations(self.warehouse.profile, None, metadata)
+        return metadata
+
+    def _created(self, namespace_id: UUID, view_id: UUID, metadata: Json) -> Decision:
+        warehouse, name, written = self.warehouse, self.command.name, orjson.dumps(metadata)
+        file = metadata_file(warehouse, metadata, written, 0)
+        key, paths = location_key(warehouse, metadata), path_keys(warehouse, metadata)
+        created = ViewCreated(namespace_id, name, warehouse.scope.key(name), key, file.location.spelled, metadata, paths)
+        submission = Submission(self.context, alive=[namespace_id])
+        state = submission.add(view_id, warehouse.id, None, [created])
+        assert isinstance(state, ViewState)
+        body = view_body(warehouse, state, written)
+        return Decision(submission, IdempotencyRecord(200, state.id, state.version), Answer(200, body), [file])
+
+
+def view_body(warehouse: Warehouse, state: ViewState, metadata: bytes) -> bytes:
+    """The LoadViewResult of a view as it will be found."""
+    loaded = LoadedView(state.id, state.version, state.metadata_location, metadata)
+    return results.load_view_result(loaded, warehouse.profile.client_config())

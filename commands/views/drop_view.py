@@ -1,0 +1,37 @@
+"""DropView: the name and the location are free at once; its files stay."""
+
+from dataclasses import dataclass
+
+from commands.execution.context import Answer, CommandContext
+from commands.execution.executor import CommandExecutor
+from commands.execution.handler import Decision, StreamCommandHandler
+from commands.execution.resolver import ResolvedStream, Resolver
+from commands.execution.submission import IdempotencyRecord, Submission
+from domain.events import ViewDropped
+from domain.identifiers import TabularIdentifier
+from domain.view import ViewState
+from queries.warehouse import Warehouse
+
+
+@dataclass(frozen=True, slots=True)
+class DropView:
+    view: TabularIdentifier
+
+
+async def drop_view(executor: CommandExecutor, context: CommandContext, warehouse: Warehouse, command: DropView) -> Answer:
+    """204."""
+    return await executor.execute(_Drop(context, warehouse, executor.resolver, command))
+
+
+@dataclass(slots=True, eq=False)
+class _Drop(StreamCommandHandler[ViewState]):
+    resolver: Resolver
+    command: DropView
+
+    async def resolve(self) -> ResolvedStream[ViewState]:
+        return await self.resolver.view(self.warehouse, self.command.view)
+
+    def decide(self, state: ViewState, generation: int) -> Decision:
+        submission = Submission(self.context)
+        after = submission.add(state.id, self.warehouse.id, state, [ViewDropped()], generation)
+        return Decision(submission, IdempotencyRecord(204), Answer(204, None), after=after)

@@ -1,0 +1,75 @@
+"""RegisterView: a metadata file that is there already becomes a view."""
+
+import asyncio
+from dataclasses import dataclass
+from uuid import UUID
+
+import orjson
+from uuid_utils.compat import uuid7
+
+from commands.execution.context import Answer, CommandContext
+from commands.execution.executor import CommandExecutor
+from commands.execution.handler import CommandHandler, Decision
+from commands.execution.submission import IdempotencyRecord, Submission
+from commands.tabulars.metadata_files import NewName, location_key, path_keys, refuse_taken_file, registered_keys
+from commands.views.create_view import view_body
+from domain.documents import Json
+from domain.events import ViewRegistered
+from domain.identifiers import NamespaceIdentifier, TabularIdentifier
+from domain.view import ViewState
+from domain.view_metadata.parse import parse_view_metadata
+from queries.warehouse import Warehouse
+from security.property_rules import check_registered_properties
+from storage.large_documents import DocumentShare
+from storage.location_door import check_document_locations
+from storage.locations import StorageLocation
+from storage.metadata_files import read_metadata
+
+
+@dataclass(frozen=True, slots=True)
+class RegisterView:
+    namespace: NamespaceIdentifier
+    name: str
+    metadata_location: str
+
+
+async def register_view(executor: CommandExecutor, context: CommandContext, warehouse: Warehouse, command: RegisterView) -> Answer:
+    """200 with a LoadViewResult; every location the file names must be the warehouse's own."""
+    async with executor.large_documents.share() as share:
+        return await executor.execute(_Registration(context, warehouse, executor, command, share))
+
+
+@dataclass(slots=True, eq=False)
+class _Registration(CommandHandler):
+    executor: CommandExecutor
+    command: RegisterView
+    share: DocumentShare
+
+    async def decide(self) -> Decision:
+        warehouse, command = self.warehouse, self.command
+        place = warehouse.profile.permit(command.metadata_location, imported=True, field="metadata-location")
+        async with self.executor.connection() as connection:
+            namespace_id = await self._name.namespace_id(connection)
+            position = await refuse_taken_file(connection, warehouse, place, self._name)
+        document = await read_metadata(await self.executor.store(warehouse), place, self.share)
+        # A large file takes a second of work: in a thread, so that others get their turns meanwhile.
+        return await asyncio.to_thread(self._registered, namespace_id, place, position, document)
+
+    @property
+    def _name(self) -> NewName:
+        return NewName(self.warehouse, TabularIdentifier(self.command.namespace, self.command.name), "view")
+
+    def _registered(self, namespace_id: UUID, place: StorageLocation, position: int, document: Json) -> Decision:
+        warehouse, name = self.warehouse, self.command.name
+        metadata = parse_view_metadata(document)
+        check_registered_properties(metadata["properties"])
+        check_document_locations(warehouse.profile, None, metadata, imported=True)
+        key, name_key = location_key(warehouse, metadata), warehouse.scope.key(name)
+        file_key, paths = place.claim_key(warehouse.profile.storage_identity), path_keys(warehouse, metadata) or []
+        places = [*paths, *registered_keys(warehouse, metadata, file_key, [key, *paths])]
+        submission = Submission(self.context, alive=[namespace_id], read_from=(position, file_key))
+        registered = ViewRegistered(namespace_id, name, name_key, key, place.spelled, metadata, places or None)
+        state = submission.add(uuid7(), warehouse.id, None, [registered])
+        assert isinstance(state, ViewState)
+        body = view_body(warehouse, state, orjson.dumps(metadata))
+        return Decision(submission, IdempotencyRecord(200, state.id, state.version), Answer(200, body))

@@ -1,0 +1,28 @@
+"""RenameView: another name, in the same or another namespace of the warehouse; the files stay where they are."""
+
+from dataclasses import dataclass
+
+from commands.execution.context import Answer, CommandContext
+from commands.execution.executor import CommandExecutor
+from commands.execution.resolver import ResolvedStream
+from commands.tabulars.rename_tabular import TabularRename
+from domain.identifiers import TabularIdentifier
+from domain.view import ViewState
+from queries.warehouse import Warehouse
+
+
+@dataclass(frozen=True, slots=True)
+class RenameView:
+    source: TabularIdentifier
+    destination: TabularIdentifier
+
+
+async def rename_view(executor: CommandExecutor, context: CommandContext, warehouse: Warehouse, command: RenameView) -> Answer:
+    """204; see `TabularRename`."""
+    return await executor.execute(_Rename(context, warehouse, executor, command.source, command.destination))
+
+
+@dataclass(slots=True, eq=False)
+class _Rename(TabularRename):
+    async def find(self) -> ResolvedStream[ViewState]:
+        return await self.executor.resolver.view(self.warehouse, self.source)

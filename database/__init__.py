@@ -1,0 +1,1 @@
+"""Connections to Postgres, named SQL, and the numbers of advisory locks."""

@@ -1,0 +1,1 @@
+"""Reading the log: its head, positions at a time, what changed, batches that follow it, and waiting for more."""

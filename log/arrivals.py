@@ -1,0 +1,74 @@
+"""Says when the log goes on: one connection that listens, shared by all who wait in a process."""
+
+import asyncio
+from contextlib import suppress
+
+import psycopg
+
+from database.outage_log import OutageLog
+from domain.client_errors import client_error_text
+from log.follow import listening, wait_for_events
+from log.head import log_head
+
+_RECONNECT_SECONDS_MIN = 0.1
+_RECONNECT_SECONDS_MAX = 2.0
+# A line may be dead on which no error ever comes.
+_SILENCE_SECONDS_MAX = 5.0
+
+
+class Arrivals:
+    """The head of the log as this process knows it; it listens from the first wait on."""
+
+    def __init__(self, dsn: str) -> None:
+        self._dsn = dsn
+        self._head = 0
+        self._changed = asyncio.Event()
+        self._stopped = False
+        self._listening: asyncio.Task[None] | None = None
+        self._outage = OutageLog("icecore.arrivals", "arrivals_reconnects", "arrivals_reconnected")
+
+    async def after(self, position: int, seconds: float) -> bool:
+        """Whether something stands after `position`; waits for it `seconds` at most, and no longer once this was stopped."""
+        if self._listening is None and not self._stopped:
+            self._listening = asyncio.create_task(self._listen(), name="arrivals")
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                while self._head <= position and not self._stopped:
+                    await self._changed.wait()
+        return self._head > position
+
+    def stop(self) -> None:
+        """Nobody waits any more."""
+        self._stopped = True
+        self._wake()
+
+    async def close(self) -> None:
+        self.stop()
+        if self._listening is not None:
+            self._listening.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._listening
+
+    def _wake(self) -> None:
+        changed, self._changed = self._changed, asyncio.Event()
+        changed.set()
+
+    async def _listen(self) -> None:
+        pause_seconds = _RECONNECT_SECONDS_MIN
+        while True:
+            try:
+                async with await listening(self._dsn) as connection:
+                    pause_seconds = _RECONNECT_SECONDS_MIN
+                    while True:
+                        async with asyncio.timeout(_SILENCE_SECONDS_MAX):
+                            head = await log_head(connection)
+                        self._outage.succeeded()
+                        if head != self._head:  # less: the database was restored to an earlier point
+                            self._head = head
+                            self._wake()
+                        await wait_for_events(connection, None)
+            # Of any kind: while a database is restored, the log's table may be missing.
+            except (psycopg.Error, TimeoutError) as error:
+                self._outage.failed(error=client_error_text(error))
+                await asyncio.sleep(pause_seconds)
+                pause_seconds = min(2 * pause_seconds, _RECONNECT_SECONDS_MAX)

@@ -1,0 +1,115 @@
+"""What has come into the log since a position: how a process's memory learns what it must forget."""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+from uuid import UUID
+from weakref import WeakSet
+
+from psycopg import errors
+from psycopg.abc import PQGen
+from psycopg.generators import execute
+from psycopg.pq import ExecStatus, Format
+from psycopg.pq.abc import PGconn, PGresult
+
+from database.named_sql import named_sql
+from database.postgres import Connection
+
+_SQL = named_sql("log", "changes.sql")
+
+# Events of one statement; it stands in log_changes.sql too.
+CHANGES_AT_ONCE = 100
+# Beyond this many a memory is emptied rather than mended.
+CHANGES_MAX = 10_000
+
+_CHANGES = b"icecore_changes"
+_prepared: WeakSet[Connection] = WeakSet()
+
+
+@dataclass(frozen=True, slots=True)
+class LogChanges:
+    """What came behind a head.
+
+    complete -- false where more came than CHANGES_MAX. restored -- the log does not have that head: it was set back to an earlier point,
+    and what was read before may never have been.
+    """
+
+    generation: int
+    head: "LogHead"
+    streams: list[tuple[UUID, str]]
+    complete: bool
+    restored: bool
+
+
+class LogHead(NamedTuple):
+    """The last event of the log: its position, and its id, by which another event at that position is told from it."""
+
+    position: int
+    event_id: UUID | None
+
+
+async def read_changes(connection: Connection, after: LogHead) -> LogChanges:
+    """The streams, with the topics, of every event after `after`.
+
+    Through psycopg's generators and without a cursor, which takes four times as long: all answers of a process wait for this statement.
+    """
+    if connection not in _prepared:
+        await connection.wait(_prepare(connection.pgconn))
+        _prepared.add(connection)
+    head, streams = after, list[tuple[UUID, str]]()
+    while True:
+        result = await connection.wait(_changes(connection.pgconn, head.position))
+        restored = _id(result, 0, 5) != head.event_id
+        events = [_event(result, row) for row in range(result.ntuples) if result.get_value(row, 1) is not None]
+        if events:
+            head = LogHead(events[-1][0], _id(result, len(events) - 1, 4))
+            streams += [(stream_id, topic) for _, stream_id, topic in events]
+        if restored or len(events) < CHANGES_AT_ONCE or len(streams) >= CHANGES_MAX:
+            return LogChanges(_number(result, 0, 0), head, streams, len(streams) < CHANGES_MAX, restored)
+
+
+def _prepare(pgconn: PGconn) -> PQGen[None]:
+    pgconn.send_prepare(_CHANGES, _SQL["changes"].encode())
+    yield from _only_result(pgconn, ExecStatus.COMMAND_OK)
+
+
+def _changes(pgconn: PGconn, after: int) -> PQGen[PGresult]:
+    parameters = (after.to_bytes(8, "big"),)
+    pgconn.send_query_prepared(_CHANGES, parameters, param_formats=(Format.BINARY,), result_format=Format.BINARY)
+    return (yield from _only_result(pgconn, ExecStatus.TUPLES_OK))
+
+
+def _only_result(pgconn: PGconn, expected: ExecStatus) -> PQGen[PGresult]:
+    result: PGresult
+    (result,) = yield from execute(pgconn)
+    if result.status != expected:
+        raise errors.error_from_result(result)
+    return result
+
+
+def _event(result: PGresult, row: int) -> tuple[int, UUID, str]:
+    """Position, stream and topic."""
+    stream_id, topic = (result.get_value(row, column) or b"" for column in (2, 3))
+    return _number(result, row, 1), UUID(bytes=stream_id), topic.decode()
+
+
+def _id(result: PGresult, row: int, column: int) -> UUID | None:
+    value = result.get_value(row, column)
+    return None if value is None else UUID(bytes=value)
+
+
+def _number(result: PGresult, row: int, column: int) -> int:
+    return int.from_bytes(result.get_value(row, column) or b"", "big")
+
+
+async def read_head(connection: Connection) -> tuple[int, LogHead]:
+    """(generation, the last event)."""
+    cursor = await connection.execute(_SQL["head"], binary=True)
+    row = await cursor.fetchone()
+    assert row is not None, "a migrated database has its read models' row"
+    return row[0], LogHead(row[1], row[2])
+
+
+async def read_last_event_id(connection: Connection, stream_id: UUID) -> UUID | None:
+    """The id of a stream's last event; None where it has none."""
+    row = await (await connection.execute(_SQL["last_event_id"], {"stream_id": stream_id})).fetchone()
+    return None if row is None else row[0]

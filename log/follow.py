@@ -1,0 +1,111 @@
+"""Follows the log: every event after a position, in order, once, as soon as it is committed.
+
+Positions are dense and their order is the order of commits (migrations/0001_log.sql), so a follower asks for what lies after
+its last one and misses nothing.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator
+
+import psycopg
+from psycopg import AsyncConnection
+from psycopg.rows import TupleRow
+
+from database.connection import connect
+from database.named_sql import named_sql
+from database.outage_log import OutageLog
+from domain.client_errors import client_error_text
+from domain.events import is_large, state_size
+from domain.recorded import RecordedEvent
+
+_SQL = named_sql("log", "follow.sql")
+
+BATCH_EVENTS_MAX = 500
+BATCH_BYTES_MAX = 16 * 1024 * 1024
+# NOTIFY wakes a follower; one that was lost costs no more than this.
+POLL_SECONDS_MAX = 1.0
+_STOP_LOOKED_AT_SECONDS = 0.1
+_RECONNECT_SECONDS_MIN = 0.1
+_RECONNECT_SECONDS_MAX = 2.0
+_CONNECT_SECONDS_MAX = 5.0
+
+
+async def read_events(
+    connection: AsyncConnection[TupleRow], after: int, limit: int = BATCH_EVENTS_MAX, *, bytes_max: int | None = None
+) -> list[RecordedEvent]:
+    """At most `limit` events with a position greater than `after`, in order; fewer where they are large (`bytes_max` and one more).
+
+    bytes_max -- of their states, as JSON; None: BATCH_BYTES_MAX. An empty list means the end of the log.
+    """
+    bytes_max = BATCH_BYTES_MAX if bytes_max is None else bytes_max
+    parameters = {"after": after, "limit": limit, "bytes_max": bytes_max}
+    cursor = await connection.execute(_SQL["events_after"], parameters, binary=True)
+    events = [RecordedEvent(*row) for row in await cursor.fetchall()]
+    # Stored states may be deflated: the database sees the lesser size.
+    inflated = 0
+    for number, event in enumerate(events):
+        inflated += await asyncio.to_thread(state_size, event.state) if is_large(event.state) else len(event.state)
+        if number and inflated > bytes_max:
+            return events[:number]
+    return events
+
+
+async def follow_events(
+    dsn: str, after: int, *, batch_events_max: int = BATCH_EVENTS_MAX, stop: asyncio.Event | None = None
+) -> AsyncGenerator[RecordedEvent, None]:
+    """Every event after the position `after`, then each as it comes, until `stop` is set (None: until the caller leaves).
+
+    A lost connection is opened again, and reading goes on after the last event that was given: none is missed or given twice.
+    """
+    pause_seconds = _RECONNECT_SECONDS_MIN
+    outage = OutageLog("icecore.follow", "follower_reconnects", "follower_reconnected")
+    while not _set(stop):
+        try:
+            async with await listening(dsn) as connection:
+                pause_seconds = _RECONNECT_SECONDS_MIN
+                while not _set(stop):
+                    events = await read_events(connection, after, batch_events_max)
+                    outage.succeeded()
+                    for event in events:
+                        yield event
+                        after = event.position
+                        if _set(stop):
+                            return
+                    if not events:
+                        await wait_for_events(connection, stop)
+        except psycopg.OperationalError as error:
+            outage.failed(after=after, error=client_error_text(error))
+            await asyncio.sleep(pause_seconds)
+            pause_seconds = min(2 * pause_seconds, _RECONNECT_SECONDS_MAX)
+
+
+async def listen(connection: AsyncConnection[TupleRow]) -> None:
+    """Has the connection hear of every append from now on."""
+    await connection.execute(_SQL["listen"])
+
+
+async def listening(dsn: str) -> AsyncConnection[TupleRow]:
+    """A connection that hears NOTIFY from now on: what is committed before it listens, the first read sees."""
+    connection = await connect(dsn, prepare_threshold=0, application_name="icecore-follower", connect_timeout=int(_CONNECT_SECONDS_MAX))
+    try:
+        await listen(connection)
+    except BaseException:
+        await connection.close()
+        raise
+    return connection
+
+
+async def wait_for_events(connection: AsyncConnection[TupleRow], stop: asyncio.Event | None) -> None:
+    """Until something was appended, POLL_SECONDS_MAX are over, or `stop` is set."""
+    if stop is None:
+        async for _ in connection.notifies(timeout=POLL_SECONDS_MAX, stop_after=1):
+            pass
+        return
+    end = asyncio.get_running_loop().time() + POLL_SECONDS_MAX
+    while not stop.is_set() and asyncio.get_running_loop().time() < end:
+        async for _ in connection.notifies(timeout=_STOP_LOOKED_AT_SECONDS, stop_after=1):
+            return
+
+
+def _set(stop: asyncio.Event | None) -> bool:
+    return stop is not None and stop.is_set()

@@ -1,0 +1,18 @@
+"""The end of the log, and whether it takes writes."""
+
+from database.named_sql import named_sql
+from database.postgres import Connection
+
+_SQL = named_sql("log", "head.sql")
+
+
+async def is_read_only(connection: Connection) -> bool:
+    """Whether Postgres takes no writes from us: a standby, or told to be read-only."""
+    return await (await connection.execute(_SQL["is_read_only"])).fetchone() == (True,)
+
+
+async def log_head(connection: Connection) -> int:
+    """The position of the last event, 0 in an empty log."""
+    row = await (await connection.execute(_SQL["log_head"])).fetchone()
+    assert row is not None
+    return int(row[0])

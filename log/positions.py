@@ -1,0 +1,50 @@
+"""Points in the log: the position that a position or a time given by a client stands for."""
+
+from datetime import datetime
+
+from psycopg import errors
+
+from database.named_sql import named_sql
+from database.postgres import Connection
+from domain.errors import ServiceUnavailable
+
+_SQL = named_sql("log", "positions.sql")
+
+# It stands in log_positions.sql too.
+APPENDS_WAIT_SECONDS_MAX = 2
+
+
+async def position_not_after(connection: Connection, position: int) -> int:
+    """`position` rounded down to the end of a command, so that no read shows half of one; 0 before the first."""
+    row = await (await connection.execute(_SQL["position_not_after"], {"as_of": position})).fetchone()
+    return (row and row[0]) or 0
+
+
+async def position_at(connection: Connection, at: datetime) -> int | None:
+    """The position the log had reached at a time, for good: 0 before the first event, None where the time has not come yet.
+
+    `connection` is in autocommit. An append in flight may have been recorded up to now, so a time later than the last event waits for it;
+    raises ServiceUnavailable where that takes longer than APPENDS_WAIT_SECONDS_MAX. Times are those of Postgres's clock: one that is
+    set back lets what comes then be recorded before a time that was answered.
+    """
+    row = await (await connection.execute(_SQL["beyond"], {"at": at})).fetchone()
+    assert row is not None
+    is_after_last_event, is_to_come = row
+    if is_to_come:
+        return None
+    if is_after_last_event:
+        await appends_in_flight(connection)
+    row = await (await connection.execute(_SQL["position_at"], {"at": at})).fetchone()
+    return (row and row[0]) or 0
+
+
+async def appends_in_flight(connection: Connection) -> None:
+    """Returns when every append that had begun has ended. Raises ServiceUnavailable after APPENDS_WAIT_SECONDS_MAX.
+
+    Later appends are not kept waiting by a caller that stalls: the lock is only held while Postgres runs the statement.
+    """
+    try:
+        # Two statements in one message, which cannot be prepared.
+        await connection.execute(_SQL["appends_in_flight"], prepare=False)
+    except errors.LockNotAvailable:
+        raise ServiceUnavailable("The log cannot be read up to that time: events are being appended", retry_after_seconds=1) from None

@@ -26,7 +26,7 @@ select exists (
 )
 
 -- name: declared --
--- The properties of the namespaces on a path, outermost first.
+-- The namespaces on a path, outermost first, with their newest events and their properties.
 with recursive path(depth, id) as (
   select 0, %(warehouse_id)s::uuid
   union all
@@ -41,10 +41,10 @@ with recursive path(depth, id) as (
   ) n
   where p.depth < cardinality(%(keys)s::text[])
 )
-select n.properties
+select p.id, n.event_id, n.properties
 from path p
 cross join lateral (
-  select properties from icecore.namespaces
+  select event_id, properties from icecore.namespaces
   where generation = (select generation from icecore.read_models) and namespace_id = p.id
   order by version desc limit 1
 ) n

@@ -4,10 +4,11 @@ import asyncio
 import math
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Literal
+from uuid import UUID
 
 import structlog
 
@@ -103,22 +104,25 @@ class Approval:
         self._hooks = tuple(hooks)
         self._reader = ChangeReader(connections)
 
-    async def review(self, context: CommandContext, warehouse: Warehouse, changes: Sequence[Change]) -> None:
-        """Returns where the change may take effect.
+    async def review(self, context: CommandContext, warehouse: Warehouse, changes: Sequence[Change]) -> Mapping[UUID, UUID]:
+        """Returns where the change may take effect: the namespaces that this rests on, by their newest events.
 
         Raises ChangeRefused, HeldBack, or ApprovalUnavailable where a hook gave no verdict and its policy is to refuse.
         """
         if all(isinstance(change.after, ProposalState) for change in changes):
-            return
-        change = await self._reader.read(context, warehouse, changes)
+            return {}
+        rests_on: dict[UUID, UUID] = {}
+        change = await self._reader.read(context, warehouse, changes, rests_on)
         asked = [hook for hook in self._hooks if hook.chosen.matches(change)]
         if not asked:
-            return
+            return {}
         if len(asked) == 1:
             answers = [await self._ask(asked[0], change)]
         else:
             answers = await asyncio.gather(*(self._ask(hook, change) for hook in asked))
         self._combine(change, [*zip(asked, answers, strict=True)], changes)
+        # Of its own: a hook whose time was up may read on.
+        return dict(rests_on)
 
     def _combine(
         self, change: ProposedChange, answers: Sequence[tuple[ConfiguredHook, Verdict | CatalogError]], changes: Sequence[Change]

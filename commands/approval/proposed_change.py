@@ -39,8 +39,13 @@ class ChangeReader:
         self._connections = connections
         self._known: OrderedDict[UUID, Levels] = OrderedDict()
 
-    async def read(self, context: CommandContext, warehouse: Warehouse, changes: Sequence[Change]) -> ProposedChange:
-        """Raises ServiceUnavailable where names cannot be read."""
+    async def read(
+        self, context: CommandContext, warehouse: Warehouse, changes: Sequence[Change], rests_on: dict[UUID, UUID]
+    ) -> ProposedChange:
+        """Raises ServiceUnavailable where names cannot be read.
+
+        rests_on -- takes the namespaces whose properties are asked for, with their newest events as of the first time.
+        """
         objects = [await self._object(warehouse, change) for change in changes if not isinstance(change.after, ProposalState)]
         approves = context.approves
 
@@ -48,7 +53,10 @@ class ChangeReader:
             keys = [warehouse.scope.key(level) for level in levels]
             async with self._connections() as connection:
                 cursor = await connection.execute(_SQL["declared"], {"warehouse_id": warehouse.id, "keys": keys}, binary=True)
-                return [orjson.loads(row[0]) for row in await cursor.fetchall()]
+                found = await cursor.fetchall()
+            for namespace_id, event_id, _ in found:
+                rests_on.setdefault(namespace_id, event_id)
+            return [orjson.loads(properties) for _, _, properties in found]
 
         operation = context.operation if approves is None else approves.operation
         return ProposedChange(

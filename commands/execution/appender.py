@@ -39,7 +39,8 @@ class Appender:
         """Hooks look at the change; where it is an approved proposal's, the approval is added to it. Raises what refuses it."""
         submission = decision.submission
         if self.approval is not None and submission.changes:
-            await self.approval.review(submission.context, warehouse, submission.changes)
+            for stream_id, event_id in (await self.approval.review(submission.context, warehouse, submission.changes)).items():
+                submission.rest_on_event(stream_id, event_id)
         if submission.context.approves is not None:
             decision.record = await self._proposals.add_approval(warehouse, submission)
 

@@ -134,7 +134,11 @@ class Submission:
 
     def rest_on(self, state: State) -> None:
         """The command holds only if the stream still is as it was seen, though it writes nothing there."""
-        self._heads.append((state.id, state.event_id))
+        self.rest_on_event(state.id, state.event_id)
+
+    def rest_on_event(self, stream_id: UUID, event_id: UUID) -> None:
+        """The same by the stream's newest event."""
+        self._heads.append((stream_id, event_id))
 
     def take_staged(self, table_id: UUID, generation: int, parts: int) -> None:
         """The table's parts, all there are here, are written already, in this generation of the read models: the append takes them over.

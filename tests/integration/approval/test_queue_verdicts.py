@@ -12,6 +12,7 @@ import pytest
 from commands.execution.context import Answer
 from commands.execution.stream_queue import StreamQueue
 from commands.namespaces.create_namespace import CreateNamespace, create_namespace
+from commands.namespaces.update_namespace_properties import UpdateNamespaceProperties, update_namespace_properties
 from commands.tables.commit_table import CommitTable, commit_table
 from commands.tables.commit_transaction import CommitTransaction, commit_transaction
 from commands.tables.create_table import CreateTable, create_table
@@ -210,3 +211,28 @@ async def test_a_refusal_decided_behind_a_change_that_a_hook_refuses_is_not_give
     assert isinstance(refused, ChangeRefused)
     assert isinstance(allowed, Answer), allowed
     assert "v" == (await first.properties())["k"]
+
+
+async def test_a_verdict_rests_on_the_namespace_properties_that_the_hook_read(two: tuple[Process, Process]) -> None:
+    """A namespace promises while a change in it is looked at: the hook is asked again, since what it went by is no more."""
+    first, second = two
+    read: list[dict[str, str]] = []
+
+    async def by_promise(change: ProposedChange) -> Verdict:
+        (declared,) = await change.namespace_properties(NAMESPACE.levels)
+        read.append(dict(declared))
+        if declared.get("frozen") == "yes":
+            return Refuse("it is frozen")
+        promise = UpdateNamespaceProperties(NAMESPACE, [], {"frozen": "yes"})
+        await update_namespace_properties(second.catalog.write, context("updateProperties"), second.warehouse, promise)
+        return ALLOW
+
+    first.judge.say = by_promise
+    for change in (first.set, first.set_together):
+        read.clear()
+        with pytest.raises(ChangeRefused):
+            await change(x="1")
+        assert [{}, {"frozen": "yes"}] == read
+        thaw = UpdateNamespaceProperties(NAMESPACE, ["frozen"], {})
+        await update_namespace_properties(second.catalog.write, context("updateProperties"), second.warehouse, thaw)
+    assert "x" not in await first.properties()

@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Literal
 from urllib.parse import parse_qsl, unquote_to_bytes
 
-from domain.errors import BadRequest, NoSuchNamespace, NoSuchTable, NoSuchView
+from domain.errors import MESSAGE_LENGTH_MAX, BadRequest, NoSuchNamespace, NoSuchTable, NoSuchView
 from domain.identifiers import NAME_CODE_POINTS_MAX, NamespaceIdentifier, TabularIdentifier
 
 LEVEL_SEPARATOR = "\x1f"
@@ -115,8 +115,8 @@ def tabular_of(levels: Sequence[str], name: str, kind: Literal["table", "view"])
 
 
 def _shown(name: str) -> str:
-    """A name for a message, its control characters escaped."""
-    return _CONTROL_CHARACTER.sub(lambda found: f"\\u{ord(found[0]):04X}", name)
+    """A name for a message, its control characters escaped; no more of it than a message holds."""
+    return _CONTROL_CHARACTER.sub(lambda found: f"\\u{ord(found[0]):04X}", name[:MESSAGE_LENGTH_MAX])
 
 
 def tabular_asked(namespace: str, name: str, what: str) -> TabularIdentifier:

@@ -1,7 +1,8 @@
 """Server-Sent Events: the log from a position on, then each event as it comes, as fast as the client reads (WHATWG HTML, 9.2)."""
 
 import asyncio
-from collections.abc import Iterable, Iterator
+from collections.abc import Coroutine, Iterable, Iterator
+from typing import Any, TypeVar
 
 import structlog
 from aiohttp import ClientError, web
@@ -14,6 +15,8 @@ from api.request_ids import REQUEST_ID, name_answer
 from domain.errors import ServiceUnavailable
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger("icecore.api")
+
+Read = TypeVar("Read")
 
 EVENT_STREAM = "text/event-stream"
 
@@ -77,7 +80,7 @@ async def _tell(stream: "_Stream", source: EventSource, batches: "_Batches", aft
 
 async def _tell_batch(stream: "_Stream", batches: "_Batches", position: int, to: int | None) -> int | None:
     """The position to go on from, `position` at the end of the log; None where nothing could be read. Nothing is kept of the batch."""
-    batch = await batches.read(position, to)
+    batch = await stream.while_there(batches.read(position, to))
     if batch is None or batch.at_end:
         return None if batch is None else position
     for piece in _pieces(batch.events):
@@ -170,10 +173,23 @@ class _Stream:
         writing.result()
         self._written_at = loop.time()
 
-    async def heartbeat(self, position: int) -> None:
-        """A comment, if nothing was written for long. Raises ConnectionError where the client has gone."""
+    async def while_there(self, reading: Coroutine[Any, Any, Read]) -> Read:
+        """What is read; a client that has gone waits for no connection. Raises ConnectionError then."""
+        task = asyncio.create_task(reading, name="event-stream-batch")
+        try:
+            while not (await asyncio.wait({task}, timeout=_LOOK_SECONDS))[0]:
+                self._check_there()
+        finally:
+            task.cancel()
+        return task.result()
+
+    def _check_there(self) -> None:
         transport = self._request.transport
         if transport is None or transport.is_closing():
             raise ConnectionResetError
+
+    async def heartbeat(self, position: int) -> None:
+        """A comment, if nothing was written for long. Raises ConnectionError where the client has gone."""
+        self._check_there()
         if asyncio.get_running_loop().time() - self._written_at >= HEARTBEAT_SECONDS:
             await self.write(b": position %d\n\n" % position)

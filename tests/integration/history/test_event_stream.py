@@ -4,7 +4,7 @@ import asyncio
 import re
 import socket
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -128,6 +128,21 @@ async def test_a_stream_that_tells_nothing_notices_that_its_client_has_gone(serv
         await until_followed(served, 1)
     await until_followed(served, 0)
     assert slow_reads[-1] < await head(served) // 2
+
+
+async def test_a_client_that_has_gone_waits_for_no_connection(served: Served) -> None:
+    """Two hundred that came and went would keep others waiting for a batch each."""
+    connections = served.catalog.events._connections
+    async with AsyncExitStack() as taken:
+        for _ in range(pull.CONNECTIONS_MAX - 1):
+            await taken.enter_async_context(connections.connection())
+        async with served.stream(after=0) as stream:
+            await stream.take(1)
+            await taken.enter_async_context(connections.connection())
+            async with asyncio.timeout(20):
+                while not connections._waiting:
+                    await asyncio.sleep(0.01)
+        await until_followed(served, 0)
 
 
 @pytest.mark.usefixtures("history", "slow_reads")

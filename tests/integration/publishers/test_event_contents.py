@@ -10,6 +10,7 @@ import pytest
 
 from commands.tables.commit_table import CommitTable, commit_table
 from domain.events import topics
+from domain.held_bytes import held_bytes
 from domain.identifiers import NamespaceIdentifier, TabularIdentifier
 from icecore.compose import Catalog
 from log.follow import read_events
@@ -95,6 +96,20 @@ async def test_pointers_lead_from_one_metadata_file_to_the_next(run: CommandRun,
             "select distinct on (table_id) table_id::text, metadata_location from icecore.tables order by table_id, version desc"
         )
         assert dict(rows.fetchall()) == last
+
+
+async def test_paths_that_are_kept_are_bounded_in_bytes(run: CommandRun, database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever is kept of them, events say the same; a reader that follows the log keeps no more than the bound."""
+    everything = await told(database)
+    for bytes_max in (0, 1_500):
+        monkeypatch.setattr(pointers, "_PATHS_BYTES_MAX", bytes_max)
+        assert everything == await told(database, batch=3)
+        reader = pointers.PointerReader()
+        async with await psycopg.AsyncConnection.connect(database, autocommit=True) as connection:
+            for event in await read_events(connection, 0, 500):
+                await reader.read(connection, [event], [event])
+                sizes = [held_bytes((object_id, path.ids, path.names)) for object_id, path in reader._paths.items()]
+                assert len(sizes) <= 1 or sum(sizes) <= bytes_max
 
 
 async def test_a_rename_says_both_names(run: CommandRun, database: str) -> None:

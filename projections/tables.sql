@@ -118,15 +118,21 @@ cross join lateral (
 ) p
 
 -- name: named_metadata_files --
--- What names metadata files in a table, of one that is gone its last. Entries that a tombstone closes count as open until they are closed.
+-- What names metadata files in a table, of one that is gone its last.
 select t.status = 'live', t.metadata_location, array(
   select a.body from icecore.table_parts a
-  where a.generation = t.generation and a.table_id = t.table_id and a.kind = %(metadata_log)s and a.valid_to is null)
+  where a.generation = t.generation and a.table_id = t.table_id and a.kind = %(metadata_log)s and a.valid_to is null
+    and (closing.ordinals is null or not closing.ordinals @> a.ordinal))
 from (
   select * from icecore.tables
   where generation = (select generation from icecore.read_models) and table_id = %(table_id)s
   order by version desc limit 1
 ) t
+cross join lateral (
+  -- Parts that are closed by a tombstone and not yet by themselves: null but for moments, and then no part is asked about.
+  select range_agg(o.range) as ordinals
+  from icecore.part_tombstones c, unnest(c.ordinals) o(range) where c.generation = t.generation and c.table_id = t.table_id
+) closing
 
 -- name: next_purging --
 -- The table whose files a client asked to go the longest ago, and are not gone.

@@ -12,10 +12,13 @@ import psycopg
 import pytest
 
 from commands.execution import committer
+from commands.execution.leader_job import LeaderJob
 from commands.execution.submission import AppendResult, Submission
 from commands.tables.commit_table import CommitTable, commit_table
 from commands.tables.delete_old_metadata_files import OldMetadataFilesJob
+from commands.tables.settle_parts import PartsJob
 from domain.identifiers import NamespaceIdentifier, TabularIdentifier
+from domain.read_models.rows import PARTS_CLOSED_INLINE_MAX
 from projections import old_metadata_files
 from queries.resolve_warehouse import resolve_warehouse
 from storage.locations import StorageLocation
@@ -103,10 +106,10 @@ def pending(shared_catalog: SharedCatalog, warehouse: FreshWarehouse) -> set[str
 
 
 @contextmanager
-def job_held(shared_catalog: SharedCatalog) -> Iterator[None]:
-    """Nothing is deleted meanwhile: another process leads the job, and does nothing."""
+def job_held(shared_catalog: SharedCatalog, job: type[LeaderJob] = OldMetadataFilesJob) -> Iterator[None]:
+    """The job does nothing meanwhile: another process leads it, and does nothing."""
     with psycopg.connect(shared_catalog.server.dsn, autocommit=True) as connection:
-        connection.execute("select pg_advisory_lock(%s)", [OldMetadataFilesJob.LEADER_LOCK])
+        connection.execute("select pg_advisory_lock(%s)", [job.LEADER_LOCK])
         yield
 
 
@@ -198,6 +201,18 @@ def test_old_metadata_files_go_where_the_table_asks_for_it(client: RestClient, w
         assert [] == missing(client, "t", "other")
     assert 4 == len(named_files(client))
     only_named_files_stay(client, warehouse, "t", "other")
+
+
+def test_old_metadata_files_of_many_entries_go_before_the_entries_are_closed(
+    client: RestClient, warehouse: FreshWarehouse, shared_catalog: SharedCatalog
+) -> None:
+    """One commit removes so many that a tombstone closes them: nothing names them any more, though they are open by themselves."""
+    logged = [a_file(f"{warehouse.base}/here/metadata/{number:05}-old.metadata.json") for number in range(PARTS_CLOSED_INLINE_MAX + 1)]
+    register(client, written_file(client, warehouse, "here", logged))
+    with job_held(shared_catalog, PartsJob):
+        committed(client.commit(["a"], "t", set_properties(k="1")))
+        settles(lambda: not pending(shared_catalog, warehouse))
+        only_named_files_stay(client, warehouse, "t")
 
 
 def test_old_metadata_files_stay_where_nobody_asks(client: RestClient, warehouse: FreshWarehouse) -> None:

@@ -413,7 +413,7 @@ def test_a4_anothers_metadata_cannot_be_registered(ground: Ground) -> None:
     """A4: the location is claimed by the table that has it."""
     loaded = ground.client.send("GET", f"{ground.tables}/orders").json
     answered = register(ground, loaded["metadata-location"])
-    assert (409, "AlreadyExistsException") == (answered.status, answered.error_type)
+    assert (400, "BadRequestException") == (answered.status, answered.error_type)
     assert 404 == ground.client.send("GET", f"{ground.tables}/imported").status
 
 

@@ -71,6 +71,10 @@ class Appender:
                 raise
         try:
             await self.write_files(warehouse, decision)
+        except Exception:
+            await self.discard(warehouse, decision)
+            raise
+        try:
             (result,) = await self.submit([decision])
         except NOT_APPENDED:
             # Where that is in doubt, the error is another.

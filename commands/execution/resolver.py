@@ -54,6 +54,13 @@ class ResolvedStream(Generic[S_co]):
         async with self._reads.connection() as connection:
             return await read_last_event_id(connection, self.id)
 
+    async def take_room(self, share: DocumentShare) -> None:
+        """For the state, if it is large: before its queue is joined, since who waits for room there keeps others waiting."""
+        async with self._reads.connection() as connection:
+            found = await self._read(connection, self.id, LARGE_BYTES_MIN)
+        if isinstance(found, LargeDocument):
+            await share.take(found.size)
+
     async def read_named(self, share: DocumentShare | None = None) -> tuple[S_co, int]:
         """As `read`, while it still is what the name stands for; else StaleName."""
         found = await self.read(share)

@@ -22,7 +22,7 @@ from commands.execution.queue_entries import Barrier, Job, SharedBytes, fail
 from commands.execution.resolver import ResolvedStream, StaleName
 from commands.execution.submission import NOT_APPENDED, AppendResult
 from commands.execution.turns import Turns
-from domain.errors import ApprovalUnavailable, CatalogError, CommitFailed, TooManyRequests
+from domain.errors import ApprovalUnavailable, CatalogError, CommitFailed, CommitStateUnknown, TooManyRequests
 from domain.namespace import NamespaceState
 from storage.large_documents import LARGE_BYTES_MIN, DocumentShare, LargeDocuments, SteppedBack
 
@@ -143,11 +143,14 @@ class StreamQueue(Generic[S]):
         batch, refused = await self._decide_batch()
         try:
             await self._settle(batch, refused, share)
-        except Exception as error:
-            _log.exception("queue_broke", stream=str(self._stream.id))
+        except BaseException as error:
             self.forget()
+            told = error if isinstance(error, Exception) else CommitStateUnknown("The server ended the work on the change")
             for job in (*(job for job, _ in batch), *(entry.job for entry in refused)):
-                fail(job, error)
+                fail(job, told)
+            if not isinstance(error, Exception):
+                raise
+            _log.exception("queue_broke", stream=str(self._stream.id))
 
     async def _settle(self, batch: "list[tuple[Job[S], Decision]]", refused: "list[_Refused[S]]", share: DocumentShare) -> None:
         unreviewed: list[Job[S]] = []
@@ -250,9 +253,9 @@ class StreamQueue(Generic[S]):
         Raises SteppedBack where the state had to be read and room for it was not waited for.
         """
         if any(entry.job.arrived > self._proved_at and not entry.is_fault for entry in refused):
-            began = time.monotonic()
+            began, state = time.monotonic(), self._state
             try:
-                if self._state is None or await self._stream.last_event_id() != self._state.event_id:
+                if state is None or await self._stream.last_event_id() != state.event_id:
                     await self._read(share)
                     return [entry.job for entry in refused]
             except SteppedBack:
@@ -353,7 +356,8 @@ class StreamQueue(Generic[S]):
         now = time.monotonic()
         for job in sorted(jobs, key=lambda job: job.arrived, reverse=True):
             if now > job.deadline:
-                fail(job, CommitFailed("Other requests kept changing the same object; try again"))
+                # The executor's time is up too: it says so, and does not remember it as the answer to the request.
+                fail(job, StaleName())
             elif not job.answer.done():
                 self.entries.appendleft(job)
 

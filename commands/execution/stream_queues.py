@@ -39,7 +39,7 @@ class StreamQueues:
         """Decides and appends in the stream's queue.
 
         Raises what the handler raises, StaleName too; TooManyRequests where the queue is full or did not move for
-        QUEUE_WAIT_SECONDS_MAX; CommitFailed where others kept winning until `deadline` (monotonic seconds).
+        QUEUE_WAIT_SECONDS_MAX; StaleName where others kept winning until `deadline` (monotonic seconds).
         """
         queue = self._queue(stream)
         if len(queue.entries) >= QUEUE_COMMANDS_MAX:
@@ -53,6 +53,8 @@ class StreamQueues:
             return await job.answer
         finally:
             too_long.cancel()
+            # An error's trace holds this frame, and the job the error: a cycle that would keep documents until a collection.
+            del job
 
     @asynccontextmanager
     async def held(self, streams: Sequence[ResolvedStream[State]]) -> AsyncIterator[None]:
@@ -75,10 +77,13 @@ class StreamQueues:
                 raise _waited_too_long() from None
             if barrier.refused:
                 raise away()
-            yield
+            try:
+                yield
+            finally:
+                # Whatever was done inside, they know nothing of it.
+                for queue in queues:
+                    queue.forget()
         finally:
-            for queue in queues:
-                queue.forget()
             barrier.done.set()
 
     def begin(self, stream: ResolvedStream[S], state: S, document_bytes: int, proved_at: float) -> None:

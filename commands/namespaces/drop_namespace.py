@@ -14,6 +14,7 @@ from domain.identifiers import NamespaceIdentifier
 from domain.namespace import NamespaceState
 from projections import names
 from queries.warehouse import Warehouse
+from storage.large_documents import DocumentShare
 
 _CHILDREN = ("table", "view", "namespace")
 
@@ -25,22 +26,25 @@ class DropNamespace:
 
 async def drop_namespace(executor: CommandExecutor, context: CommandContext, warehouse: Warehouse, command: DropNamespace) -> Answer:
     """204; NamespaceNotEmpty while it holds tables, views or namespaces."""
-    return await executor.execute(_Drop(context, warehouse, executor, command))
+    async with executor.large_documents.share() as share:
+        return await executor.execute(_Drop(context, warehouse, executor, command, share))
 
 
 @dataclass(slots=True, eq=False)
 class _Drop(CommandHandler):
     executor: CommandExecutor
     command: DropNamespace
+    share: DocumentShare
     namespace: ResolvedStream[NamespaceState] | None = None
 
     async def resolve(self) -> Sequence[ResolvedStream[NamespaceState]]:
         self.namespace = await self.executor.resolver.namespace(self.warehouse, self.command.namespace)
+        await self.namespace.take_room(self.share)
         return [self.namespace]
 
     async def decide(self) -> Decision:
         assert self.namespace is not None
-        state, generation = await self.namespace.read_named()
+        state, generation = await self.namespace.read_named(self.share)
         async with self.executor.connection() as connection:
             for kind in _CHILDREN:
                 if await names.list_names(connection, self.warehouse.scope, state.id, kind, None, 1):

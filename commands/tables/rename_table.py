@@ -19,7 +19,8 @@ class RenameTable:
 
 async def rename_table(executor: CommandExecutor, context: CommandContext, warehouse: Warehouse, command: RenameTable) -> Answer:
     """204; see `TabularRename`."""
-    return await executor.execute(_Rename(context, warehouse, executor, command.source, command.destination))
+    async with executor.large_documents.share() as share:
+        return await executor.execute(_Rename(context, warehouse, executor, command.source, command.destination, share))
 
 
 @dataclass(slots=True, eq=False)

@@ -19,6 +19,7 @@ from domain.table import TableState
 from domain.view import ViewState
 from projections import names
 from queries.warehouse import Warehouse
+from storage.large_documents import DocumentShare
 
 
 @dataclass(slots=True, eq=False)
@@ -28,6 +29,7 @@ class TabularRename(CommandHandler):
     executor: CommandExecutor
     source: TabularIdentifier
     destination: TabularIdentifier
+    share: DocumentShare
     stream: ResolvedStream[TableState | ViewState] | None = None
 
     @abstractmethod
@@ -36,11 +38,12 @@ class TabularRename(CommandHandler):
 
     async def resolve(self) -> Sequence[ResolvedStream[TableState | ViewState]]:
         self.stream = await self.find()
+        await self.stream.take_room(self.share)
         return [self.stream]
 
     async def decide(self) -> Decision:
         assert self.stream is not None
-        state, generation = await self.stream.read_named()
+        state, generation = await self.stream.read_named(self.share)
         async with self.executor.connection() as connection:
             namespace_id = await _free_destination(connection, self.warehouse, state.id, self.source, self.destination)
         submission, name = Submission(self.context), self.destination.name

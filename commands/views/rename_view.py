@@ -19,7 +19,8 @@ class RenameView:
 
 async def rename_view(executor: CommandExecutor, context: CommandContext, warehouse: Warehouse, command: RenameView) -> Answer:
     """204; see `TabularRename`."""
-    return await executor.execute(_Rename(context, warehouse, executor, command.source, command.destination))
+    async with executor.large_documents.share() as share:
+        return await executor.execute(_Rename(context, warehouse, executor, command.source, command.destination, share))
 
 
 @dataclass(slots=True, eq=False)

@@ -2,11 +2,14 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 
+from commands.execution.context import SentRequest
 from commands.execution.staged_parts import stage_parts
 from commands.execution.submission import AppendResult, Submission
 from commands.namespaces.create_namespace import CreateNamespace, create_namespace
@@ -14,14 +17,15 @@ from commands.tables import register_table as registering
 from commands.tables.commit_table import CommitTable, commit_table
 from commands.tables.commit_transaction import CommitTransaction, commit_transaction
 from commands.tables.create_table import CreateTable, create_table
-from domain.approval import Refuse
-from domain.errors import BadRequest, CatalogError, ChangeRefused, CommitFailed, CommitStateUnknown, NoSuchTable
+from commands.tables.rename_table import RenameTable, rename_table
+from domain.approval import Hold, Refuse
+from domain.errors import BadRequest, CatalogError, ChangeHeld, ChangeRefused, CommitFailed, CommitStateUnknown, NoSuchTable
 from domain.identifiers import TabularIdentifier
 from icecore.compose import Catalog
 from projections import tables
 from queries import freshness
 from queries.load_table import load_table
-from tests.fixtures.catalog import catalog, context, served_catalog
+from tests.fixtures.catalog import catalog, context, opened_catalog, served_catalog
 from tests.fixtures.leftovers import nothing_left
 from tests.fixtures.rest_client import RestClient
 from tests.integration.approval.judging import Judge, asking
@@ -198,3 +202,36 @@ def test_of_a_commit_that_breaks_on_a_fault_of_ours(database: str, tmp_path: Pat
             client.call("GET", "/config")
         client.close()
     assert (500, "CommitStateUnknownException") == answer.error
+
+
+async def test_of_a_commit_that_a_hook_holds(catalog: Catalog) -> None:
+    """What is kept of it is a proposal in the log."""
+    await begin(catalog)
+    await create(catalog, TABLE)
+
+    async def hold(_: Any) -> Hold:
+        return Hold("wait", 60.0)
+
+    judge = Judge()
+    judge.say = hold
+    judge.shown = type("Forgetful", (list,), {"append": lambda *_: None})()
+    asking(judge)(catalog)
+    body = orjson.dumps({"requirements": [], "updates": [UPDATE]})
+    segments = {"namespace": TABLE.namespace.levels[0], "table": TABLE.name}
+    warehouse = await demo(catalog)
+    with nothing_left():
+        asked = replace(context("updateTable"), sent=SentRequest(segments, "", body))
+        await refused(commit_table(catalog.write, asked, warehouse, CommitTable(TABLE, [], [UPDATE])), ChangeHeld)
+        del asked
+
+
+async def test_of_a_commit_whose_name_has_become_stale(catalog: Catalog) -> None:
+    """The queue knows the table by a name that another process has taken from it."""
+    await begin(catalog)
+    await create(catalog, TABLE)
+    await commit(catalog)
+    warehouse = await demo(catalog)
+    async with opened_catalog(catalog.dsn, Path(warehouse.profile.fields["directory"])) as other:
+        await rename_table(other.write, context("renameTable"), await demo(other), RenameTable(TABLE, OTHER))
+    with nothing_left():
+        await refused(commit(catalog), NoSuchTable)

@@ -14,6 +14,7 @@ from commands.namespaces.create_namespace import CreateNamespace, create_namespa
 from commands.tables.commit_table import CommitTable, commit_table
 from commands.tables.commit_transaction import CommitTransaction, commit_transaction
 from commands.tables.create_table import CreateTable, create_table
+from commands.tables.rename_table import RenameTable, rename_table
 from domain.approval import ALLOW, Verdict
 from domain.errors import BadRequest, CommitFailed
 from domain.identifiers import TabularIdentifier
@@ -91,6 +92,21 @@ async def test_a_queue_that_waits_for_room_lets_pass_who_has_it(begun: Catalog, 
     async with asyncio.timeout(QUEUE_WAIT_SECONDS_MAX / 2):
         await asyncio.gather(*tasks)
     assert documents._held == 0
+
+
+async def test_a_rename_that_waits_for_room_keeps_no_queue_standing(begun: Catalog, tmp_path: Path) -> None:
+    """Commits on the table, which the queue knows and which need no room, are answered meanwhile."""
+    await register(begun, metadata_file(tmp_path, snapshots=10_000))
+    await commit(begun)
+    command = RenameTable(TABLE, TabularIdentifier(TABLE.namespace, "other"))
+    async with begun.write.large_documents.share() as share:
+        await share.take_all()
+        renaming = await waiting(begun, rename_table(begun.write, context("renameTable"), await demo(begun), command), 0)
+        async with asyncio.timeout(QUEUE_WAIT_SECONDS_MAX / 2):
+            await commit(begun)
+        assert not renaming.done()
+    assert 204 == (await renaming).status
+    assert begun.write.large_documents._held == 0
 
 
 async def test_a_transaction_over_small_tables_waits_for_no_room_and_has_a_bound(begun: Catalog) -> None:

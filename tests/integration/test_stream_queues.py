@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import orjson
 import pytest
@@ -15,6 +16,7 @@ from uuid_utils.compat import uuid7
 
 from commands.execution import stream_queue, stream_queues
 from commands.execution.context import Answer
+from commands.execution.resolver import ResolvedStream
 from commands.execution.stream_queue import StreamQueue
 from commands.execution.submission import AppendResult, Submission
 from commands.namespaces.create_namespace import CreateNamespace, create_namespace
@@ -23,7 +25,7 @@ from commands.tables.commit_transaction import CommitTransaction, commit_transac
 from commands.tables.create_table import CreateTable, create_table
 from commands.tables.drop_table import DropTable, drop_table
 from commands.tables.rename_table import RenameTable, rename_table
-from domain.errors import AlreadyExists, CommitFailed, NoSuchTable, ServiceUnavailable, TooManyRequests
+from domain.errors import AlreadyExists, BadRequest, CommitFailed, CommitStateUnknown, NoSuchTable, ServiceUnavailable, TooManyRequests
 from domain.identifiers import NamespaceIdentifier, TabularIdentifier
 from icecore.compose import Catalog
 from projections import names
@@ -408,6 +410,62 @@ async def test_of_queues_that_remember_too_much_the_newest_is_kept(one: Process,
     assert (0, 0) == (len(opened._queues), opened._held_bytes)
 
 
+async def test_whoever_gives_up_waiting_for_a_queue_leaves_it_what_it_knows(
+    two: tuple[Process, Process], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A refusal looks at the head while a transaction that waits behind it gives up."""
+    first, _ = two
+    await first.set("t", {"warm": "the queue"})
+    monkeypatch.setattr(stream_queues, "QUEUE_WAIT_SECONDS_MAX", 0.1)
+    last_event_id = ResolvedStream.last_event_id
+
+    async def slow(stream: ResolvedStream[Any]) -> UUID | None:
+        await asyncio.sleep(0.4)
+        return await last_event_id(stream)
+
+    monkeypatch.setattr(ResolvedStream, "last_event_id", slow)
+    wrong = {"type": "assert-ref-snapshot-id", "ref": "main", "snapshot-id": 7}
+    refused = asyncio.create_task(first.set("t", {"k": "v"}, wrong))
+    await asyncio.sleep(0)
+    command = CommitTransaction([setting("t", {"k": "v"})])
+    with pytest.raises(TooManyRequests):
+        await commit_transaction(first.catalog.write, context("commitTransaction"), first.warehouse, command)
+    with pytest.raises(CommitFailed):
+        await refused
+
+
+async def test_a_review_that_is_cancelled_leaves_nobody_waiting(one: Process, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However the queue's work ends, each command in it is answered, and the next one is taken."""
+
+    async def cancelled(*_: Any) -> None:
+        raise asyncio.CancelledError
+
+    appender = one.catalog.write.appender
+    with monkeypatch.context() as patched:
+        patched.setattr(appender, "reviews", lambda _: True)
+        patched.setattr(appender, "review", cancelled)
+        async with asyncio.timeout(5):
+            with pytest.raises(CommitStateUnknown):
+                await one.set("t", {"k": "v"})
+    assert 200 == (await one.set("t", {"k": "w"})).status
+
+
+async def test_a_commit_whose_time_is_up_may_come_again_with_its_key(one: Process, monkeypatch: pytest.MonkeyPatch) -> None:
+    """That others kept coming first says nothing about the change: it is not what the key is answered for good."""
+    lost, submit_chain = [AppendResult("head", 0)], one.catalog.write.committer.submit_chain
+    monkeypatch.setattr(one.catalog.write, "_decide_seconds_max", 0.0)
+
+    async def lose(submissions: Sequence[Submission]) -> list[AppendResult]:
+        return lost if submissions[0].has_events else await submit_chain(submissions)
+
+    asked = context("updateTable", key=uuid7())
+    with monkeypatch.context() as patched:
+        patched.setattr(one.catalog.write.committer, "submit_chain", lose)
+        with pytest.raises(CommitFailed, match="kept changing"):
+            await commit_table(one.catalog.write, asked, one.warehouse, setting("t", {"k": "v"}))
+    assert 200 == (await commit_table(one.catalog.write, asked, one.warehouse, setting("t", {"k": "v"}))).status
+
+
 async def test_a_full_queue_asks_to_come_again_later(one: Process, monkeypatch: pytest.MonkeyPatch) -> None:
     """The queue is bounded, and so is the time in it."""
     monkeypatch.setattr(stream_queues, "QUEUE_COMMANDS_MAX", 2)
@@ -432,3 +490,23 @@ async def test_a_queue_that_stands_still_lets_its_queue_go(one: Process, monkeyp
     release.set()
     assert (await first).status == 200
     assert "second" not in (await one.metadata("t"))["properties"]
+
+
+async def test_a_transaction_whose_file_is_refused_leaves_no_other_file(
+    one: Process, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing was sent to the log, whatever the refusal is."""
+    await one.create("u")
+    files = metadata_files(tmp_path)
+    put_new, failures = LocalStore.put_new, iter([False, True])
+
+    async def put(self: LocalStore, location: StorageLocation, data: bytes) -> None:
+        if next(failures):
+            raise BadRequest("no such place")
+        await put_new(self, location, data)
+
+    monkeypatch.setattr(LocalStore, "put_new", put)
+    command = CommitTransaction([setting("t", {"k": "v"}), setting("u", {"k": "v"})])
+    with pytest.raises(BadRequest):
+        await commit_transaction(one.catalog.write, context("commitTransaction"), one.warehouse, command)
+    assert files == metadata_files(tmp_path)

@@ -110,6 +110,7 @@ async def test_commits_that_do_not_conflict_go_in_chains(one: Process) -> None:
     figures = one.catalog.write.queues.figures
     assert WRITERS * rounds == figures.batched
     assert figures.batched / figures.batches >= 8
+    assert 0 == figures.lost
     assert (await verify(one.catalog.dsn)).ok
 
 
@@ -153,8 +154,9 @@ async def test_a_batch_that_breaks_at_a_key_used_before_lost_to_nobody(
             sent.append(asyncio.create_task(commit_table(write, asked, one.warehouse, command)))
             while write.queues.queued < len(sent):
                 await asyncio.sleep(0)
-    first, second, *_ = await asyncio.gather(*sent)
+    first, second, *behind = await asyncio.gather(*sent)
     assert (first.position, False, True) == (second.position, first.replayed, second.replayed)
+    assert [first.position + 1, first.position + 2] == [answer.position for answer in behind]
     assert {"k0", "k2", "k3"} == {key for key in (await one.metadata("t"))["properties"] if key.startswith("k")}
     assert (0, {4: 1, 2: 1}) == (write.queues.figures.lost, write.queues.figures.batch_lengths - lengths)
     assert (2, files + 3) == (len(winners), metadata_files(tmp_path))
@@ -371,6 +373,14 @@ async def test_transactions_over_the_same_tables_never_wait_for_each_other(one: 
     assert (await verify(one.catalog.dsn)).ok
 
 
+async def test_two_names_of_one_table_hold_its_queue_once(one: Process) -> None:
+    """What swapped names may lead to: waited for twice, the queue would never stand still."""
+    table = await one.catalog.write.resolver.table(one.warehouse, identifier("t"))
+    async with asyncio.timeout(stream_queues.QUEUE_WAIT_SECONDS_MAX / 2), one.catalog.write.queues.held([table, replace(table)]):
+        pass
+    await one.set("t", {"k": "v"})
+
+
 async def test_two_processes_on_one_table_lose_no_commit(two: tuple[Process, Process]) -> None:
     """A queue that loses tries again with a chain of one, until it is through."""
     await asyncio.gather(*(side.set("t", {f"{n}-{m}": "v"}) for n, side in enumerate(two) for m in range(40)))
@@ -405,6 +415,10 @@ async def test_of_queues_that_remember_too_much_the_newest_is_kept(one: Process,
         (queue,) = opened._queues.values()
         kept.append((queue.state_bytes > 0, opened._held_bytes == queue.state_bytes))
     assert [(True, True)] * 3 == kept
+    await one.create("made")
+    (queue,) = opened._queues.values()
+    assert 0 < queue.state_bytes == opened._held_bytes
+    await one.set("t", {"k": "u"})
     monkeypatch.setattr(stream_queues, "QUEUE_KEPT_BYTES_MAX", 1)
     await one.set("t", {"k": "w"})
     assert (0, 0) == (len(opened._queues), opened._held_bytes)

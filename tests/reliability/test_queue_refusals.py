@@ -140,6 +140,23 @@ async def test_what_is_surely_not_appended_leaves_no_files(
     assert before + files_left == table.metadata_files()
 
 
+async def test_the_state_behind_a_commit_in_doubt_is_read_again(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is in the log: the next commit is not decided on what was before it."""
+    queues, submit_chain = table.catalogs[0].write.queues, table.catalogs[0].write.committer.submit_chain
+
+    async def answer_lost(submissions: Sequence[Submission]) -> list[AppendResult]:
+        await submit_chain(submissions)
+        raise CommitStateUnknown("lost")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(table.catalogs[0].write.committer, "submit_chain", answer_lost)
+        with pytest.raises(CommitStateUnknown):
+            await table.commit([setting("a", "1")])
+    await table.commit([setting("b", "1")])
+    assert {"a", "b"} <= {*(await table.metadata())["properties"]}
+    assert 0 == queues.figures.lost
+
+
 async def test_a_refusal_is_not_given_behind_a_commit_that_failed(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
     """The second commit's requirement is broken by the first alone, whose append fails: it holds."""
     next_append_fails(table.catalogs[0], monkeypatch, ServiceUnavailable("away"))
@@ -160,12 +177,12 @@ async def test_a_refusal_does_not_rest_on_a_state_that_the_chain_behind_it_dispr
     assert isinstance(other, Answer), other
 
 
-@pytest.mark.parametrize("confirmed_by", ["read", "append"])
+@pytest.mark.parametrize("confirmed_by", ["read", "append", "last event"])
 async def test_a_state_is_as_old_as_the_question_it_answers(table: Table, monkeypatch: pytest.MonkeyPatch, confirmed_by: str) -> None:
     """While the answer that confirms the queue's state is on its way another process commits, and a request comes that rests on that."""
     asked, answered = asyncio.Event(), asyncio.Event()
     write = table.catalogs[0].write
-    submit_chain, read = write.committer.submit_chain, ResolvedStream.read
+    submit_chain, read, last_event_id = write.committer.submit_chain, ResolvedStream.read, ResolvedStream.last_event_id
 
     async def slow_append(submissions: Sequence[Submission]) -> list[AppendResult]:
         results = await submit_chain(submissions)
@@ -181,13 +198,22 @@ async def test_a_state_is_as_old_as_the_question_it_answers(table: Table, monkey
             await answered.wait()
         return found
 
-    if confirmed_by == "append":
+    async def slow_last_event_id(stream: ResolvedStream[TableState]) -> UUID | None:
+        found = await last_event_id(stream)
+        if not asked.is_set():
+            asked.set()
+            await answered.wait()
+        return found
+
+    if confirmed_by == "last event":
+        monkeypatch.setattr(ResolvedStream, "last_event_id", slow_last_event_id)
+    elif confirmed_by == "append":
         monkeypatch.setattr(write.committer, "submit_chain", slow_append)
     else:
         # A transaction leaves the queue without a state.
         await table.transaction([setting("b", "1")])
         monkeypatch.setattr(ResolvedStream, "read", slow_read)
-    first = asyncio.create_task(table.commit([setting("c", "1")], [last_field(7)] if confirmed_by == "read" else []))
+    first = asyncio.create_task(table.commit([setting("c", "1")], [] if confirmed_by == "append" else [last_field(7)]))
     await asked.wait()
     await table.commit(adding_column("y"), [last_field(1)], process=1)
     second = asyncio.create_task(table.commit([setting("seen", "1")], [last_field(2)]))
@@ -197,7 +223,7 @@ async def test_a_state_is_as_old_as_the_question_it_answers(table: Table, monkey
     answered.set()
     outcomes = await asyncio.gather(first, second, return_exceptions=True)
     assert isinstance(outcomes[1], Answer), outcomes
-    assert isinstance(outcomes[0], CommitFailed if confirmed_by == "read" else Answer), outcomes
+    assert isinstance(outcomes[0], Answer if confirmed_by == "append" else CommitFailed), outcomes
 
 
 @pytest.mark.parametrize("keyed", [True, False])

@@ -16,6 +16,7 @@ from api.call import BODY_BUDGET
 from commands.approval.expire_proposals import ExpiryJob
 from commands.execution.context import Approved
 from commands.execution.deciding import REQUEST_INLINE_BYTES_MAX, is_large_request
+from commands.approval.proposals import Proposals
 from domain.approval import ALLOW, Hold, Refuse
 from domain.proposal import ProposalState, ProposalStatus
 from icecore.compose import Catalog
@@ -201,9 +202,39 @@ def test_a_held_change_is_remembered_by_its_key(client: Approver, judge: Judge, 
     # A second key for the same change, while it waits: the proposal that is there.
     judge.always(HOLD)
     waiting = held(client.commit(["a"], "t", set_properties(k="w")))
-    other = client.call("POST", table_path(["a"], "t"), {"requirements": [], "updates": [set_properties(k="w")]}, key=uuid7())
+    second, same = uuid7(), {"requirements": [], "updates": [set_properties(k="w")]}
+    other = client.call("POST", table_path(["a"], "t"), same, key=second)
     assert waiting == held(other)
+    # It is remembered as well, though it opened none.
+    client.approve(waiting)
+    judge.say = None
+    assert other.replayable == client.call("POST", table_path(["a"], "t"), same, key=second).replayable
     asyncio.run(checked(server.dsn))
+
+
+def test_two_requests_with_one_key_at_once_are_held_once(
+    client: Approver, judge: Judge, server: CatalogServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither finds a proposal: who comes second is told of the first one's, which is there."""
+    judge.always(HOLD)
+    key, body = uuid7(), {"requirements": [], "updates": [set_properties(k="v")]}
+    open_for, arrived = Proposals._open_for, []
+
+    async def together(self: Proposals, *asked: Any) -> ProposalState | None:
+        found = await open_for(self, *asked)
+        arrived.append(found)
+        while len(arrived) < 2:
+            await asyncio.sleep(0.01)
+        return found
+
+    monkeypatch.setattr(Proposals, "_open_for", together)
+    with ThreadPoolExecutor(2) as pool:
+        twins = [pool.submit(client.call, "POST", table_path(["a"], "t"), body, key=key) for _ in range(2)]
+        first, second = (twin.result() for twin in twins)
+    assert [None, None] == arrived
+    assert first.replayable == second.replayable
+    assert "open" == client.proposal(held(first))["status"]
+    assert [(1,)] == rows(server, "select count(*) from icecore.events where topic = 'proposal.opened.v1'")
 
 
 def test_a_rejected_change_never_happens(client: Approver, judge: Judge, server: CatalogServer) -> None:

@@ -1,11 +1,12 @@
 """A name and a place that are taken at once: the refusal is about the name, since clients read `IF NOT EXISTS` out of it."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
 from uuid import UUID
 
 import pytest
+from uuid_utils.compat import uuid7
 
 from commands.namespaces.create_namespace import CreateNamespace, create_namespace
 from commands.tables.commit_table import CommitTable, commit_table
@@ -15,6 +16,9 @@ from commands.tabulars.metadata_files import NewName
 from commands.views.create_view import CreateView, create_view
 from commands.views.register_view import RegisterView, register_view
 from database.connections import Connection
+from commands.tables.drop_table import DropTable, drop_table
+from commands.execution.submission import AppendResult, Submission
+from commands.table_files import NewName
 from domain.errors import AlreadyExists, BadRequest, CatalogError, CommitFailed
 from icecore.compose import Catalog
 from queries.warehouse import Warehouse
@@ -84,3 +88,26 @@ async def test_who_loses_both_at_once_is_told_of_the_name(
     monkeypatch.setattr(NewName, "namespace_id", found_and_lost)
     with pytest.raises(error if same_name else BadRequest, match="already exists" if same_name else "Location is already taken"):
         await command(catalog, warehouse, "t", folder)
+
+
+async def test_a_place_that_is_lost_at_the_append_is_remembered_by_the_key(
+    catalog: Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same refusal again, though the place is free by then."""
+    folder, warehouse, committer = tmp_path / "warehouse" / "here", await demo(catalog), catalog.write.committer
+    submit_chain = committer.submit_chain
+
+    async def after_the_rival(submissions: Sequence[Submission]) -> list[AppendResult]:
+        monkeypatch.setattr(committer, "submit_chain", submit_chain)
+        await create(catalog, warehouse, "rival", folder)
+        return await submit_chain(submissions)
+
+    monkeypatch.setattr(committer, "submit_chain", after_the_rival)
+    asked = context("createTable", key=uuid7(), request_hash=b"x" * 32)
+    command = CreateTable(NAMESPACE, "t", f"file://{folder}", SCHEMA, None, None, {}, False)
+    with pytest.raises(BadRequest, match="Location is already taken"):
+        await create_table(catalog.write, asked, warehouse, command)
+    await drop_table(catalog.write, context("dropTable"), warehouse, DropTable(named("rival"), purge_requested=False))
+    with pytest.raises(BadRequest, match="Location is already taken"):
+        await create_table(catalog.write, asked, warehouse, command)
+    await create_table(catalog.write, context("createTable"), warehouse, command)

@@ -1,0 +1,55 @@
+"""What comes into a namespace that another process drops before the append is refused; so is a drop of what is filled before it."""
+
+from functools import partial
+
+import pytest
+
+from commands.create_namespace import CreateNamespace, create_namespace
+from commands.create_table import CreateTable, create_table
+from commands.create_view import CreateView, create_view
+from commands.drop_namespace import DropNamespace, drop_namespace
+from commands.rename_table import RenameTable, rename_table
+from commands.rename_view import RenameView, rename_view
+from domain.errors import NamespaceNotEmpty, NoSuchNamespace
+from domain.identifiers import NamespaceIdentifier, TabularIdentifier
+from projections.verify import verify
+from tests.fixtures.catalog import context
+from tests.fixtures.rest_client import SCHEMA, view_version
+from tests.reliability.test_recorded_without_events import FIRST, VIEW, Command, Processes, processes, run
+
+__all__ = ["processes"]
+
+GOING = NamespaceIdentifier(("going",))
+THERE = TabularIdentifier(GOING, "x")
+BELOW = NamespaceIdentifier(("going", "below"))
+
+COMING: dict[str, Command] = {
+    "createNamespace": partial(create_namespace, command=CreateNamespace(BELOW, {})),
+    "createTable": partial(create_table, command=CreateTable(GOING, "x", None, SCHEMA, None, None, {}, stage_create=False)),
+    "createView": partial(create_view, command=CreateView(GOING, "x", None, SCHEMA, view_version("select 1"), {})),
+    "renameTable": partial(rename_table, command=RenameTable(FIRST, THERE)),
+    "renameView": partial(rename_view, command=RenameView(VIEW, THERE)),
+}
+
+
+@pytest.fixture
+async def begun(processes: Processes) -> Processes:
+    """The namespace that will go."""
+    await create_namespace(processes.asked.write, context("createNamespace"), processes.warehouse, CreateNamespace(GOING, {}))
+    return processes
+
+
+@pytest.mark.parametrize("operation", COMING)
+async def test_nothing_comes_into_a_namespace_that_is_gone(begun: Processes, monkeypatch: pytest.MonkeyPatch, operation: str) -> None:
+    """The name was free in it when the command looked."""
+    with pytest.raises(NoSuchNamespace):
+        await run(begun, monkeypatch, COMING[operation], partial(drop_namespace, command=DropNamespace(GOING)))
+    assert (await verify(begun.asked.dsn)).ok
+
+
+@pytest.mark.parametrize("operation", COMING)
+async def test_no_namespace_is_dropped_around_what_came_in(begun: Processes, monkeypatch: pytest.MonkeyPatch, operation: str) -> None:
+    """It was empty when the drop looked."""
+    with pytest.raises(NamespaceNotEmpty):
+        await run(begun, monkeypatch, partial(drop_namespace, command=DropNamespace(GOING)), COMING[operation])
+    assert (await verify(begun.asked.dsn)).ok

@@ -24,8 +24,11 @@ from commands.tables.create_table import CreateTable, create_table
 from commands.tables.register_table import RegisterTable, register_table
 from commands.tables.settle_parts import PartsJob
 from database.named_sql import named_sql
+from commands import register_table as registering
+from commands import settle_parts
+from domain.approval import Refuse
 from domain.byte_pieces import joined
-from domain.errors import BadRequest, NoSuchTable
+from domain.errors import BadRequest, ChangeRefused, NoSuchTable
 from domain.identifiers import NamespaceIdentifier, TabularIdentifier
 from domain.read_models.rows import PARTS_CLOSED_INLINE_MAX
 from icecore.compose import Catalog
@@ -37,6 +40,7 @@ from queries.resolve_warehouse import resolve_warehouse
 from queries.warehouse import Warehouse
 from tests.fixtures.catalog import PROJECT_ID, context, opened_catalog
 from tests.fixtures.leftovers import nothing_left
+from tests.integration.approval.judging import Judge, asking
 
 SNAPSHOTS = PARTS_APPENDED_MAX  # and as many log entries
 TABLE = TabularIdentifier(NamespaceIdentifier(("a",)), "t")
@@ -198,6 +202,23 @@ async def test_a_large_registration_that_is_refused_leaves_no_parts(
     assert [] == (await verify(catalog.dsn)).differences
 
 
+async def test_a_large_registration_that_a_hook_refuses_leaves_no_parts(catalog: Catalog, tmp_path: Path) -> None:
+    """They are there when the hook is asked."""
+    judge, parts_staged = Judge(), []
+
+    def refuse(_: object) -> Refuse:
+        parts_staged.append(ask(catalog.dsn, "select count(*) from icecore.table_parts"))
+        return Refuse("not here")
+
+    judge.say = refuse
+    asking(judge)(catalog)
+    with pytest.raises(ChangeRefused):
+        await register(catalog, metadata_file(tmp_path))
+    assert [2 * SNAPSHOTS + 4] == parts_staged
+    assert (0, 0, 0) == left_over(catalog.dsn)
+    assert 0 == ask(catalog.dsn, "select count(*) from icecore.table_parts")
+
+
 HALF_OF_THE_JOB = """
 with given_up as (update icecore.staged_parts set given_up = true)
 delete from icecore.table_parts p where not exists (select from icecore.tables t where t.table_id = p.table_id) and p.ordinal < 10
@@ -250,7 +271,6 @@ async def test_nothing_of_a_registration_stays_in_memory_behind_it(catalog: Cata
 
 KILLED = """
 import asyncio, sys
-from pathlib import Path
 from tests.integration import test_large_tables as large
 
 async def hang(submissions):

@@ -274,14 +274,15 @@ async def test_what_another_process_did_to_a_table_made_here_counts(two: tuple[P
 
 
 async def test_a_refused_commit_does_not_break_the_chain_around_it(one: Process) -> None:
-    """Commits before and behind one that cannot hold come to effect, and only that one is refused."""
+    """Commits before and behind one that cannot hold come to effect, and only that one is refused: at once, with what it stands behind."""
     wrong = {"type": "assert-current-schema-id", "current-schema-id": 7}
     outcomes = await asyncio.gather(
-        *(one.set("t", {f"k{n}": "v"}, *([wrong] if n % 3 == 1 else [])) for n in range(12)), return_exceptions=True
+        *(one.set("t", {f"k{n}": "v"}, *([wrong] if n % 3 == 2 else [])) for n in range(12)), return_exceptions=True
     )
-    assert [n % 3 == 1 for n in range(12)] == [isinstance(outcome, CommitFailed) for outcome in outcomes]
+    assert [n % 3 == 2 for n in range(12)] == [isinstance(outcome, CommitFailed) for outcome in outcomes]
     kept = {key for key in (await one.metadata("t"))["properties"] if key.startswith("k")}
-    assert {f"k{n}" for n in range(12) if n % 3 != 1} == kept
+    assert {f"k{n}" for n in range(12) if n % 3 != 2} == kept
+    assert (0, {8: 1}) == (one.catalog.write.queues.figures.refused, one.catalog.write.queues.figures.batch_lengths)
 
 
 async def test_a_file_that_cannot_be_written_fails_its_commit_alone(one: Process, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,7 +17,7 @@ from commands.tables.commit_table import CommitTable, commit_table
 from commands.tables.commit_transaction import CommitTransaction, commit_transaction
 from commands.tables.create_table import CreateTable, create_table
 from domain.approval import ALLOW, ProposedChange, Refuse, Verdict
-from domain.errors import ApprovalUnavailable, ChangeRefused
+from domain.errors import ApprovalUnavailable, ChangeRefused, CommitFailed
 from domain.identifiers import NamespaceIdentifier, TabularIdentifier
 from icecore.compose import Catalog
 from projections.verify import verify
@@ -236,3 +236,17 @@ async def test_a_verdict_rests_on_the_namespace_properties_that_the_hook_read(tw
         thaw = UpdateNamespaceProperties(NAMESPACE, ["frozen"], {})
         await update_namespace_properties(second.catalog.write, context("updateProperties"), second.warehouse, thaw)
     assert "x" not in await first.properties()
+async def test_a_refusal_decided_before_a_change_that_a_hook_refuses_is_given_with_it(two: tuple[Process, Process]) -> None:
+    """It rests on what comes to effect alone: it is not decided again."""
+    first, _ = two
+    await first.set(known="1")
+    first.judge.say = lambda change: Refuse("bad") if "bad" in change.objects[0].after["properties"] else ALLOW  # type: ignore[index]
+    wrong = CommitTable(TABLE, [{"type": "assert-current-schema-id", "current-schema-id": 7}], [])
+    good, broken, bad = await asyncio.gather(
+        first.set(good="1"),
+        commit_table(first.catalog.write, context("updateTable"), first.warehouse, wrong),
+        first.set(bad="1"),
+        return_exceptions=True,
+    )
+    assert (Answer, CommitFailed, ChangeRefused) == (type(good), type(broken), type(bad))
+    assert 0 == first.catalog.write.queues.figures.refused

@@ -24,8 +24,6 @@ from commands.tables.create_table import CreateTable, create_table
 from commands.tables.register_table import RegisterTable, register_table
 from commands.tables.settle_parts import PartsJob
 from database.named_sql import named_sql
-from commands import register_table as registering
-from commands import settle_parts
 from domain.approval import Refuse
 from domain.byte_pieces import joined
 from domain.errors import BadRequest, ChangeRefused, NoSuchTable
@@ -271,6 +269,7 @@ async def test_nothing_of_a_registration_stays_in_memory_behind_it(catalog: Cata
 
 KILLED = """
 import asyncio, sys
+from pathlib import Path
 from tests.integration import test_large_tables as large
 
 async def hang(submissions):

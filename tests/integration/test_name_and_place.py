@@ -8,17 +8,16 @@ from uuid import UUID
 import pytest
 from uuid_utils.compat import uuid7
 
+from commands.execution.submission import AppendResult, Submission
 from commands.namespaces.create_namespace import CreateNamespace, create_namespace
 from commands.tables.commit_table import CommitTable, commit_table
 from commands.tables.create_table import CreateTable, create_table
+from commands.tables.drop_table import DropTable, drop_table
 from commands.tables.register_table import RegisterTable, register_table
 from commands.tabulars.metadata_files import NewName
 from commands.views.create_view import CreateView, create_view
 from commands.views.register_view import RegisterView, register_view
 from database.connections import Connection
-from commands.tables.drop_table import DropTable, drop_table
-from commands.execution.submission import AppendResult, Submission
-from commands.table_files import NewName
 from domain.errors import AlreadyExists, BadRequest, CatalogError, CommitFailed
 from icecore.compose import Catalog
 from queries.warehouse import Warehouse

@@ -4,12 +4,12 @@ from functools import partial
 
 import pytest
 
-from commands.create_namespace import CreateNamespace, create_namespace
-from commands.create_table import CreateTable, create_table
-from commands.create_view import CreateView, create_view
-from commands.drop_namespace import DropNamespace, drop_namespace
-from commands.rename_table import RenameTable, rename_table
-from commands.rename_view import RenameView, rename_view
+from commands.namespaces.create_namespace import CreateNamespace, create_namespace
+from commands.namespaces.drop_namespace import DropNamespace, drop_namespace
+from commands.tables.create_table import CreateTable, create_table
+from commands.tables.rename_table import RenameTable, rename_table
+from commands.views.create_view import CreateView, create_view
+from commands.views.rename_view import RenameView, rename_view
 from domain.errors import NamespaceNotEmpty, NoSuchNamespace
 from domain.identifiers import NamespaceIdentifier, TabularIdentifier
 from projections.verify import verify

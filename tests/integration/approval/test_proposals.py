@@ -14,9 +14,9 @@ from uuid_utils.compat import uuid7
 
 from api.call import BODY_BUDGET
 from commands.approval.expire_proposals import ExpiryJob
+from commands.approval.proposals import Proposals
 from commands.execution.context import Approved
 from commands.execution.deciding import REQUEST_INLINE_BYTES_MAX, is_large_request
-from commands.approval.proposals import Proposals
 from domain.approval import ALLOW, Hold, Refuse
 from domain.proposal import ProposalState, ProposalStatus
 from icecore.compose import Catalog

@@ -236,6 +236,8 @@ async def test_a_verdict_rests_on_the_namespace_properties_that_the_hook_read(tw
         thaw = UpdateNamespaceProperties(NAMESPACE, ["frozen"], {})
         await update_namespace_properties(second.catalog.write, context("updateProperties"), second.warehouse, thaw)
     assert "x" not in await first.properties()
+
+
 async def test_a_refusal_decided_before_a_change_that_a_hook_refuses_is_given_with_it(two: tuple[Process, Process]) -> None:
     """It rests on what comes to effect alone: it is not decided again."""
     first, _ = two

@@ -15,12 +15,13 @@ from commands.tables.commit_table import CommitTable, commit_table
 from commands.tables.commit_transaction import CommitTransaction, commit_transaction
 from commands.tables.create_table import CreateTable, create_table
 from commands.tables.rename_table import RenameTable, rename_table
-from domain.approval import ALLOW, Verdict
-from domain.errors import BadRequest, CommitFailed
+from domain.approval import ALLOW, Refuse, Verdict
+from domain.errors import BadRequest, ChangeRefused, CommitFailed
 from domain.identifiers import TabularIdentifier
 from icecore.compose import Catalog
 from queries.load_table import load_table
 from tests.fixtures.catalog import catalog, context, opened_catalog
+from tests.integration.approval.judging import Judge, asking
 from tests.integration.test_large_tables import TABLE, demo, metadata_file, register
 
 __all__ = ["catalog"]
@@ -138,6 +139,27 @@ async def test_a_refusal_that_waits_for_room_lets_pass_who_has_it(begun: Catalog
         answer, refusal = await asyncio.gather(*tasks, return_exceptions=True)
     assert (204, CommitFailed) == (answer.status, type(refusal))
     assert begun.write.large_documents._held == 0
+
+
+async def test_who_is_behind_a_refusal_that_waits_for_room_is_decided_still(begun: Catalog, database: str, tmp_path: Path) -> None:
+    """The refusal is a hook's: the commit behind it in the batch waits with it, while the transaction is let pass."""
+    await register(begun, metadata_file(tmp_path, snapshots=10_000))
+    await commit(begun)
+    async with opened_catalog(database, tmp_path / "warehouse") as other:
+        await commit(other)
+    judge = Judge()
+    judge.say = lambda change: Refuse("bad") if "bad" in change.objects[0].after["properties"] else ALLOW  # type: ignore[index]
+    asking(judge)(begun)
+    bad = CommitTable(TABLE, [], [{"action": "set-properties", "updates": {"bad": "1"}}])
+    begun.write.large_documents.bytes_max = 4_000_000
+    async with begun.write.large_documents.share() as share:
+        await share.take_all()
+        passing = await waiting(begun, transaction(begun), 0)
+        refusing = asyncio.create_task(commit_table(begun.write, context("updateTable"), await demo(begun), bad))
+        behind = await waiting(begun, commit(begun), 1)
+    async with asyncio.timeout(QUEUE_WAIT_SECONDS_MAX / 2):
+        answer, refusal, _ = await asyncio.gather(passing, refusing, behind, return_exceptions=True)
+    assert (204, ChangeRefused, None) == (answer.status, type(refusal), behind.exception())
 
 
 async def test_what_a_hook_thinks_over_takes_the_room_of_its_own_bytes(begun: Catalog, tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from storage.file_sync import sync_folder
 
 _SERVING = "serving"
 _USERS = "postgres.users"
+_PATH = "served.at"
 CLAIM_SECONDS_MAX = 0.2
 SECRET_KEY_BYTES = 32
 
@@ -94,12 +95,28 @@ class DataFolder:
                 lock(file, self.path / _SERVING, seconds_max=CLAIM_SECONDS_MAX)
             except LockTimeoutError:
                 raise CommandFailed(ExitCode.BUSY, self._taken()) from None
+            self._check_path()
             claim = Claim(self.path / _SERVING)
             claim.write(None)
             try:
                 yield claim
             finally:
                 claim.clear()
+
+    def _check_path(self) -> None:
+        """Tables name their files by the path of the folder: a copy of it would write to the original's, and delete them."""
+        file = self.path / _PATH
+        if not file.exists():
+            file.write_text(f"{self.path}\n", encoding="utf-8")
+            return
+        known = Path(file.read_text(encoding="utf-8").strip())
+        if known == self.path or (known.exists() and known.samefile(self.path)):
+            return
+        raise CommandFailed(
+            ExitCode.USAGE,
+            f"The data folder {self.path} was copied or moved from {known}: its tables name their files there. Bring it back, or make "
+            f"{known} a symbolic link to it; to serve it all the same, remove {file}",
+        )
 
     def serving(self) -> Serving | None:
         """Who serves this folder now; None if nobody does."""

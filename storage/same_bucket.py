@@ -1,5 +1,8 @@
 """Places in S3-compatible stores that are one although their profiles differ: by another endpoint, or a bucket named in the endpoint."""
 
+from contextlib import suppress
+from ipaddress import ip_address
+
 from domain.errors import BadRequest
 from storage.cloud_profiles import AWS_IDENTITY, S3Profile
 from storage.locations import StorageLocation
@@ -38,10 +41,22 @@ def _places(profile: S3Profile, root: StorageLocation) -> list[_Place]:
     if endpoint is None:
         return []
     port = None if endpoint.port in (80, 443) else endpoint.port
+    host = _host(endpoint.host)
     return [
-        (endpoint.host, port, (*endpoint.path, root.authority, *root.segments)),
-        (f"{root.authority}.{endpoint.host}", port, (*endpoint.path, *root.segments)),
+        (host, port, (*endpoint.path, root.authority, *root.segments)),
+        (f"{root.authority}.{host}", port, (*endpoint.path, *root.segments)),
     ]
+
+
+def _host(host: str) -> str:
+    """This machine has many names: any of 127.0.0.0/8, ::1, localhost and names below it."""
+    before, _, last = host.rpartition(".")
+    if last == "localhost":
+        return f"{before}.localhost".removeprefix(".")
+    with suppress(ValueError):
+        if ip_address(host.strip("[]")).is_loopback:
+            return "localhost"
+    return host
 
 
 def _overlap(one: _Place, other: _Place) -> bool:

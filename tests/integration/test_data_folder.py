@@ -2,6 +2,7 @@
 
 import os
 import pwd
+import shutil
 import stat
 import subprocess
 import sys
@@ -102,6 +103,27 @@ def test_a_folder_with_other_things_in_it_keeps_its_rights(open_directory: Path)
     (path / "of somebody").touch()
     DataFolder.make(path)
     assert 0o755 == mode(path)
+
+
+@pytest.mark.parametrize("moved", [False, True])
+def test_a_folder_at_another_path_is_not_served(open_directory: Path, moved: bool) -> None:
+    """Its tables name their files by the path it had: a copy would delete the original's, and where it was moved they are gone."""
+    path, elsewhere = open_directory / "data", open_directory / "elsewhere"
+    with DataFolder.make(path).claimed():
+        pass
+    if moved:
+        path.rename(elsewhere)
+    else:
+        shutil.copytree(path, elsewhere)
+    with pytest.raises(CommandFailed, match=f"was copied or moved from {path}") as refusal, DataFolder.make(elsewhere).claimed():
+        pass
+    assert ExitCode.USAGE == refusal.value.code
+    if moved:
+        path.symlink_to(elsewhere)
+    else:
+        (elsewhere / "served.at").unlink()
+    with DataFolder.make(elsewhere).claimed():
+        pass
 
 
 @pytest.mark.parametrize("name", ["postgres.users", "postgres.lock"])

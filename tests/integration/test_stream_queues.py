@@ -374,6 +374,22 @@ async def test_transactions_over_the_same_tables_never_wait_for_each_other(one: 
     assert (await verify(one.catalog.dsn)).ok
 
 
+async def test_a_transaction_rests_on_the_oldest_generation_it_read(one: Process, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A rebuild switched between two reads: append refuses it, and all is read again."""
+    await one.create("u")
+    read_named, generations = ResolvedStream.read_named, []
+
+    async def read(*asked: Any) -> tuple[Any, int]:
+        state, generation = await read_named(*asked)
+        generations.append(generation)
+        return state, generation if len(generations) > 1 else generation - 1
+
+    monkeypatch.setattr(ResolvedStream, "read_named", read)
+    command = CommitTransaction([setting("t", {"k": "v"}), setting("u", {"k": "v"})])
+    answer = await commit_transaction(one.catalog.write, context("commitTransaction"), one.warehouse, command)
+    assert (204, 4) == (answer.status, len(generations))
+
+
 async def test_two_names_of_one_table_hold_its_queue_once(one: Process) -> None:
     """What swapped names may lead to: waited for twice, the queue would never stand still."""
     table = await one.catalog.write.resolver.table(one.warehouse, identifier("t"))

@@ -1,7 +1,7 @@
 """How many bytes one server holds for clients that are slow to send or to take them."""
 
 from collections import OrderedDict
-from collections.abc import Hashable, Sized
+from collections.abc import Hashable, Sequence, Sized
 
 from aiohttp import web
 
@@ -23,18 +23,17 @@ class BudgetUsedUp(TooManyRequests, status=429, type="TooManyRequestsException")
 class ByteBudget:
     """At most `bytes_max` bytes at one time; one holder alone may have more, so that no permitted size is refused for ever.
 
-    what -- opens the refusal. held -- bytes at present. refused -- how often there was no room.
+    what -- opens the refusal. held -- bytes at present.
     """
 
     def __init__(self, what: str, bytes_max: int) -> None:
         self._what, self._bytes_max = what, bytes_max
         self._contents: dict[int, int] = {}
-        self.held = self.refused = 0
+        self.held = 0
 
     def take(self, size: int, *, had: int = 0) -> None:
         """`had` is what the same holder has already. Raises BudgetUsedUp."""
         if self.held > had and self.held + size > self._bytes_max:
-            self.refused += 1
             raise BudgetUsedUp(f"{self._what} of other requests use all the memory that is set aside for them; try again later")
         self.held += size
 
@@ -43,11 +42,20 @@ class ByteBudget:
 
     def hold(self, content: Sized) -> "HeldContent":
         """One share of `content`, which counts once however many hold it: answers from a cache are one object. Raises BudgetUsedUp."""
-        holders = self._contents.get(id(content), 0)
-        if not holders:
-            self.take(len(content))
-        self._contents[id(content)] = holders + 1
-        return HeldContent(self, content)
+        return self.hold_all([content])[0]
+
+    def hold_all(self, contents: Sequence[Sized]) -> "list[HeldContent]":
+        """The same of several, all or none. Raises BudgetUsedUp."""
+        size = self.size_of(contents)
+        if size:
+            self.take(size)
+        for content in contents:
+            self._contents[id(content)] = self._contents.get(id(content), 0) + 1
+        return [HeldContent(self, content) for content in contents]
+
+    def size_of(self, contents: Sequence[Sized]) -> int:
+        """Of those that nobody holds."""
+        return sum(len(content) for content in contents if id(content) not in self._contents)
 
     def let_go(self, content: Sized) -> None:
         holders = self._contents.pop(id(content)) - 1

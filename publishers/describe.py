@@ -16,7 +16,7 @@ from domain.events import Event, decode, is_large, state_json
 from domain.proposal import time_text
 from domain.recorded import RecordedEvent
 from publishers import event_data as data
-from publishers.pointers import Path, PointerReader, Pointers
+from publishers.pointers import Path, PointerReader, Pointers, SnapshotKey
 
 _NAMES_MAX = 10_000
 _KEPT_PATH_LENGTH_MAX = 200
@@ -56,19 +56,35 @@ class Describer:
         self._reader = PointerReader()
         self._names_only = names_only
 
-    async def describe(self, connection: Connection, events: Sequence[RecordedEvent], wanted: Sequence[RecordedEvent]) -> list[Description]:
-        """The descriptions of those `wanted` of `events`, in their order; the others may change what things are called."""
-        return [description for description, _ in await self.describe_facts(connection, events, wanted)]
+    async def describe(
+        self, connection: Connection, events: Sequence[RecordedEvent], wanted: Sequence[RecordedEvent], *, bytes_max: int | None = None
+    ) -> list[Description]:
+        """The descriptions of those `wanted` of `events`, in their order; the others may change what things are called.
+
+        bytes_max -- of what the descriptions hold beside the events' states: where it is reached, one more is the last. Who is given
+        fewer than wanted asks for the rest again.
+        """
+        return [description for description, _ in await self.describe_facts(connection, events, wanted, bytes_max=bytes_max)]
 
     async def describe_facts(
-        self, connection: Connection, events: Sequence[RecordedEvent], wanted: Sequence[RecordedEvent]
+        self, connection: Connection, events: Sequence[RecordedEvent], wanted: Sequence[RecordedEvent], *, bytes_max: int | None = None
     ) -> list[tuple[Description, Event | None]]:
         """The same with the facts they were made from; None where only names are described."""
         found = await self._reader.read(connection, events, wanted)
         decoded = [(event, await self._decoded(event)) for event in wanted]
-        snapshots = (_snapshot_wanted(event, fact) for event, fact in decoded)
-        await self._reader.read_snapshots(connection, found, (each for each in snapshots if each is not None))
-        return [(_describe_names(event, found) if fact is None else _describe(event, fact, found), fact) for event, fact in decoded]
+        snapshots = [_snapshot_wanted(event, fact) for event, fact in decoded]
+        sizes = await self._reader.read_snapshots(connection, found, snapshots, bytes_max)
+        described: list[tuple[Description, Event | None]] = []
+        held = 0
+        for (event, fact), size in zip(decoded, sizes, strict=True):
+            if bytes_max is not None and held > bytes_max:
+                # The rest is described by names as of its own beginning.
+                self._reader = PointerReader()
+                break
+            description = _describe_names(event, found) if fact is None else _describe(event, fact, found)
+            described.append((description, fact))
+            held += size + sum(map(len, description.path))
+        return described
 
     async def _decoded(self, event: RecordedEvent) -> Event | None:
         if event.topic.rpartition(".")[0] in self._names_only:
@@ -305,7 +321,7 @@ def _view_schema_id(document: Json) -> int | None:
     return found
 
 
-def _snapshot_wanted(event: RecordedEvent, fact: Event | None) -> tuple[UUID, int, int] | None:
+def _snapshot_wanted(event: RecordedEvent, fact: Event | None) -> SnapshotKey | None:
     """The current snapshot, where a commit set it and did not add it: a roll-back, or a branch that was fast-forwarded."""
     if not isinstance(fact, facts.TableCommitted) or "current-snapshot-id" not in fact.delta["head"]["set"]:
         return None

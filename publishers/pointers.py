@@ -3,7 +3,7 @@
 Rows of the read models never change once their position is passed, and a rebuild gives equal bytes: so does every read here.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from uuid import UUID
 
@@ -21,6 +21,10 @@ _SQL = named_sql("publishers", "pointers.sql")
 _SNAPSHOTS = 1 + TABLE_KINDS.index("snapshots")
 # Events that leave every name in a path as it was; any other of these nouns empties the cache.
 _NAMES_KEPT = frozenset({"warehouse.created", "namespace.created", "namespace.properties-changed"})
+
+SnapshotKey = tuple[UUID, int, int]
+"""Its table, the version that made it the current one, its id."""
+_ANY_BYTES = 2**63 - 1
 
 _PATHS_BYTES_MAX = 256 * 1024
 """Some hundred ordinary paths, or seven of the longest: 200 readers at a time have their own each."""
@@ -148,16 +152,24 @@ class PointerReader:
         self._paths.clear()
         self._paths_bytes = 0
 
-    async def read_snapshots(self, connection: Connection, found: Pointers, wanted: Iterable[tuple[UUID, int, int]]) -> None:
-        """Adds snapshots by (table, version, snapshot id): those an event refers to without holding them."""
-        rows = list(wanted)
-        if not rows:
-            return
-        ids, versions, snapshot_ids = (list(column) for column in zip(*rows, strict=True))
-        parameters = {"ids": ids, "versions": versions, "snapshot_ids": snapshot_ids, "kind": _SNAPSHOTS}
+    async def read_snapshots(
+        self, connection: Connection, found: Pointers, wanted: Sequence[SnapshotKey | None], bytes_max: int | None
+    ) -> list[int]:
+        """Adds snapshots that events refer to without holding them, as many as `bytes_max` and one more; the bytes of each, 0 of None."""
+        sizes = [0] * len(wanted)
+        asked = [(number, key) for number, key in enumerate(wanted) if key is not None]
+        if not asked:
+            return sizes
+        ids, versions, snapshot_ids = (list(column) for column in zip(*(key for _, key in asked), strict=True))
+        bound = _ANY_BYTES if bytes_max is None else bytes_max
+        parameters = {"ids": ids, "versions": versions, "snapshot_ids": snapshot_ids, "kind": _SNAPSHOTS, "bytes_max": bound}
         cursor = await connection.execute(_SQL["snapshots"], parameters, binary=True)
-        for table_id, snapshot_id, body in await cursor.fetchall():
-            found.snapshots[table_id, snapshot_id] = orjson.loads(body)
+        for row, size, body in await cursor.fetchall():
+            number, (table_id, _, snapshot_id) = asked[row]
+            sizes[number] = size
+            if body is not None:
+                found.snapshots[table_id, snapshot_id] = orjson.loads(body)
+        return sizes
 
 
 def _named_objects(event: RecordedEvent, noun: str, found: Pointers) -> tuple[UUID, ...]:

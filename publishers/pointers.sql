@@ -32,15 +32,18 @@ left join lateral (
 where e.notification_id = any(%(positions)s)
 
 -- name: snapshots --
--- Snapshots that were in a table before the version that made them the current one.
-select r.id, r.snapshot_id, p.body
-from unnest(%(ids)s::uuid[], %(versions)s::bigint[], %(snapshot_ids)s::bigint[]) r(id, version, snapshot_id)
-cross join lateral (
-  select body from icecore.table_parts p
-  where p.generation = (select generation from icecore.read_models) and p.table_id = r.id and p.kind = %(kind)s
-    and p.snapshot_id = r.snapshot_id and p.valid_from <= r.version
-  order by p.valid_from desc limit 1
-) p
+-- Snapshots that were in a table before the version that made them the current one: their sizes, and as many of them as `bytes_max` and one more.
+select number - 1, size, case when before <= %(bytes_max)s::bigint then body end
+from (
+  select r.number, p.body, octet_length(p.body)::bigint as size, (sum(octet_length(p.body)) over (order by r.number) - octet_length(p.body))::bigint as before
+  from unnest(%(ids)s::uuid[], %(versions)s::bigint[], %(snapshot_ids)s::bigint[]) with ordinality r(id, version, snapshot_id, number)
+  cross join lateral (
+    select body from icecore.table_parts p
+    where p.generation = (select generation from icecore.read_models) and p.table_id = r.id and p.kind = %(kind)s
+      and p.snapshot_id = r.snapshot_id and p.valid_from <= r.version
+    order by p.valid_from desc limit 1
+  ) p
+) each
 
 -- name: paths --
 -- The names that led to objects as of positions, outermost first: the warehouse, namespaces, the object itself.

@@ -28,7 +28,7 @@ CONNECTIONS_MAX = 4
 """To Postgres, of all who ask in a process: who reads the log takes none from who reads tables."""
 BATCH_EVENTS_MAX = 200
 BATCH_BYTES_MAX = 64 * 1024
-"""Of the states of one batch, and one more event: what a follower holds, however slowly it is read."""
+"""Of the states of one batch, and as much of what they refer to, and one more event: what a follower holds, however slowly it is read."""
 PAGE_BYTES_MAX = 8 * 1024 * 1024
 """A page that has reached this ends with its batch."""
 PAGE_EVENTS_READ_MAX = 10_000
@@ -75,7 +75,8 @@ class PullFigures:
 class Telling(Protocol):
     """Makes what is sent of events, in batches that follow one another in the order of the log."""
 
-    async def tell(self, connection: Connection, events: Sequence[RecordedEvent]) -> list[PulledEvent]: ...
+    async def tell(self, connection: Connection, events: Sequence[RecordedEvent]) -> tuple[list[PulledEvent], int]:
+        """What of `events` is told, and how many of them that took: the others are asked for again."""
 
 
 class EventReader:
@@ -95,7 +96,8 @@ class EventReader:
             events = await read_events(connection, after, limit, bytes_max=BATCH_BYTES_MAX)
             if not events:
                 return PulledEvents((), after, True, None)
-            told = await self._telling.tell(connection, events)
+            told, count = await self._telling.tell(connection, events)
+        events = events[:count]
         self._figures.events_told += len(told)
         return PulledEvents(told, events[-1].position, False, events[-1].recorded_at, sum(len(event.state) for event in events))
 
@@ -131,11 +133,15 @@ class CloudEventReader(EventReader):
         self._cloud_events = telling
         self._shared = shared
         self._caught_up = False
+        self._told_to: int | None = None
 
     async def batch(self, after: int, *, to: int | None = None, events_max: int = BATCH_EVENTS_MAX) -> PulledEvents:
         if not self._caught_up:
+            if after != self._told_to:
+                # It read on together with others, or is asked for the same again: names are those as of the events.
+                self._cloud_events.begin_anew()
             alone = await super().batch(after, to=to, events_max=events_max)
-            self._caught_up = alone.at_end
+            self._caught_up, self._told_to = alone.at_end, alone.position
             return alone
         shared = await self._shared.after(after)
         events = [each.event for each in shared.descriptions if to is None or each.event.position <= to][:events_max]
@@ -150,7 +156,6 @@ class CloudEventReader(EventReader):
         if len(shared.descriptions) >= BATCH_EVENTS_MAX:
             # It has fallen behind: others have no use for what it reads next.
             self._caught_up = False
-            self._cloud_events.begin_anew()
         return PulledEvents(told, events[-1].position, False, events[-1].recorded_at)
 
 
@@ -263,16 +268,19 @@ class _CloudEvents:
         """What is told next does not follow what was told before."""
         self._describer = Describer()
 
-    async def tell(self, connection: Connection, events: Sequence[RecordedEvent]) -> list[PulledEvent]:
+    async def tell(self, connection: Connection, events: Sequence[RecordedEvent]) -> tuple[list[PulledEvent], int]:
         wanted = [event for event in events if self._chosen.may_match(event) and self._of_warehouse(event)]
         try:
-            descriptions = await self._describer.describe(connection, events, wanted)
+            descriptions = await self._describer.describe(connection, events, wanted, bytes_max=BATCH_BYTES_MAX)
         except BaseException:
             # The same batch may be asked for again, by names as of its beginning.
             self.begin_anew()
             raise
+        whole = len(descriptions) == len(wanted)
+        # Positions are dense.
+        count = len(events) if whole else descriptions[-1].event.position - events[0].position + 1
         chosen = (outgoing(description, self.dialect) for description in descriptions if self._chosen.matches(description))
-        return [self.pulled(event, encode_json(event)) for event in chosen]
+        return [self.pulled(event, encode_json(event)) for event in chosen], count
 
     def lets_through(self, description: Description) -> bool:
         """Whether an event is told."""
@@ -296,7 +304,7 @@ class _IcebergEvents:
         self._warehouse_id = warehouse_id
         self._events = IcebergEvents(chosen)
 
-    async def tell(self, connection: Connection, events: Sequence[RecordedEvent]) -> list[PulledEvent]:
+    async def tell(self, connection: Connection, events: Sequence[RecordedEvent]) -> tuple[list[PulledEvent], int]:
         wanted = [event for event in events if event.warehouse_id == self._warehouse_id]
         told = await self._events.describe(connection, events, wanted)
-        return [PulledEvent(each.position, each.operation_type, each.body) for each in told]
+        return [PulledEvent(each.position, each.operation_type, each.body) for each in told], len(events)

@@ -19,7 +19,7 @@ KEPT_SECONDS_MAX = 1.0
 
 @dataclass(slots=True)
 class SharedBatch:
-    """All events after one position, as many as were there; each is encoded once per dialect."""
+    """The events after one position, as many as were there and may be held; each is encoded once per dialect."""
 
     descriptions: Sequence[Description]
     _encoded: dict[tuple[Dialect, int], tuple[Outgoing, bytes]] = field(default_factory=dict)
@@ -71,4 +71,4 @@ class SharedBatches:
     async def _read(self, position: int) -> SharedBatch:
         async with self._connections.connection() as connection:
             events = await read_events(connection, position, self._events_max, bytes_max=self._bytes_max)
-            return SharedBatch(await Describer().describe(connection, events, events) if events else ())
+            return SharedBatch(await Describer().describe(connection, events, events, bytes_max=self._bytes_max) if events else ())

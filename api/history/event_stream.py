@@ -7,8 +7,9 @@ from typing import Any, TypeVar
 import structlog
 from aiohttp import ClientError, web
 
-from api.byte_budget import UNCOUNTED_BYTES_MAX, BudgetUsedUp, ByteBudget, HeldBytes, HeldContent
+from api.byte_budget import UNCOUNTED_BYTES_MAX, BudgetUsedUp, HeldBytes, HeldContent
 from api.history.event_source import EventReader, EventSource, TellableEvent, TellableEvents
+from api.history.large_events import LargeEvents
 from api.origins import ORIGIN_RULES
 from api.piece_payload import PIECE_BYTES, cut
 from api.request_ids import REQUEST_ID, name_answer
@@ -26,9 +27,7 @@ WRITE_SECONDS_MAX = 30.0
 """A client that takes not even one piece in this time is cut off; it comes back with Last-Event-ID."""
 CROWDED_WRITE_SECONDS_MAX = 4.0
 """The same while others find no room for large events: 16 KiB a second, as of answers."""
-LARGE_EVENTS_BYTES_MAX = 32 * 1024 * 1024
-"""Of large events that streams are writing, in one worker: 200 clients that read nothing would hold one each."""
-LARGE_EVENTS: web.AppKey[ByteBudget] = web.AppKey("large_events", ByteBudget)
+LARGE_EVENTS: web.AppKey[LargeEvents] = web.AppKey("large_events", LargeEvents)
 _LOOK_SECONDS = 1.0
 _LAST_WRITE_SECONDS_MAX = 1.0
 _HEADERS = {"Content-Type": EVENT_STREAM, "Cache-Control": "no-store", "X-Accel-Buffering": "no"}
@@ -55,7 +54,7 @@ async def stream_events(request: web.Request, source: EventSource, reader: Event
             _log.error("event_stream_failed", request_id=request[REQUEST_ID], exc_info=error)
             _cut(request)
         finally:
-            batches.written()
+            batches.close()
         return response
 
 
@@ -69,7 +68,7 @@ async def _tell(stream: "_Stream", source: EventSource, batches: "_Batches", aft
     while position != to and not source.is_stopping:
         told_to = await _tell_batch(stream, batches, position, to)
         if told_to is None:
-            await asyncio.sleep(_LOOK_SECONDS)
+            await batches.pause(_LOOK_SECONDS)
         elif told_to == position:
             await source.arrived(position, _LOOK_SECONDS)
         else:
@@ -111,37 +110,60 @@ def _pieces(events: Iterable[TellableEvent]) -> Iterator[bytes | bytearray]:
 class _Batches:
     """What one stream reads, one batch after the other; large events take room while they are written."""
 
-    def __init__(self, reader: EventReader, budget: ByteBudget) -> None:
-        self._reader, self._budget = reader, budget
+    def __init__(self, reader: EventReader, room: LargeEvents) -> None:
+        self._reader, self._room = reader, room
         self._held: list[HeldContent] = []
-        self._expected_bytes = self._refused = 0
+        self._expected_bytes = 0
+        self._waits = False
 
     async def read(self, position: int, to: int | None) -> TellableEvents | None:
         """None where the log cannot be read for now, or there is no room: an answer that has begun can no longer say so."""
-        # What found no room the last time is not read again in vain.
-        expected = HeldBytes(self._budget)
+        expected = HeldBytes(self._room)
         try:
-            expected.raise_to(self._expected_bytes)
+            if self._expected_bytes:
+                # What found no room the last time is not read again in vain, and has its room once it is its turn.
+                self._room.check_turn(self)
+                expected.take(self._expected_bytes)
+                self._leave()
             batch = await self._reader.batch(position, to=to)
-            expected.release()
             large = [event.body for event in batch.events if len(event.body) > UNCOUNTED_BYTES_MAX]
-            self._expected_bytes = sum(map(len, large))
+            if self._room.size_of(large) > self._expected_bytes:
+                self._expected_bytes = sum(map(len, large))
+                self._room.check_turn(self)
+            expected.release()
             # What just came is one object for all who follow.
-            self._held, self._refused = [self._budget.hold(body) for body in large], self._budget.refused
-        except (ServiceUnavailable, BudgetUsedUp):
+            self._held = self._room.hold_all(large)
+        except BudgetUsedUp:
+            self._waits = True
+            self._room.enter(self)
+            return None
+        except ServiceUnavailable:
             return None
         self._expected_bytes = 0
         return batch
 
+    async def pause(self, seconds: float) -> None:
+        """After a batch that could not be read."""
+        await (self._room.turn(self, seconds) if self._waits else asyncio.sleep(seconds))
+
     @property
     def keep_others_waiting(self) -> bool:
-        """Whether others found no room since this stream took its own."""
-        return bool(self._held) and self._budget.refused > self._refused
+        """Whether some wait for room while this stream has some, or stands in their way."""
+        return (bool(self._held) or self._waits) and self._room.is_waited_for
 
     def written(self) -> None:
         for held in self._held:
             held.release()
         self._held = []
+
+    def close(self) -> None:
+        self.written()
+        self._leave()
+
+    def _leave(self) -> None:
+        if self._waits:
+            self._waits = False
+            self._room.leave(self)
 
 
 class _Stream:

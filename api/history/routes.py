@@ -2,12 +2,12 @@
 
 from aiohttp import web
 
-from api.byte_budget import ByteBudget
 from api.call import Call
 from api.edge import OPERATION
 from api.history import events, wait
 from api.history.event_source import EVENTS, EventSource
-from api.history.event_stream import LARGE_EVENTS, LARGE_EVENTS_BYTES_MAX
+from api.history.event_stream import LARGE_EVENTS
+from api.history.large_events import LargeEvents
 from api.routing import Operation
 
 OPERATIONS = (
@@ -20,7 +20,7 @@ OPERATIONS = (
 def add_history(app: web.Application, source: EventSource) -> None:
     """Adds them to an application that has not started; who waits comes to an end when it shuts down."""
     app[EVENTS] = source
-    app[LARGE_EVENTS] = ByteBudget("Event streams", LARGE_EVENTS_BYTES_MAX)
+    app[LARGE_EVENTS] = LargeEvents()
     for operation in OPERATIONS:
         _add(app, operation)
     app.on_shutdown.append(_stop)

@@ -10,14 +10,16 @@ import signal
 import socket
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
 
 from icecore.listening import DESCRIPTORS_MAX
+from tests.fixtures.snapshots import snapshot_updates
 from tests.servers.icecore import Icecore, icecore, open_directory
 
 MEBIBYTE = 1024 * 1024
@@ -259,16 +261,42 @@ EVENTS_BYTES = 8 * MEBIBYTE
 """More than the kernel takes for a client that reads nothing."""
 
 
-@pytest.mark.parametrize(("size", "mebibytes_max"), [(6_000, 100), (900_000, 200)])
-def test_event_streams_that_nobody_reads(server: Icecore, size: int, mebibytes_max: int) -> None:
-    """200 clients follow the log from a position on and read nothing; who reads is told all of it meanwhile."""
-    name = f"told{size}"
-    assert 200 == call(server, "POST", "/namespaces", {"namespace": [name]})[0]
-    after = server.position()
-    count = EVENTS_BYTES // size
-    for number in range(count):
+def write_namespace(server: Icecore, name: str, size: int) -> int:
+    """Events that hold what they tell; how many."""
+    for number in range(EVENTS_BYTES // size):
         change = {"updates": {"p": f"{number:08}" + "x" * size}}
         assert 200 == call(server, "POST", f"/namespaces/{name}/properties", change)[0]
+    return EVENTS_BYTES // size
+
+
+def roll_back(server: Icecore, name: str, size: int) -> int:
+    """Small events that refer to large summaries; how many."""
+    schema = {"type": "struct", "schema-id": 0, "fields": []}
+    status, body = call(server, "POST", f"/namespaces/{name}/tables", {"name": "t", "schema": schema})
+    assert 200 == status
+    location = json.loads(body)["metadata"]["location"]
+
+    def commit(*updates: dict[str, Any]) -> None:
+        assert 200 == call(server, "POST", f"/namespaces/{name}/tables/t", {"requirements": [], "updates": updates})[0]
+
+    for number in (1, 2):
+        snapshot, ref = snapshot_updates(f"{location}/metadata/snap-{number}.avro", number)
+        snapshot["snapshot"]["summary"]["x"] = "x" * size
+        commit(snapshot, ref)
+    for number in range(40):
+        commit({**ref, "snapshot-id": 1 + number % 2})
+    return 43
+
+
+@pytest.mark.parametrize(
+    ("write", "size", "mebibytes_max"), [(write_namespace, 6_000, 100), (write_namespace, 900_000, 200), (roll_back, 900_000, 200)]
+)
+def test_event_streams_that_nobody_reads(server: Icecore, write: Callable[[Icecore, str, int], int], size: int, mebibytes_max: int) -> None:
+    """200 clients follow the log from a position on and read nothing; who reads is told all of it meanwhile."""
+    name = f"told_{write.__name__}_{size}"
+    assert 200 == call(server, "POST", "/namespaces", {"namespace": [name]})[0]
+    after = server.position()
+    count = write(server, name, size)
     asked = f"GET /history/v1/events?after={after} HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n\r\n".encode()
     before = resident_mebibytes(server.process_id)
     with ExitStack() as opened, bounded_memory(server, before + mebibytes_max):

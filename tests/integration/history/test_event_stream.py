@@ -6,20 +6,27 @@ import socket
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
 
 from api.history import event_stream
+from api.history.event_stream import LARGE_EVENTS
+from api.history.large_events import LARGE_EVENTS_BYTES_MAX
 from api.origins import ORIGIN_RULES
 from commands.execution.context import Answer
+from commands.tables.commit_table import CommitTable, commit_table
+from commands.tables.create_table import CreateTable, create_table
 from commands.warehouses.create_warehouse import CreateWarehouse, create_warehouse
 from database.connections import Connection
+from domain.identifiers import NamespaceIdentifier, TabularIdentifier
 from domain.recorded import RecordedEvent
 from log import follow
 from publishers import pull
 from tests.fixtures.catalog import context
 from tests.fixtures.command_runs import CommandRun, Step
+from tests.fixtures.snapshots import snapshot_updates
 from tests.integration.history.serving import Served
 from tests.integration.history.test_event_pages import as_sinks_have_it, create, head, until_followed
 
@@ -203,6 +210,63 @@ async def test_a_client_that_takes_nothing_is_cut_off(served: Served, run: Comma
             while served.catalog.events.figures.events_told == 0:
                 await asyncio.sleep(0.01)
         await until_followed(served, 0)
+
+
+ROLLBACKS = 40
+SUMMARY_BYTES = 950_000
+
+
+async def roll_back(run: CommandRun, folder: Path) -> None:
+    """A table that goes back and forth between two snapshots: small events that refer to much, 38 MB altogether."""
+    identifier = TabularIdentifier(NamespaceIdentifier(("a",)), "t")
+    await create(run, "a")
+    schema = {"type": "struct", "fields": [{"id": 1, "name": "x", "required": False, "type": "long"}]}
+    command = CreateTable(identifier.namespace, "t", None, schema, None, None, {}, stage_create=False)
+    await create_table(run.catalog.write, context("createTable"), run.warehouse, command)
+
+    async def commit(*updates: dict[str, Any]) -> None:
+        await commit_table(run.catalog.write, context("updateTable"), run.warehouse, CommitTable(identifier, [], updates))
+
+    for number in (1, 2):
+        snapshot, ref = snapshot_updates((folder / f"snap-{number}.avro").as_uri(), number)
+        snapshot["snapshot"]["summary"]["x"] = "x" * SUMMARY_BYTES
+        await commit(snapshot, ref)
+    for number in range(ROLLBACKS):
+        await commit({**ref, "snapshot-id": 1 + number % 2})
+
+
+async def test_small_events_that_refer_to_much_are_told(served: Served, run: CommandRun, database: str, tmp_path: Path) -> None:
+    """Together they are more than streams may hold at one time; as they come, and to one that is far behind."""
+    async with served.stream(after="now") as following:
+        (first, *_) = await asyncio.gather(following.take(ROLLBACKS + 4), roll_back(run, tmp_path / "warehouse"))
+    told = await as_sinks_have_it(database)
+    async with served.stream() as behind:
+        events = await behind.take(len(told))
+    assert list(range(1, len(told) + 1)) == [event.id for event in events]
+    assert told[-ROLLBACKS:] == [event.data for event in events[-ROLLBACKS:]]
+    assert events[1:] == first
+    assert LARGE_EVENTS_BYTES_MAX < ROLLBACKS * SUMMARY_BYTES < sum(map(len, told[-ROLLBACKS:]))
+    assert 0 == served.catalog.app[LARGE_EVENTS].held  # type: ignore[attr-defined]
+
+
+async def test_room_for_a_large_event_is_waited_for(served: Served, run: CommandRun) -> None:
+    """It is read once in vain, then not before there is room; a newcomer stands behind."""
+    room = served.catalog.app[LARGE_EVENTS]  # type: ignore[attr-defined]
+    held = room.hold(b"x" * LARGE_EVENTS_BYTES_MAX)
+    for number in range(3):
+        await create(run, f"n{number}", text="x" * 200_000)
+    async with served.stream() as first, served.stream(after=3) as second:
+        reading = [asyncio.create_task(stream.take(count)) for stream, count in ((first, 4), (second, 1))]
+        async with asyncio.timeout(20):
+            while len(room._waiting) < 2:
+                await asyncio.sleep(0.01)
+        told = served.catalog.events.figures.events_told
+        # Each looks again every second.
+        await asyncio.sleep(2.5)
+        assert told == served.catalog.events.figures.events_told
+        held.release()
+        assert [[1, 2, 3, 4], [4]] == [[event.id for event in await each] for each in reading]
+    assert not room.is_waited_for
 
 
 async def test_a_lost_database_is_waited_for(served: Served, run: CommandRun) -> None:

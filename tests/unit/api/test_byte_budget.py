@@ -20,6 +20,20 @@ def test_a_content_counts_once_until_its_last_holder_lets_go() -> None:
     assert 0 == budget.held
 
 
+def test_several_contents_are_held_together_or_not_at_all() -> None:
+    """Alone they may have more than there is; what another holds already needs no room."""
+    budget = ByteBudget("Answers", 100)
+    contents = [b"x" * 60, b"y" * 60]
+    held = budget.hold_all(contents)
+    assert (120, 0) == (budget.held, budget.size_of(contents))
+    shared = budget.hold_all(contents[:1])
+    with pytest.raises(BudgetUsedUp):
+        budget.hold_all([contents[1], b"z"])
+    for each in [*held, *shared]:
+        each.release()
+    assert 0 == budget.held
+
+
 def test_one_holder_alone_may_have_more() -> None:
     """No permitted size is refused for ever; beside another it is."""
     budget = ByteBudget("Bodies", 100)
@@ -30,7 +44,7 @@ def test_one_holder_alone_may_have_more() -> None:
         other.take(1)
     large.release()
     large.release()
-    assert (0, 1) == (budget.held, budget.refused)
+    assert 0 == budget.held
 
 
 def test_room_is_expected_as_large_as_the_last_answer_was() -> None:

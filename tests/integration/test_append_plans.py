@@ -91,7 +91,7 @@ async def test_every_statement_of_the_append_finds_its_rows_by_a_key_and_is_not_
     shipped: tuple[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also with plans that were made when everything was small: no scan of a whole table, no scan of a wrong index, no JIT."""
-    monkeypatch.setattr("database.connection._OPTIONS", "")  # as behind a pooler that drops options
+    monkeypatch.setattr("database.connection.OPTIONS", "")  # as behind a pooler that drops options
     dsn, log = shipped
     async with opened_catalog(dsn, tmp_path / "warehouse") as catalog:
         await every_kind(catalog, "demo")

@@ -46,6 +46,20 @@ async def test_each_commit_calls_the_next(long_turns: None) -> None:
     assert 10 - at_once - 4 == crowd.turns.held
 
 
+@pytest.mark.parametrize(("held", "later"), [(1, 0.0), (1, 0.03), (0, 0.0625), (0, 0.1)])
+async def test_behind_a_turn_that_ended_a_crowd_is_not_held(monkeypatch: pytest.MonkeyPatch, held: int, later: float) -> None:
+    """Nobody waits and nobody has the turn: who is refused next has it."""
+    now = [1_000.0]
+    monkeypatch.setattr("commands.execution.turns.time.monotonic", lambda: now[0])
+    monkeypatch.setattr(turns, "TURN_SECONDS_MIN", 0.0625)
+    monkeypatch.setattr(turns, "TURN_INTERVALS", 0.0)
+    crowd = Crowd()
+    crowd.refuse(*range(CROWD_REFUSALS - 1))
+    now[0] += later
+    crowd.refuse(CROWD_REFUSALS - 1)
+    assert held == crowd.turns.held
+
+
 async def test_a_turn_that_nobody_takes_goes_to_the_next() -> None:
     """Whoever has it may have gone home."""
     crowd = Crowd()

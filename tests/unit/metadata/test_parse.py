@@ -105,6 +105,7 @@ def test_a_snapshot_is_read_into_its_canonical_form() -> None:
         (BadRequest, "Cannot parse to a string value: location: null", {"location": None}),
         (IllegalArgument, "Cannot find schema with current-schema-id=5 from schemas", {"current-schema-id": 5}),
         (IllegalArgument, "Cannot find partition spec with default-spec-id=5 from partition-specs", {"default-spec-id": 5}),
+        (IllegalArgument, "Cannot find sort order with default-sort-order-id=5 from sort-orders", {"default-sort-order-id": 5}),
         (IllegalArgument, "Invalid table metadata: Cannot find current version", {"current-snapshot-id": 8, "refs": {}}),
         (IllegalArgument, "Current snapshot ID does not match main branch (1 != 2)", {"current-snapshot-id": 1}),
         (

@@ -91,6 +91,29 @@ async def test_each_logs_an_outage_once(database: str, admin_dsn: str, tmp_path:
             await asyncio.gather(*tasks)
 
 
+@pytest.mark.parametrize("reader", ["arrivals", "follower"])
+async def test_each_pause_is_twice_the_one_before_up_to_a_bound(unused_tcp_port: int, monkeypatch: pytest.MonkeyPatch, reader: str) -> None:
+    """Where Postgres is away for long it is asked seldom, and where it is back soon this is noticed soon."""
+    dsn, pauses, sleep = f"host=127.0.0.1 port={unused_tcp_port}", list[float](), asyncio.sleep
+
+    async def pause(seconds: float) -> None:
+        if seconds:
+            pauses.append(seconds)
+        await sleep(0)
+
+    monkeypatch.setattr(asyncio, "sleep", pause)
+    arrivals = Arrivals(dsn)
+    waits = arrivals.after(0, LOGGED_SECONDS_MAX) if reader == "arrivals" else anext(follow_events(dsn, 0))
+    waiting = asyncio.ensure_future(waits)
+    async with asyncio.timeout(LOGGED_SECONDS_MAX):
+        while len(pauses) < 7:
+            await sleep(0.01)
+    waiting.cancel()
+    await asyncio.gather(waiting, return_exceptions=True)
+    await arrivals.close()
+    assert [0.1, 0.2, 0.4, 0.8, 1.6, 2.0, 2.0] == pauses[:7]
+
+
 def logged(records: list[structlog.typing.EventDict]) -> Counter[tuple[str, str | None]]:
     """How often each record was written, by its name and whose it is."""
     return Counter((record["event"], record.get("job") or record.get("sink")) for record in records)  # type: ignore[misc]

@@ -318,19 +318,48 @@ async def test_every_table_gets_its_turn_though_the_first_hundred_fail(
     assert 102 == len(files(base))
 
 
-class FailingStore:
-    """A warehouse's own store, which refuses to delete outside one folder."""
+async def test_a_fault_in_one_purge_is_logged_once_and_keeps_no_other_waiting(
+    catalog: Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that nobody foresaw: the round goes on to its end, and the next one tries again."""
+    warehouse, base = await the_warehouse(catalog), tmp_path / "warehouse"
+    for name in ("faulty", "sound"):
+        await a_table(catalog, warehouse, name, base / name)
+        await dropped(catalog, warehouse, name)
+    opened = catalog.write.store
 
-    def __init__(self, store: ObjectStore, keeps: Path) -> None:
+    async def store(of: Warehouse) -> Any:
+        return FailingStore(await opened(of), keeps=base / "sound", error=ZeroDivisionError("a fault"))
+
+    monkeypatch.setattr("commands.tables.purge_tables.PAUSE_SECONDS_MIN", 0.0)
+    with monkeypatch.context() as patched, structlog.testing.capture_logs() as logged:
+        patched.setattr(catalog.write, "store", store)
+        purge = asyncio.create_task(catalog.purge.run_once())
+        async with asyncio.timeout(SECONDS_MAX):
+            while files(base / "sound") and not purge.done():
+                await asyncio.sleep(0.05)
+        await asyncio.sleep(0.3)
+        assert not purge.done()
+    assert 1 == [each["event"] for each in logged].count("purge_failed")
+    async with asyncio.timeout(SECONDS_MAX):
+        assert 2 == await purge
+    assert set() == files(base / "faulty")
+
+
+class FailingStore:
+    """A warehouse's own store, which fails to delete outside one folder."""
+
+    def __init__(self, store: ObjectStore, keeps: Path, error: Exception | None = None) -> None:
         self._store = store
         self._keeps = str(keeps)
+        self._error = error or ServiceUnavailable("The store is away")
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)
 
     async def delete(self, locations: Sequence[StorageLocation]) -> None:
         if not all(location.spelled.startswith(f"file://{self._keeps}/") for location in locations):
-            raise ServiceUnavailable("The store is away")
+            raise self._error
         await self._store.delete(locations)
 
 

@@ -1,9 +1,13 @@
 """Kafka's properties: from the settings, over them a file as Kafka's clients read it, over that single properties."""
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
-from publishers.kafka import _configuration, _producer_properties
+import pytest
+
+from publishers.kafka import Kafka, _configuration, _producer_properties
+from publishers.sink import SinkError
 from publishers.sink_settings import KafkaSink
 
 
@@ -48,3 +52,16 @@ def test_a_transaction_has_the_time_of_an_answer_and_room_for_the_largest_event(
     )
     assert (1_000, 12_500) == (short["transaction.timeout.ms"], long["transaction.timeout.ms"])
     assert 5_000 < long["message.max.bytes"] < 100_000
+
+
+async def test_a_sink_is_closed_in_time_while_the_client_waits_for_brokers(unused_tcp_port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """librdkafka cannot be interrupted: its thread is left behind, and the server stops meanwhile."""
+    monkeypatch.setattr("publishers.kafka._CLOSE_SECONDS_MAX", 0.1)
+    sink = Kafka("s", KafkaSink(type="kafka", url=f"127.0.0.1:{unused_tcp_port}", answer_seconds_max=3.0), "")  # type: ignore[arg-type]
+    opening = asyncio.create_task(sink.open())
+    await asyncio.sleep(0.1)
+    await sink.close()
+    await asyncio.sleep(0.1)  # what the thread has ended is known a turn of the loop later
+    assert not opening.done()
+    with pytest.raises(SinkError, match="Kafka cannot be reached"):
+        await opening

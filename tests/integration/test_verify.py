@@ -17,10 +17,12 @@ from commands.execution.context import CommandContext
 from commands.namespaces.create_namespace import CreateNamespace, create_namespace
 from commands.tables.commit_table import CommitTable, commit_table
 from commands.tables.create_table import CreateTable, create_table
+from database.connection import connect
 from domain.documents import Json
 from domain.events import topics
 from domain.identifiers import NamespaceIdentifier, TabularIdentifier
 from icecore.compose import Catalog
+from projections import verify as verifying
 from projections.rebuild import rebuild
 from projections.verify import verify as verify_all
 from projections.verify_report import Difference, VerifyReport
@@ -567,3 +569,18 @@ def test_differences_read_as_sentences() -> None:
     assert "names [object_id 1]: row should not be there" == str(Difference("names", "object_id 1", None, None, (1,)))
     assert f"tables [k] owner: expected {owner}, found None" == str(Difference("tables", "k", "owner", owner, None))
     assert "(1002 characters)" in str(Difference("tables", "k", "head", "x" * 1000, "y"))
+
+
+async def test_a_check_that_fails_midway_leaves_no_cursor_open(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The streams are read from a cursor for each table, all at once."""
+
+    def broken(*_: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(verifying, "_fold", broken)
+    async with await connect(dsn) as connection:
+        await connection.execute("begin")
+        with pytest.raises(ZeroDivisionError):
+            await verifying._check_streams(connection, VerifyReport())
+        left = await connection.execute("select name from pg_cursors where name like 'verify%'")
+        assert [] == await left.fetchall()

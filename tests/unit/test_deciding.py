@@ -1,0 +1,46 @@
+"""What is known of a state before it is decided on: the bytes of its document, and whether a decision takes long."""
+
+from dataclasses import replace
+from uuid import UUID
+
+import orjson
+import pytest
+
+from commands.execution import deciding
+from commands.execution.deciding import document_bytes, is_large_state
+from domain import view
+from domain.documents import part_from_body
+from domain.events import ViewCreated
+from tests.unit import test_namespace, test_table
+
+
+def test_a_table_has_the_bytes_of_its_parts_as_far_as_they_are_known() -> None:
+    """Of those that were neither read nor written nothing is made to count it."""
+    state = test_table.folded(test_table.CREATED)
+    assert 0 == document_bytes(state)
+    body = b'{"snapshot-id": 1}'
+    read = {kind: tuple(part_from_body(kind, ordinal, body) for ordinal in (1, 2)) for kind in ("snapshots", "snapshot-log")}
+    document = replace(state.document, parts={**state.document.parts, **read})
+    assert 4 * len(body) == document_bytes(replace(state, document=document))
+
+
+def test_a_view_has_the_bytes_of_its_metadata_and_a_namespace_those_of_its_properties() -> None:
+    """As JSON."""
+    ids = [UUID(int=n) for n in range(4)]
+    created = ViewCreated(ids[3], "v", "v", "local|file:///w/v/", "file:///w/v/metadata/a.json", {"location": "file:///w/v"})
+    state = view.evolve(None, ids[0], 1, ids[1], ids[2], created)
+    assert len(b'{"location":"file:///w/v"}') == document_bytes(state)
+    namespace = test_namespace.folded(test_namespace.CREATED)
+    assert len(orjson.dumps(namespace.properties)) == document_bytes(namespace) > 0
+    assert 0 == document_bytes(None)
+
+
+def test_a_table_of_many_parts_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of every kind are counted."""
+    state = test_table.folded(test_table.CREATED)
+    count = sum(map(len, state.document.parts.values()))
+    assert count > 1
+    for bound, large in (count, False), (count - 1, True):
+        monkeypatch.setattr(deciding, "PARTS_INLINE_MAX", bound)
+        assert large is is_large_state(state)
+    assert not is_large_state(test_namespace.folded(test_namespace.CREATED))

@@ -28,6 +28,8 @@ TAKE_OVER_SECONDS = 1.0
 PAUSE_SECONDS_MIN = 0.1
 PAUSE_SECONDS_MAX = 5.0
 ROW_SECONDS = 1.0
+DESCRIBED_BYTES_MAX = 4 * 1024 * 1024
+"""Of what the events of one batch refer to beside their own states, such as snapshots that a branch goes back to; and one event more."""
 """Behind a sink that remembers, the row in Postgres may lag by this."""
 
 
@@ -156,11 +158,12 @@ class Publisher:
     async def _batch(self, lead: Lead, describer: Describer, orders: Orders, after: int, sink: Sink) -> "_Batch":
         """What comes after a position, and what of it goes out."""
         events_max = self._batch_events_max(sink, after)
-        events = await read_events(lead.connection, after, events_max)
+        events: Sequence[RecordedEvent] = await read_events(lead.connection, after, events_max)
         if not events:
             return _Batch([], [], False)
+        read = len(events)
         try:
-            messages = await messages_of(lead, describer, events, orders.skips, (self._chosen,), self._dialect)
+            events, messages = await messages_of(lead, describer, events, orders.skips, (self._chosen,), self._dialect)
         except psycopg.Error:
             raise
         except Exception as error:
@@ -171,7 +174,7 @@ class Publisher:
             problem = SinkError(f"position {events[0].position} ({events[0].topic}) cannot be told: {client_error_text(error)}")
             problem.position = events[0].position
             raise problem from error
-        return _Batch(events, messages, len(events) == events_max)
+        return _Batch(events, messages, read == events_max or len(events) < read)
 
     async def _begin(self, lead: Lead, tail: Tail) -> Checkpoint:
         """Where to go on: the larger of what the sink holds and what the row says, unless the sink lost what it had acknowledged."""
@@ -252,9 +255,9 @@ class _Replaying:
         self._order = order
         limit = min(sink.BATCH_EVENTS_MAX, order.to_position - order.told_position)
         # The log reaches the end of every replay: it was checked when the replay was asked for.
-        events = await read_events(lead.connection, order.told_position, limit)
+        events: Sequence[RecordedEvent] = await read_events(lead.connection, order.told_position, limit)
         both = (self._chosen, order.filter)
-        messages = await messages_of(lead, self._describer, events, orders.skips, both, self._dialect, replay=Replay(order.id))
+        events, messages = await messages_of(lead, self._describer, events, orders.skips, both, self._dialect, replay=Replay(order.id))
         mark = await sink.publish(messages, live) if messages else None
         await lead.move_replay(order, events[-1].position, len(messages))
         return mark
@@ -269,11 +272,13 @@ async def messages_of(
     dialect: Dialect,
     *,
     replay: Replay | None = None,
-) -> list[Outgoing]:
-    """What of `events` passes every filter, in order."""
+) -> tuple[Sequence[RecordedEvent], list[Outgoing]]:
+    """The first of `events`, all where they refer to no more than DESCRIBED_BYTES_MAX; and what of those passes every filter, in order."""
     wanted = [event for event in events if event.position not in skips and all(each.may_match(event) for each in filters)]
-    descriptions = await describer.describe(lead.connection, events, wanted)
-    return [outgoing(each, dialect, replay) for each in descriptions if all(chosen.matches(each) for chosen in filters)]
+    descriptions = await describer.describe(lead.connection, events, wanted, bytes_max=DESCRIBED_BYTES_MAX)
+    if len(descriptions) < len(wanted):
+        events = [event for event in events if event.position < wanted[len(descriptions)].position]
+    return events, [outgoing(each, dialect, replay) for each in descriptions if all(chosen.matches(each) for chosen in filters)]
 
 
 async def _sleep(seconds: float, stop: asyncio.Event) -> None:

@@ -1,0 +1,38 @@
+"""Small events that refer to much: a batch for a sink is bounded by what is made of it."""
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import psycopg
+
+from icecore.compose import Catalog
+from log.follow import read_events
+from publishers.cloud_events import encode_json
+from publishers.describe import Describer
+from publishers.event_filter import EventFilter
+from publishers.publisher import DESCRIBED_BYTES_MAX, messages_of
+from tests.fixtures.catalog import catalog
+from tests.fixtures.command_runs import CommandRun
+from tests.integration.history.test_event_pages import as_sinks_have_it
+from tests.integration.history.test_event_stream import SUMMARY_BYTES, roll_back
+
+__all__ = ["catalog"]
+
+
+async def test_a_batch_for_a_sink_is_cut_by_what_its_events_refer_to(catalog: Catalog, database: str, tmp_path: Path) -> None:
+    """Every event goes out once, in order, as it would in one batch; 38 MB of them are never there together."""
+    run = await CommandRun.on(catalog)
+    await roll_back(run, tmp_path / "warehouse")
+    whole, told, batches, after = await as_sinks_have_it(database), list[bytes](), list[int](), 0
+    async with await psycopg.AsyncConnection.connect(database, autocommit=True) as connection:
+        lead, describer = SimpleNamespace(connection=connection), Describer()
+        while events := await read_events(connection, after, 500):
+            taken, messages = await messages_of(lead, describer, events, frozenset(), [EventFilter()], "icecore")  # type: ignore[arg-type]
+            encoded = [encode_json(message) for message in messages]
+            told += encoded
+            batches.append(sum(map(len, encoded)))
+            after = taken[-1].position
+    assert whole == told
+    # With the states of the two events that bring the summaries, and one event more.
+    assert max(batches) <= DESCRIBED_BYTES_MAX + 5 * SUMMARY_BYTES < sum(batches)
+    assert len(batches) > 5

@@ -97,7 +97,7 @@ class StreamQueues:
             self._trim(stream.id)
 
     def refuse_waiting(self) -> None:
-        """The log is away: who waits behind a chain whose outcome is being asked for need not wait for that."""
+        """The log is away: who waits behind a batch whose outcome is being asked for need not wait for that."""
         for queue in self._queues.values():
             for entry in queue.entries:
                 if isinstance(entry, Barrier):

@@ -82,6 +82,11 @@ class NamespaceIdentifier:
             raise BadRequest(f"Invalid namespace: deeper than {NAMESPACE_LEVELS_MAX} levels")
         return cls(tuple(parse_name(level, "namespace level") for level in levels))
 
+    @property
+    def parent(self) -> "NamespaceIdentifier | None":
+        """The namespace above; None at the top."""
+        return NamespaceIdentifier(self.levels[:-1]) if len(self.levels) > 1 else None
+
     def __str__(self) -> str:
         return ".".join(self.levels)
 

@@ -1,4 +1,4 @@
-"""Namespace: a named level below a warehouse or another namespace, with properties."""
+"""Namespace: a named level below a warehouse or another namespace, with properties; what is decided on it, and the fold of its events."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -6,8 +6,9 @@ from typing import Literal
 from uuid import UUID
 
 from domain.claims import Claim, NameClaim
-from domain.errors import UnprocessableEntity
+from domain.errors import AlreadyExists, NamespaceNotEmpty, NoSuchNamespace, UnprocessableEntity
 from domain.events import Event, NamespaceCreated, NamespaceDropped, NamespacePropertiesChanged
+from domain.identifiers import NamespaceIdentifier
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +34,25 @@ class PropertyChanges:
     event: NamespacePropertiesChanged | None
 
 
-def change_properties(state: NamespaceState, removals: Sequence[str], updates: Mapping[str, str]) -> PropertyChanges:
+def decide_create(
+    namespace: NamespaceIdentifier, name_key: str, properties: Mapping[str, str], *, taken: bool, parent_id: UUID | None
+) -> NamespaceCreated:
+    """AlreadyExists where the name is `taken`; NoSuchNamespace where there is nothing it could lie in (`parent_id` is None)."""
+    if taken:
+        raise AlreadyExists(f"Namespace already exists: {namespace}")
+    if parent_id is None:
+        raise NoSuchNamespace(f"Namespace does not exist: {namespace.parent}")
+    return NamespaceCreated(parent_id, namespace.levels[-1], name_key, dict(properties))
+
+
+def decide_drop(namespace: NamespaceIdentifier, holds: str | None) -> NamespaceDropped:
+    """NamespaceNotEmpty where it `holds` something, given by its kind."""
+    if holds is not None:
+        raise NamespaceNotEmpty(f"Namespace {namespace} is not empty. It holds at least one {holds}")
+    return NamespaceDropped()
+
+
+def decide_update(state: NamespaceState, removals: Sequence[str], updates: Mapping[str, str]) -> PropertyChanges:
     """422 for a key both removed and set; no event where nothing changes."""
     for key in removals:
         if key in updates:

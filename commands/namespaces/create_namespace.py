@@ -12,9 +12,9 @@ from commands.execution.deciding import decided, is_large_request
 from commands.execution.executor import CommandExecutor
 from commands.execution.handler import CommandHandler, Decision
 from commands.execution.submission import IdempotencyRecord, Submission
-from domain.errors import AlreadyExists, NoSuchNamespace
-from domain.events import NamespaceCreated
+from database.connections import Connection
 from domain.identifiers import NamespaceIdentifier
+from domain.namespace import decide_create
 from projections import names
 from queries.warehouse import Warehouse
 from security.property_rules import refuse_credential_properties
@@ -39,28 +39,24 @@ class _Creation(CommandHandler):
     async def decide(self) -> Decision:
         large = is_large_request(self.context)
         await decided(large, refuse_credential_properties, self.command.properties, "properties")
-        parent_id = await self._parent()
-        return await decided(large, self._created, parent_id)
-
-    async def _parent(self) -> UUID:
-        """The id of what the namespace will lie in, where its name is free."""
-        namespace, scope = self.command.namespace, self.warehouse.scope
-        above = namespace.levels[:-1]
         async with self.executor.connection() as connection:
-            if await names.find(connection, scope, namespace, None) is not None:
-                raise AlreadyExists(f"Namespace already exists: {namespace}")
-            if not above:
-                return self.warehouse.id
-            parent = NamespaceIdentifier(tuple(above))
-            found = await names.find(connection, scope, parent, None)
-        if found is None:
-            raise NoSuchNamespace(f"Namespace does not exist: {parent}")
-        return found.namespace_id
+            taken = await names.find(connection, self.warehouse.scope, self.command.namespace, None) is not None
+            parent_id = None if taken else await self._parent_id(connection)
+        return await decided(large, self._created, taken, parent_id)
 
-    def _created(self, parent_id: UUID) -> Decision:
-        levels, properties = self.command.namespace.levels, dict(self.command.properties)
-        submission = Submission(self.context, alive=[parent_id])
-        created = NamespaceCreated(parent_id, levels[-1], self.warehouse.scope.key(levels[-1]), properties)
+    async def _parent_id(self, connection: Connection) -> UUID | None:
+        """Of what the namespace will lie in; None where there is no such namespace."""
+        parent = self.command.namespace.parent
+        if parent is None:
+            return self.warehouse.id
+        found = await names.find(connection, self.warehouse.scope, parent, None)
+        return None if found is None else found.namespace_id
+
+    def _created(self, taken: bool, parent_id: UUID | None) -> Decision:
+        namespace, properties = self.command.namespace, self.command.properties
+        name_key = self.warehouse.scope.key(namespace.levels[-1])
+        created = decide_create(namespace, name_key, properties, taken=taken, parent_id=parent_id)
+        submission = Submission(self.context, alive=[created.parent_id])
         submission.add(uuid7(), self.warehouse.id, None, [created])
-        body = orjson.dumps({"namespace": levels, "properties": properties})
+        body = orjson.dumps({"namespace": namespace.levels, "properties": created.properties})
         return Decision(submission, IdempotencyRecord(200, body=body), Answer(200, body))

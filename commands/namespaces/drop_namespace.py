@@ -2,16 +2,16 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from uuid import UUID
 
 from commands.execution.context import Answer, CommandContext
 from commands.execution.executor import CommandExecutor
 from commands.execution.handler import CommandHandler, Decision
 from commands.execution.resolver import ResolvedStream
 from commands.execution.submission import IdempotencyRecord, Submission
-from domain.errors import NamespaceNotEmpty
-from domain.events import NamespaceDropped
+from database.connections import Connection
 from domain.identifiers import NamespaceIdentifier
-from domain.namespace import NamespaceState
+from domain.namespace import NamespaceState, decide_drop
 from projections import names
 from queries.warehouse import Warehouse
 from storage.large_documents import DocumentShare
@@ -46,10 +46,17 @@ class _Drop(CommandHandler):
         assert self.namespace is not None
         state, generation = await self.namespace.read_named(self.share)
         async with self.executor.connection() as connection:
-            for kind in _CHILDREN:
-                if await names.list_names(connection, self.warehouse.scope, state.id, kind, None, 1):
-                    raise NamespaceNotEmpty(f"Namespace {self.command.namespace} is not empty. It holds at least one {kind}")
+            holds = await _kind_held(connection, self.warehouse, state.id)
+        event = decide_drop(self.command.namespace, holds)
         # What is created in it meanwhile, append sees.
         submission = Submission(self.context, empty=[state.id])
-        submission.add(state.id, self.warehouse.id, state, [NamespaceDropped()], generation)
+        submission.add(state.id, self.warehouse.id, state, [event], generation)
         return Decision(submission, IdempotencyRecord(204), Answer(204, None))
+
+
+async def _kind_held(connection: Connection, warehouse: Warehouse, namespace_id: UUID) -> str | None:
+    """The kind of something that lies in the namespace; None where nothing does."""
+    for kind in _CHILDREN:
+        if await names.list_names(connection, warehouse.scope, namespace_id, kind, None, 1):
+            return kind
+    return None

@@ -11,7 +11,7 @@ from commands.execution.handler import Decision, StreamCommandHandler
 from commands.execution.resolver import ResolvedStream, Resolver
 from commands.execution.submission import IdempotencyRecord, Submission
 from domain.identifiers import NamespaceIdentifier
-from domain.namespace import NamespaceState, change_properties
+from domain.namespace import NamespaceState, decide_update
 from queries.warehouse import Warehouse
 from security.property_rules import refuse_credential_properties
 
@@ -40,7 +40,7 @@ class _Update(StreamCommandHandler[NamespaceState]):
 
     def decide(self, state: NamespaceState, generation: int) -> Decision:
         refuse_credential_properties(self.command.updates, "updates")
-        changes = change_properties(state, self.command.removals, self.command.updates)
+        changes = decide_update(state, self.command.removals, self.command.updates)
         submission, after = Submission(self.context), None
         if changes.event is None:
             submission.rest_on(state)

@@ -168,6 +168,8 @@ def test_a_namespace_has_levels() -> None:
     assert "sales.a.b" == str(nested)
     assert nested == NamespaceIdentifier.parse(("sales", "a.b"))
     assert nested != NamespaceIdentifier.parse(["sales", "a", "b"])
+    assert NamespaceIdentifier.parse(["sales"]) == nested.parent
+    assert NamespaceIdentifier.parse(["sales"]).parent is None
     assert NAMESPACE_LEVELS_MAX == len(NamespaceIdentifier.parse(["x"] * NAMESPACE_LEVELS_MAX).levels)
 
 

@@ -4,11 +4,14 @@ from dataclasses import replace
 from uuid import UUID
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from domain.claims import NameClaim
-from domain.errors import UnprocessableEntity
+from domain.errors import AlreadyExists, NamespaceNotEmpty, NoSuchNamespace, UnprocessableEntity
 from domain.events import Event, NamespaceCreated, NamespaceDropped, NamespacePropertiesChanged, TableUnregistered
-from domain.namespace import NamespaceState, change_properties, claims, evolve
+from domain.identifiers import NamespaceIdentifier
+from domain.namespace import NamespaceState, claims, decide_create, decide_drop, decide_update, evolve
 
 STREAM, WAREHOUSE, PARENT = (UUID(int=n) for n in (1, 2, 3))
 CREATED = NamespaceCreated(PARENT, "Sales", "sales", {"keep": "1", "change": "1"})
@@ -60,16 +63,64 @@ def test_an_event_of_something_else_is_no_event_of_a_namespace() -> None:
         folded(CREATED, TableUnregistered())
 
 
+NESTED = NamespaceIdentifier(("Shop", "Sales"))
+
+
+def test_a_namespace_is_created_in_its_parent() -> None:
+    """Given a free name and a parent, the event has the last level's name; it lives, and claims that name there."""
+    event = decide_create(NESTED, "sales", {"keep": "1", "change": "1"}, taken=False, parent_id=PARENT)
+    assert CREATED == event
+    assert {NameClaim("namespace", PARENT, "sales", STREAM)} == claims(folded(event))
+
+
+def test_a_name_that_is_taken_is_not_created_again() -> None:
+    """It is named as the client spelled it; the parent is not looked at."""
+    with pytest.raises(AlreadyExists, match=r"^Namespace already exists: Shop\.Sales$"):
+        decide_create(NESTED, "sales", {}, taken=True, parent_id=None)
+
+
+def test_a_namespace_needs_its_parent() -> None:
+    """The one above is named."""
+    with pytest.raises(NoSuchNamespace, match=r"^Namespace does not exist: Shop$"):
+        decide_create(NESTED, "sales", {}, taken=False, parent_id=None)
+
+
+@pytest.mark.parametrize("kind", ["table", "view", "namespace"])
+def test_only_an_empty_namespace_is_dropped(kind: str) -> None:
+    """What it still holds is named by its kind."""
+    assert NamespaceDropped() == decide_drop(NESTED, None)
+    with pytest.raises(NamespaceNotEmpty, match=rf"^Namespace Shop\.Sales is not empty\. It holds at least one {kind}$"):
+        decide_drop(NESTED, kind)
+
+
+KEYS = st.sampled_from(["a", "b", "c", "d"])
+PROPERTIES = st.dictionaries(KEYS, st.sampled_from(["1", "2"]))
+
+
+@given(before=PROPERTIES, removals=st.lists(KEYS), updates=PROPERTIES)
+def test_an_update_leaves_what_was_asked_for(before: dict[str, str], removals: list[str], updates: dict[str, str]) -> None:
+    """Decided, then folded: what was removed is gone, what was set is set, the rest stays; and asked again it changes nothing."""
+    updates = {key: value for key, value in updates.items() if key not in removals}
+    state = folded(replace(CREATED, properties=before))
+    changes = decide_update(state, removals, updates)
+    after = state if changes.event is None else evolve(state, STREAM, 2, UUID(int=102), WAREHOUSE, changes.event)
+    expected = {key: value for key, value in before.items() if key not in removals} | updates
+    assert expected == after.properties
+    assert (changes.event is None) == (expected == before)
+    assert decide_update(after, removals, updates).event is None
+    assert ({*updates}, {*removals}) == ({*changes.updated}, {*changes.removed, *changes.missing})
+
+
 def test_an_update_says_what_it_updated_removed_and_missed() -> None:
     """Given two properties, when one is changed, one removed, one set and one absent is removed, then each is named."""
-    changes = change_properties(folded(CREATED), ["keep", "absent"], {"change": "2", "new": "3"})
+    changes = decide_update(folded(CREATED), ["keep", "absent"], {"change": "2", "new": "3"})
     assert (["change", "new"], ["keep"], ["absent"]) == (changes.updated, changes.removed, changes.missing)
     assert NamespacePropertiesChanged({"change": "2", "new": "3"}, ["keep"]) == changes.event
 
 
 def test_the_event_names_only_what_changes() -> None:
     """What is set to the value it has is updated for the client, and no news for the log."""
-    changes = change_properties(folded(CREATED), [], {"keep": "1", "change": "2"})
+    changes = decide_update(folded(CREATED), [], {"keep": "1", "change": "2"})
     assert ["keep", "change"] == changes.updated
     assert NamespacePropertiesChanged({"change": "2"}, []) == changes.event
 
@@ -77,12 +128,12 @@ def test_the_event_names_only_what_changes() -> None:
 @pytest.mark.parametrize(("removals", "updates"), [([], {}), (["absent"], {}), ([], {"keep": "1"}), (["absent", "absent"], {"keep": "1"})])
 def test_nothing_changed_is_no_event(removals: list[str], updates: dict[str, str]) -> None:
     """The log grows by changes only."""
-    assert change_properties(folded(CREATED), removals, updates).event is None
+    assert decide_update(folded(CREATED), removals, updates).event is None
 
 
 def test_a_key_named_twice_is_answered_once() -> None:
     """Removals are a set, whatever the client's list says."""
-    changes = change_properties(folded(CREATED), ["keep", "keep", "absent", "absent"], {})
+    changes = decide_update(folded(CREATED), ["keep", "keep", "absent", "absent"], {})
     assert (["keep"], ["absent"]) == (changes.removed, changes.missing)
     assert NamespacePropertiesChanged({}, ["keep"]) == changes.event
 
@@ -91,4 +142,4 @@ def test_a_key_named_twice_is_answered_once() -> None:
 def test_a_key_both_set_and_removed_is_refused(key: str) -> None:
     """422 in Java's words, whether the key is there or not."""
     with pytest.raises(UnprocessableEntity, match=rf"cannot simultaneously set and remove keys: \[{key}\]"):
-        change_properties(folded(CREATED), [key], {key: "2"})
+        decide_update(folded(CREATED), [key], {key: "2"})

@@ -1,6 +1,7 @@
 """A stream's state, whatever kind of thing it is: what its events lead to, and what it holds."""
 
-from typing import cast
+from collections.abc import Sequence
+from typing import NamedTuple, cast
 from uuid import UUID
 
 from domain import namespace, proposal, table, view, warehouse
@@ -13,6 +14,14 @@ from domain.view import ViewState
 from domain.warehouse import WarehouseState
 
 State = WarehouseState | NamespaceState | TableState | ViewState | ProposalState
+
+
+class Change(NamedTuple):
+    """What a command makes of one stream."""
+
+    before: State | None
+    events: Sequence[Event]
+    after: State
 
 
 def evolve(

@@ -17,11 +17,11 @@ from api.management.event_schemas import add_event_schemas
 from api.management.proposals import add_proposals
 from api.origins import OriginRules
 from api.server import build_app
-from commands.approval.expire_proposals import ExpiryJob
-from commands.approval.hooks import Approval
+from approval.hooks import Approval
 from commands.execution import idempotency
 from commands.execution.committer import Committer
 from commands.execution.executor import CommandExecutor
+from commands.proposals.expire_proposals import ExpiryJob
 from commands.tables.delete_old_metadata_files import OldMetadataFilesJob
 from commands.tables.metrics_reports import MetricsReports
 from commands.tables.purge_tables import PurgeJob

@@ -7,13 +7,13 @@ from typing import Any
 
 import structlog
 
-from commands.approval.hooks import ConfiguredHook, HookFilter
-from domain.approval import ApprovalHook
+from approval.contract import ApprovalHook
+from approval.hooks import ConfiguredHook, HookFilter
+from approval.settings import HookSettings, PluginHook
+from approval.webhook import ApprovalWebhook
 from domain.client_errors import client_error_text
 from icecore.plugin_thread import PluginThread
 from icecore.settings import Settings, SettingsError
-from publishers.approval_webhook import ApprovalWebhook
-from publishers.hook_settings import HookSettings, PluginHook
 from publishers.sink import SinkError
 
 _log = structlog.get_logger("icecore.hooks")

@@ -13,7 +13,7 @@ from prometheus_client.registry import Collector
 from api.origins import ORIGIN_RULES
 from api.request_figures import REQUEST_FIGURES, SECONDS_BOUNDS, RequestFigures
 from api.server import build_edge_runner
-from commands.approval.hooks import ApprovalFigures
+from approval.hooks import ApprovalFigures
 from commands.execution.committer import BATCH_COMMANDS_MAX
 from commands.execution.stream_queue import STREAM_BATCH_COMMANDS_MAX
 from domain.errors import CatalogError

@@ -23,9 +23,9 @@ from pydantic_settings import (
 
 from api.limits import DEFAULT_LIMITS, MEBIBYTE, ApiLimits
 from api.origins import OriginRules, host_name, is_loopback
+from approval.settings import HOOK_FIELDS, HookSettings
 from icecore.database_url import check_database_url
 from icecore.postgres_account import STATE_DIRECTORY
-from publishers.hook_settings import HOOK_FIELDS, HookSettings
 from publishers.sink_settings import SINK_FIELDS, SinkName, SinkSettings
 from storage.large_documents import BYTES_AT_ONCE_MAX
 

@@ -14,9 +14,9 @@ from api.iceberg.operations import OPERATIONS
 from api.pages import listing_digest, page_token, parse_page
 from api.routing import Handler, Operation
 from api.targets import warehouse_reference
-from commands.approval.proposals import proposal_json
-from commands.approval.reject_proposal import RejectProposal, reject_proposal
 from commands.execution.context import Answer, Approved, CommandContext
+from commands.proposals.proposals import proposal_json
+from commands.proposals.reject_proposal import RejectProposal, reject_proposal
 from domain.errors import BadRequest, NoSuchProposal
 from domain.identifiers import uuid_or_none
 from domain.proposal import PROPOSAL_STATUSES, ProposalState

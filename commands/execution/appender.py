@@ -1,18 +1,20 @@
 """How decisions get into the log: hooks review them, then their metadata files are written, then one append takes them all."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from uuid import UUID
 
 import structlog
 
-from commands.approval.hooks import Approval
-from commands.approval.proposals import Proposals
+from approval.hooks import Approval
+from approval.proposed_change import ReviewedRequest
 from commands.execution import fault_points
 from commands.execution.committer import Committer
 from commands.execution.context import CommandContext
 from commands.execution.gather import gather_errors
 from commands.execution.handler import Decision, Settled
 from commands.execution.staged_parts import remove_staged_parts
-from commands.execution.submission import NOT_APPENDED, AppendResult
+from commands.execution.submission import NOT_APPENDED, AppendResult, Submission
+from commands.proposals.proposals import Proposals
 from domain.errors import CatalogError
 from queries.read_side import ReadSide
 from queries.warehouse import Warehouse
@@ -38,11 +40,24 @@ class Appender:
     async def review(self, warehouse: Warehouse, decision: Decision) -> None:
         """Hooks look at the change; where it is an approved proposal's, the approval is added to it. Raises what refuses it."""
         submission = decision.submission
-        if self.approval is not None and submission.changes:
-            for stream_id, event_id in (await self.approval.review(submission.context, warehouse, submission.changes)).items():
+        if submission.changes:
+            for stream_id, event_id in (await self.ask_hooks(warehouse, submission)).items():
                 submission.rest_on_event(stream_id, event_id)
         if submission.context.approves is not None:
             decision.record = await self._proposals.add_approval(warehouse, submission)
+
+    async def ask_hooks(self, warehouse: Warehouse, submission: Submission) -> Mapping[UUID, UUID]:
+        """As Approval.review; empty where there are no hooks."""
+        if self.approval is None:
+            return {}
+        context, approved = submission.context, submission.context.approves
+        request = ReviewedRequest(
+            context.operation if approved is None else approved.operation,
+            context.actor,
+            context.request_id,
+            None if approved is None else approved.proposal_id,
+        )
+        return await self.approval.review(request, warehouse, submission.changes)
 
     async def write_files(self, warehouse: Warehouse, decision: Decision) -> None:
         decision.submission.record = decision.record

@@ -4,9 +4,7 @@ import time
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
-from commands.approval import proposals
-from commands.approval.hooks import HeldBack
-from commands.approval.proposals import Proposals
+from approval.hooks import HeldBack
 from commands.execution import idempotency
 from commands.execution.appender import Appender
 from commands.execution.committer import Committer
@@ -18,6 +16,8 @@ from commands.execution.resolver import Resolver, StaleName
 from commands.execution.staged_parts import StagedPartsLost
 from commands.execution.stream_queues import StreamQueues
 from commands.execution.submission import AppendResult, Submission
+from commands.proposals import proposals
+from commands.proposals.proposals import Proposals
 from commands.tables.metrics_reports import MetricsReports
 from commands.tabulars.metadata_files import place_taken
 from database.connections import Connection

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple
+from typing import Literal
 from uuid import UUID
 
 from uuid_utils.compat import uuid7
@@ -17,7 +17,7 @@ from domain.events import Event
 from domain.namespace import NamespaceState
 from domain.read_models.rows import Rows
 from domain.read_models.stream_fold import StreamFold
-from domain.streams import State, claims_of
+from domain.streams import Change, State, claims_of
 from domain.table import TableState
 from domain.view import ViewState
 from storage.large_documents import BYTES_AT_ONCE_MAX
@@ -55,20 +55,13 @@ class AppendResult:
     record: IdempotencyRecord | None = None
 
 
-class Change(NamedTuple):
-    """What a submission makes of one stream: references alone, so that it costs nothing where nobody looks."""
-
-    before: State | None
-    events: Sequence[Event]
-    after: State
-
-
 @dataclass(slots=True)
 class Submission:
     """One command on its way to `icecore.append`, under an id of its own: sent again, it is found and not done twice.
 
     read_from -- where it rests on a file: a position at which no other object held the file's place, and that place as a claim key.
         Append refuses it (`claim`: decided again) where a purge of that place ended since, or the file is to be deleted.
+    changes -- by stream: references alone, so that they cost nothing where nobody looks.
     old_files -- metadata files that its commits remove from metadata logs, to be deleted once it is in the log.
     table_bytes_max -- what one table's document may have as JSON.
     """

@@ -7,7 +7,7 @@ from uuid import UUID
 import orjson
 from uuid_utils.compat import uuid7
 
-from commands.approval.hooks import HeldBack
+from approval.hooks import HeldBack
 from commands.execution.context import Answer, CommandContext
 from commands.execution.executor import CommandExecutor
 from commands.execution.submission import Submission
@@ -108,10 +108,8 @@ def _shared_place(mine: StorageLocation, theirs: StorageLocation, name: str, way
 
 async def _review(executor: CommandExecutor, context: CommandContext, warehouse: Warehouse, submission: Submission) -> None:
     """Raises what refuses it. There is no request that could be run again, so that what is held is refused too."""
-    if executor.appender.approval is None:
-        return
     try:
-        await executor.appender.approval.review(context, warehouse, submission.changes)
+        await executor.appender.ask_hooks(warehouse, submission)
     except HeldBack as held:
         refusal, _ = await executor.proposals.hold(context, warehouse, held)
         raise refusal from None

@@ -14,6 +14,7 @@ import orjson
 import psycopg
 import pytest
 
+from approval.contract import Refuse
 from commands.execution.staged_parts import PARTS_APPENDED_MAX, stage_parts
 from commands.execution.submission import Submission
 from commands.namespaces.create_namespace import CreateNamespace, create_namespace
@@ -24,7 +25,6 @@ from commands.tables.create_table import CreateTable, create_table
 from commands.tables.register_table import RegisterTable, register_table
 from commands.tables.settle_parts import PartsJob
 from database.named_sql import named_sql
-from domain.approval import Refuse
 from domain.byte_pieces import joined
 from domain.errors import BadRequest, ChangeRefused, NoSuchTable
 from domain.identifiers import NamespaceIdentifier, TabularIdentifier

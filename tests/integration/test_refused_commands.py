@@ -9,6 +9,7 @@ from typing import Any
 import orjson
 import pytest
 
+from approval.contract import Hold, Refuse
 from commands.execution.context import SentRequest
 from commands.execution.staged_parts import stage_parts
 from commands.execution.submission import AppendResult, Submission
@@ -18,7 +19,6 @@ from commands.tables.commit_table import CommitTable, commit_table
 from commands.tables.commit_transaction import CommitTransaction, commit_transaction
 from commands.tables.create_table import CreateTable, create_table
 from commands.tables.rename_table import RenameTable, rename_table
-from domain.approval import Hold, Refuse
 from domain.errors import BadRequest, CatalogError, ChangeHeld, ChangeRefused, CommitFailed, CommitStateUnknown, NoSuchTable
 from domain.identifiers import TabularIdentifier
 from icecore.compose import Catalog

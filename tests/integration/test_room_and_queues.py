@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from commands.approval.hooks import Approval, ConfiguredHook
+from approval.contract import ALLOW, Refuse, Verdict
+from approval.hooks import Approval, ConfiguredHook
 from commands.execution.context import Answer
 from commands.execution.stream_queues import QUEUE_WAIT_SECONDS_MAX
 from commands.namespaces.create_namespace import CreateNamespace, create_namespace
@@ -15,7 +16,6 @@ from commands.tables.commit_table import CommitTable, commit_table
 from commands.tables.commit_transaction import CommitTransaction, commit_transaction
 from commands.tables.create_table import CreateTable, create_table
 from commands.tables.rename_table import RenameTable, rename_table
-from domain.approval import ALLOW, Refuse, Verdict
 from domain.errors import BadRequest, ChangeRefused, CommitFailed
 from domain.identifiers import TabularIdentifier
 from icecore.compose import Catalog

@@ -7,7 +7,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from domain.approval import Hold
+from approval.contract import Hold
 from projections.rebuild import rebuild
 from projections.verify import verify
 from tests.fixtures.catalog import served_catalog

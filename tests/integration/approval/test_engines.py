@@ -13,7 +13,7 @@ from pyiceberg.exceptions import CommitFailedException, ForbiddenError, Namespac
 from pyiceberg.schema import Schema
 from pyiceberg.types import IntegerType, LongType, NestedField, StringType
 
-from domain.approval import Hold, Refuse
+from approval.contract import Hold, Refuse
 from projections.verify import verify
 from tests.fixtures.catalog import CatalogServer, opened_catalog, served_catalog
 from tests.fixtures.rest_client import RestAnswer, table_path

@@ -9,7 +9,7 @@ import jsonschema_rs
 import orjson
 import psycopg
 
-from domain.approval import Hold
+from approval.contract import Hold
 from icecore.metrics import served_metrics
 from log.follow import read_events
 from publishers.cloud_events import encode_json, outgoing

@@ -13,11 +13,11 @@ import pytest
 from uuid_utils.compat import uuid7
 
 from api.call import BODY_BUDGET
-from commands.approval.expire_proposals import ExpiryJob
-from commands.approval.proposals import Proposals
+from approval.contract import ALLOW, Hold, Refuse
 from commands.execution.context import Approved
 from commands.execution.deciding import REQUEST_INLINE_BYTES_MAX, is_large_request
-from domain.approval import ALLOW, Hold, Refuse
+from commands.proposals.expire_proposals import ExpiryJob
+from commands.proposals.proposals import Proposals
 from domain.proposal import ProposalState, ProposalStatus
 from icecore.compose import Catalog
 from projections import proposals

@@ -9,6 +9,7 @@ from typing import Any
 import orjson
 import pytest
 
+from approval.contract import ALLOW, ProposedChange, Refuse, Verdict
 from commands.execution.context import Answer
 from commands.execution.stream_queue import StreamQueue
 from commands.namespaces.create_namespace import CreateNamespace, create_namespace
@@ -16,7 +17,6 @@ from commands.namespaces.update_namespace_properties import UpdateNamespacePrope
 from commands.tables.commit_table import CommitTable, commit_table
 from commands.tables.commit_transaction import CommitTransaction, commit_transaction
 from commands.tables.create_table import CreateTable, create_table
-from domain.approval import ALLOW, ProposedChange, Refuse, Verdict
 from domain.errors import ApprovalUnavailable, ChangeRefused, CommitFailed
 from domain.identifiers import NamespaceIdentifier, TabularIdentifier
 from icecore.compose import Catalog

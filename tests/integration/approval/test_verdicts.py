@@ -11,9 +11,9 @@ import pytest
 from uuid_utils.compat import uuid7
 
 from api.iceberg.operations import OPERATIONS
-from commands.approval.hooks import OnFailure
+from approval.contract import ALLOW, REVIEWED_OPERATIONS, Hold, Refuse
+from approval.hooks import OnFailure
 from commands.warehouses.create_warehouse import CreateWarehouse, create_warehouse
-from domain.approval import ALLOW, REVIEWED_OPERATIONS, Hold, Refuse
 from domain.errors import ChangeRefused
 from tests.fixtures.catalog import CatalogServer, context, opened_catalog, served_catalog
 from tests.fixtures.rest_client import RestClient, set_properties, table_path

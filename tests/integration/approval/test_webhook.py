@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
+from approval.webhook import ANSWER_BYTES_MAX
 from icecore.hooks import opened_hooks
 from icecore.settings import Settings, SettingsError
-from publishers.approval_webhook import ANSWER_BYTES_MAX
 from tests.fixtures.catalog import served_catalog
 from tests.fixtures.rest_client import set_properties
 from tests.integration.approval.judging import Approver, held

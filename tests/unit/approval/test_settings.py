@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from approval.settings import PluginHook, WebhookHook
 from icecore.settings import SettingsError, load_settings, settings_from_json
-from publishers.hook_settings import PluginHook, WebhookHook
 
 FILE = """
 [hooks.contract]

@@ -4,7 +4,7 @@ from uuid import UUID
 
 import pytest
 
-from domain.approval import ObjectChange, ObjectKind
+from approval.contract import ObjectChange, ObjectKind
 
 Names = tuple[str, ...] | None
 

@@ -5,12 +5,12 @@ from uuid import UUID
 
 import orjson
 
-from commands.approval.proposals import Proposals, proposal_json
 from commands.execution.clock import now_ms
 from commands.execution.context import Answer, CommandContext
 from commands.execution.executor import CommandExecutor
 from commands.execution.handler import CommandHandler, Decision
 from commands.execution.submission import IdempotencyRecord, Submission
+from commands.proposals.proposals import Proposals, proposal_json
 from domain.events import ProposalRejected
 from domain.proposal import ProposalState
 from queries.warehouse import Warehouse

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from domain.approval import ALLOW, Hold, ObjectChange, ProposedChange, Refuse, Verdict
+from approval.contract import ALLOW, Hold, ObjectChange, ProposedChange, Refuse, Verdict
 from domain.documents import Json
 from domain.metadata.schemas import SchemaIndex, same_schema
 

@@ -5,8 +5,8 @@ from uuid import UUID
 
 import pytest
 
-from commands.approval.hooks import HookFilter
-from domain.approval import ObjectChange, ProposedChange
+from approval.contract import ObjectChange, ProposedChange
+from approval.hooks import HookFilter
 
 WAREHOUSE_ID = UUID(int=7)
 

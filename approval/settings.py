@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, field_validator
 
-from domain.approval import REVIEWED_OPERATIONS
+from approval.contract import REVIEWED_OPERATIONS
 from domain.identifiers import FILTER_NAME_RULE, is_filter_name
 from publishers.setting_values import Words, parsed_object, revealed
 from publishers.webhook_settings import WebhookSettings

@@ -12,15 +12,14 @@ from uuid import UUID
 
 import structlog
 
-from commands.approval.proposed_change import ChangeReader, Connections, carries_files, held_objects
-from commands.execution.context import CommandContext
-from commands.execution.submission import Change
-from domain.approval import ALLOW, Allow, ApprovalHook, Hold, NoVerdictError, ObjectChange, ProposedChange, Refuse, Verdict
+from approval.contract import ALLOW, Allow, ApprovalHook, Hold, NoVerdictError, ObjectChange, ProposedChange, Refuse, Verdict
+from approval.proposed_change import ChangeReader, Connections, ReviewedRequest, carries_files, held_objects
 from domain.client_errors import client_error_text
 from domain.documents import Json
 from domain.errors import ApprovalUnavailable, CatalogError, ChangeForbidden, ChangeHeld, ChangeRefused
 from domain.identifiers import dotted_key, name_key
 from domain.proposal import ProposalState
+from domain.streams import Change
 from queries.warehouse import Warehouse
 
 _log = structlog.get_logger("icecore.approval")
@@ -104,7 +103,7 @@ class Approval:
         self._hooks = tuple(hooks)
         self._reader = ChangeReader(connections)
 
-    async def review(self, context: CommandContext, warehouse: Warehouse, changes: Sequence[Change]) -> Mapping[UUID, UUID]:
+    async def review(self, request: ReviewedRequest, warehouse: Warehouse, changes: Sequence[Change]) -> Mapping[UUID, UUID]:
         """Returns where the change may take effect: the namespaces that this rests on, by their newest events.
 
         Raises ChangeRefused, HeldBack, or ApprovalUnavailable where a hook gave no verdict and its policy is to refuse.
@@ -112,7 +111,7 @@ class Approval:
         if all(isinstance(change.after, ProposalState) for change in changes):
             return {}
         rests_on: dict[UUID, UUID] = {}
-        change = await self._reader.read(context, warehouse, changes, rests_on)
+        change = await self._reader.read(request, warehouse, changes, rests_on)
         asked = [hook for hook in self._hooks if hook.chosen.matches(change)]
         if not asked:
             return {}

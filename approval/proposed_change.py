@@ -1,28 +1,27 @@
-"""A submission as approval hooks are shown it: its changes with names, documents and what is declared around them."""
+"""A command's changes as approval hooks are shown them: with names, documents and what is declared around them."""
 
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
 from uuid import UUID
 
 import orjson
 
-from commands.execution.context import CommandContext
-from commands.execution.submission import Change
+from approval.contract import ObjectChange, ObjectKind, ProposedChange
 from database.connections import Connection
 from database.named_sql import named_sql
-from domain.approval import ObjectChange, ObjectKind, ProposedChange
 from domain.documents import Json
 from domain.events import TableCommitted, TableCreated, TableOverwritten, TableRegistered, ViewRegistered
 from domain.namespace import NamespaceState
 from domain.proposal import ProposalState
-from domain.streams import State
+from domain.streams import Change, State
 from domain.table import TableState
 from domain.view import ViewState
 from domain.warehouse import WarehouseState
 from queries.warehouse import Warehouse
 
-_SQL = named_sql("commands.approval", "approval.sql")
+_SQL = named_sql("approval", "approval.sql")
 
 NAMESPACES_KNOWN_MAX = 10_000
 # Updates that name files an engine wrote: on a refusal it deletes them, so that nothing could be approved later.
@@ -32,22 +31,31 @@ Connections = Callable[[], AbstractAsyncContextManager[Connection]]
 Levels = tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class ReviewedRequest:
+    """Who asks for a change, by which operation; its members are ProposedChange's."""
+
+    operation: str
+    actor: str
+    request_id: str
+    approves: UUID | None
+
+
 class ChangeReader:
-    """Makes proposed changes of submissions. Namespaces are never renamed, so what leads to one is read once."""
+    """Makes proposed changes of what commands decided. Namespaces are never renamed, so what leads to one is read once."""
 
     def __init__(self, connections: Connections) -> None:
         self._connections = connections
         self._known: OrderedDict[UUID, Levels] = OrderedDict()
 
     async def read(
-        self, context: CommandContext, warehouse: Warehouse, changes: Sequence[Change], rests_on: dict[UUID, UUID]
+        self, request: ReviewedRequest, warehouse: Warehouse, changes: Sequence[Change], rests_on: dict[UUID, UUID]
     ) -> ProposedChange:
         """Raises ServiceUnavailable where names cannot be read.
 
         rests_on -- takes the namespaces whose properties are asked for, with their newest events as of the first time.
         """
         objects = [await self._object(warehouse, change) for change in changes if not isinstance(change.after, ProposalState)]
-        approves = context.approves
 
         async def declared(levels: Levels) -> Sequence[Mapping[str, str]]:
             keys = [warehouse.scope.key(level) for level in levels]
@@ -58,15 +66,14 @@ class ChangeReader:
                 rests_on.setdefault(namespace_id, event_id)
             return [orjson.loads(properties) for _, _, properties in found]
 
-        operation = context.operation if approves is None else approves.operation
         return ProposedChange(
-            operation,
-            context.actor,
-            context.request_id,
+            request.operation,
+            request.actor,
+            request.request_id,
             warehouse.id,
             warehouse.name,
             tuple(objects),
-            None if approves is None else approves.proposal_id,
+            request.approves,
             declared,
         )
 

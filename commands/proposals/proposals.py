@@ -9,8 +9,8 @@ from uuid import UUID
 import orjson
 from uuid_utils.compat import uuid7
 
-from commands.approval.hooks import HeldBack
-from commands.approval.proposed_change import object_heads
+from approval.hooks import HeldBack
+from approval.proposed_change import object_heads
 from commands.execution.clock import now_ms
 from commands.execution.committer import Committer
 from commands.execution.context import CommandContext, SentRequest
@@ -33,7 +33,7 @@ from domain.proposal import ProposalState, time_text
 from projections import proposals
 from queries.warehouse import Warehouse
 
-_SQL = named_sql("commands.approval", "approval.sql")
+_SQL = named_sql("commands.proposals", "proposals.sql")
 
 # The members of a body that its operation reads: what a client sends beside them is not kept.
 _MEMBERS: dict[str, frozenset[str]] = {

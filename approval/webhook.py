@@ -8,10 +8,10 @@ import aiohttp
 import orjson
 from uuid_utils.compat import uuid7
 
-from domain.approval import ALLOW, Hold, NoVerdictError, ObjectChange, ProposedChange, Refuse, Verdict
+from approval.contract import ALLOW, Hold, NoVerdictError, ObjectChange, ProposedChange, Refuse, Verdict
+from approval.settings import WebhookHook
 from domain.client_errors import address_of, client_error_text
 from domain.documents import Json
-from publishers.hook_settings import WebhookHook
 from publishers.webhook import signature, signing_key
 
 ANSWER_BYTES_MAX = 64 * 1024

@@ -1,1 +1,0 @@
-"""Hooks that can veto a change, and proposals: changes that wait for somebody's approval."""

@@ -1,0 +1,1 @@
+"""Proposals: changes that wait for somebody's approval, opened, approved, rejected and expired."""

@@ -1,4 +1,4 @@
-"""Warehouse: a named place for files and the namespaces kept in it."""
+"""Warehouse: a named place for files and the namespaces kept in it; what its creation decides, and the fold of its event."""
 
 from dataclasses import dataclass
 from uuid import UUID
@@ -25,13 +25,13 @@ class WarehouseState:
     exact_names: bool
 
 
-def create(name: str, storage_profile: Json, secret_ref: UUID | None, *, exact_names: bool) -> WarehouseCreated:
-    """A new warehouse; its name may not hold `@` or `/`."""
+def decide_create(name: str, storage_profile: Json, *, exact_names: bool) -> WarehouseCreated:
+    """A new warehouse without a credential; BadRequest where its name is none, or holds `@` or `/`."""
     parse_name(name, "warehouse name")
     for character in _NAME_CHARACTERS_REFUSED:
         if character in name:
             raise BadRequest(f"Invalid warehouse name: must not contain '{character}'")
-    return WarehouseCreated(name, name_key(name), storage_profile, secret_ref, exact_names)
+    return WarehouseCreated(name, name_key(name), storage_profile, None, exact_names)
 
 
 def evolve(stream_id: UUID, version: int, event_id: UUID, project_id: UUID, event: Event) -> WarehouseState:

@@ -1,7 +1,7 @@
 """CreateWarehouse: a name, a storage profile, and a credential that goes to the secret store."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from uuid import UUID
 
 import orjson
@@ -11,10 +11,9 @@ from approval.hooks import HeldBack
 from commands.execution.context import Answer, CommandContext
 from commands.execution.executor import CommandExecutor
 from commands.execution.submission import Submission
-from domain import warehouse as warehouse_rules
 from domain.documents import Json
 from domain.errors import AlreadyExists, BadRequest, CatalogError, InternalError, ServiceUnavailable
-from domain.warehouse import WarehouseState
+from domain.warehouse import WarehouseState, decide_create
 from projections import warehouses
 from queries.resolve_warehouse import as_warehouse
 from queries.warehouse import Warehouse
@@ -48,7 +47,7 @@ async def create_warehouse(
     credential = None if command.storage_credential is None else parse_storage_credential(command.storage_credential)
     refuse_credential_properties(profile.fields.get("sts-session-tags", {}), "storage-profile: sts-session-tags")
     open_store(profile, credential)  # refuses a credential that does not belong to the profile
-    warehouse_rules.create(command.name, profile.to_json(), None, exact_names=command.exact_names)
+    created = decide_create(command.name, profile.to_json(), exact_names=command.exact_names)
     if isinstance(profile, S3Profile):
         refuse_bucket_in_endpoint(profile)
     await _refuse_shared_places(executor, context, profile)
@@ -56,10 +55,9 @@ async def create_warehouse(
     if credential is not None:
         async with executor.connection() as connection:
             secret_ref = await executor.secrets.put(connection, context.project_id, credential.to_bytes())
-    created = warehouse_rules.create(command.name, profile.to_json(), secret_ref, exact_names=command.exact_names)
     warehouse_id = uuid7()
     submission = Submission(context)
-    state = submission.add(warehouse_id, warehouse_id, None, [created])
+    state = submission.add(warehouse_id, warehouse_id, None, [replace(created, secret_ref=secret_ref)])
     assert isinstance(state, WarehouseState)
     if reviewed:
         try:

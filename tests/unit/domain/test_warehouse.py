@@ -1,0 +1,48 @@
+"""Warehouse, given-when-then: what it needs to be created, what its event makes of it, what it claims."""
+
+from uuid import UUID
+
+import pytest
+
+from domain.claims import NameClaim
+from domain.errors import BadRequest
+from domain.events import NamespaceDropped, WarehouseCreated
+from domain.warehouse import WarehouseState, claims, decide_create, evolve
+
+STREAM, PROJECT = UUID(int=1), UUID(int=2)
+PROFILE = {"type": "local", "directory": "/w"}
+
+
+@pytest.mark.parametrize("exact", [False, True])
+def test_a_warehouse_is_found_by_its_name_in_any_case(exact: bool) -> None:
+    """Whether names inside match exactly is another matter; a credential comes to it later."""
+    assert WarehouseCreated("Démo", "démo", PROFILE, None, exact) == decide_create("Démo", PROFILE, exact_names=exact)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("", "Invalid warehouse name: must not be empty"),
+        ("a\nb", "Invalid warehouse name: contains a control character"),
+        ("demo@7", "Invalid warehouse name: must not contain '@'"),
+        ("a/b", "Invalid warehouse name: must not contain '/'"),
+    ],
+)
+def test_a_name_that_could_not_be_asked_for_is_refused(name: str, message: str) -> None:
+    """`@` opens a point in time, `/` a path."""
+    with pytest.raises(BadRequest) as refusal:
+        decide_create(name, PROFILE, exact_names=False)
+    assert message == refusal.value.message
+
+
+def test_a_created_warehouse_claims_its_name_in_its_project() -> None:
+    """Given nothing, when it is created, then it is what the event says."""
+    state = evolve(STREAM, 1, UUID(int=101), PROJECT, decide_create("Demo", PROFILE, exact_names=True))
+    assert WarehouseState(STREAM, 1, UUID(int=101), PROJECT, "Demo", "demo", PROFILE, None, True) == state
+    assert {NameClaim("warehouse", PROJECT, "demo", STREAM)} == claims(state)
+
+
+def test_an_event_of_something_else_is_no_event_of_a_warehouse() -> None:
+    """It is a fault of the program, never ignored."""
+    with pytest.raises(AssertionError, match="NamespaceDropped"):
+        evolve(STREAM, 1, UUID(int=101), PROJECT, NamespaceDropped())

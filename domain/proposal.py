@@ -1,9 +1,9 @@
-"""Proposal: a change a hook held back, kept as it was asked for until it is approved, rejected, out of time or out of date."""
+"""Proposal: a change that a hook held back; what is decided on it (approved, rejected, expired, stale), and the fold of its events."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Literal
+from typing import Literal, NamedTuple
 from uuid import UUID
 
 from domain.claims import Claim, NameClaim
@@ -42,20 +42,97 @@ class ProposalState:
     decided_by: str | None = None
     decision_reason: str | None = None
 
-    def lapsed(self, now_ms: int) -> bool:
-        """Its time is up, though nobody may have said so in the log yet."""
-        return now_ms >= self.expires_at_ms
 
-    def check_open(self, now_ms: int) -> None:
-        """ProposalClosed where nothing can be decided any more."""
-        if self.status != "open":
-            raise ProposalClosed(f"Proposal {self.id} is {self.status}")
-        if self.lapsed(now_ms):
-            raise ProposalClosed(f"Proposal {self.id} expired at {time_text(self.expires_at_ms)}")
+@dataclass(frozen=True, slots=True)
+class HeldChange:
+    """A change that a hook holds, and for how long; the members that ProposalState has too mean the same."""
 
-    def is_held_for(self, objects: Sequence[Json]) -> bool:
-        """Whether a change of these objects is the one that was held: the same things, each with no event since, in the same places."""
-        return all("event-id" in each for each in self.objects) and [*map(_held_for, self.objects)] == [*map(_held_for, objects)]
+    operation: str
+    command_key: str
+    request: Json
+    actor: str
+    hook: str
+    reason: str
+    expires_in_seconds: float
+    objects: list[Json]
+
+
+class OpenDecision(NamedTuple):
+    """What a held change leads to.
+
+    closes -- how the proposal that was open for the same change ends; None where none was, or where it stays.
+    opens -- the new proposal; None where the one that was open stands for this change too.
+    """
+
+    closes: ProposalExpired | ProposalStale | None
+    opens: ProposalOpened | None
+
+
+def decide_open(open_one: ProposalState | None, held: HeldChange, now_ms: int) -> OpenDecision:
+    """`open_one` is the proposal that is open for the same change; only one is at a time."""
+    closes: ProposalExpired | ProposalStale | None = None
+    if open_one is not None:
+        if _lapsed(open_one, now_ms):
+            closes = ProposalExpired()
+        elif _is_held_for(open_one, held.objects):
+            return OpenDecision(None, None)
+        else:
+            closes = ProposalStale()
+    expires_at_ms = now_ms + int(held.expires_in_seconds * 1000)
+    opens = ProposalOpened(
+        held.operation, held.command_key, held.request, held.actor, held.hook, held.reason, now_ms, expires_at_ms, held.objects
+    )
+    return OpenDecision(closes, opens)
+
+
+def decide_approve(state: ProposalState, objects: Sequence[Json], by: str, now_ms: int) -> ProposalApproved:
+    """`objects` are what the change would be of now, as ProposalState.objects.
+
+    ProposalClosed where nothing can be decided any more, or the objects are not those that the change was held for.
+    """
+    _check_open(state, now_ms)
+    if not _is_held_for(state, objects):
+        raise stale(state)
+    return ProposalApproved(by)
+
+
+def decide_reject(state: ProposalState, by: str, reason: str, now_ms: int) -> ProposalRejected:
+    """ProposalClosed where nothing can be decided any more."""
+    _check_open(state, now_ms)
+    return ProposalRejected(by, reason)
+
+
+def decide_expire(state: ProposalState, now_ms: int) -> ProposalExpired | None:
+    """None where it is closed already, or has time left."""
+    return ProposalExpired() if state.status == "open" and _lapsed(state, now_ms) else None
+
+
+def decide_stale(state: ProposalState, now_ms: int) -> ProposalStale:
+    """For one whose objects are not what they were. ProposalClosed where nothing can be decided any more."""
+    _check_open(state, now_ms)
+    return ProposalStale()
+
+
+def stale(state: ProposalState) -> ProposalClosed:
+    """The refusal of an approval that comes too late for its objects."""
+    return ProposalClosed(f"Proposal {state.id} is stale: an object that it changes was changed, replaced or dropped since it was opened")
+
+
+def _check_open(state: ProposalState, now_ms: int) -> None:
+    if state.status != "open":
+        raise ProposalClosed(f"Proposal {state.id} is {state.status}")
+    if _lapsed(state, now_ms):
+        raise ProposalClosed(f"Proposal {state.id} expired at {time_text(state.expires_at_ms)}")
+
+
+def _lapsed(state: ProposalState, now_ms: int) -> bool:
+    """Its time is up, though nobody may have said so in the log yet."""
+    return now_ms >= state.expires_at_ms
+
+
+def _is_held_for(state: ProposalState, objects: Sequence[Json]) -> bool:
+    """Whether a change of these objects is the one that was held: the same things, each with no event since, in the same places."""
+    return all("event-id" in each for each in state.objects) and [*map(_held_for, state.objects)] == [*map(_held_for, objects)]
 
 
 def _held_for(each: Json) -> tuple[Json, ...]:

@@ -14,7 +14,7 @@ from commands.execution.executor import CommandExecutor
 from commands.execution.leader_job import LeaderJob
 from commands.execution.submission import Submission
 from database.connections import Connection
-from domain.events import ProposalExpired
+from domain.proposal import decide_expire
 from projections import proposals
 
 _log = structlog.get_logger("icecore.proposals")
@@ -45,11 +45,12 @@ class ExpiryJob(LeaderJob):
         """Whether it was this that closed it: an approval that came first may have."""
         async with self._executor.connection() as connection:
             found = await proposals.read_state(connection, proposal_id)
-        if found is None or found[0].status != "open":
+        event = None if found is None else decide_expire(found[0], now_ms())
+        if found is None or event is None:
             return False
         state, _ = found
         submission = Submission(CommandContext(str(uuid7()), self._project_id, _ACTOR, "expireProposal", causation_id=state.event_id))
-        submission.add(state.id, state.warehouse_id, state, [ProposalExpired()])
+        submission.add(state.id, state.warehouse_id, state, [event])
         result = await self._executor.committer.submit(submission)
         _log.info("proposal_expired", proposal_id=str(proposal_id), outcome=result.outcome)
         return result.outcome == "appended"

@@ -28,8 +28,7 @@ from domain.errors import (
     NoSuchProposal,
     ProposalClosed,
 )
-from domain.events import ProposalApproved, ProposalExpired, ProposalOpened, ProposalStale
-from domain.proposal import ProposalState, time_text
+from domain.proposal import HeldChange, ProposalState, decide_approve, decide_open, decide_stale, stale, time_text
 from projections import proposals
 from queries.warehouse import Warehouse
 
@@ -117,21 +116,29 @@ class Proposals:
         if len(sent.body) > HELD_BYTES_MAX:
             return _cannot_wait(held, f"a change of more than {HELD_BYTES_MAX} bytes"), None
         request = _kept(sent, context.operation)
-        key = _command_key(context.operation, request)
+        change = HeldChange(
+            context.operation,
+            _command_key(context.operation, request),
+            request,
+            context.actor,
+            held.hook,
+            held.message,
+            held.expires_in_seconds,
+            held.objects,
+        )
         for _ in range(_ATTEMPTS_MAX):
-            opened_at_ms = now_ms()
-            found = await self._open_for(warehouse.id, key)
-            if found is not None and not found.lapsed(opened_at_ms) and found.is_held_for(held.objects):
+            found = await self._open_for(warehouse.id, change.command_key)
+            closes, opens = decide_open(found, change, now_ms())
+            if opens is None:
+                assert found is not None
                 return _told(held, found.id, found.hook, found.reason, found.expires_at_ms), None
-            proposal_id, expires_at_ms = uuid7(), opened_at_ms + int(held.expires_in_seconds * 1000)
-            refusal = _told(held, proposal_id, held.hook, held.message, expires_at_ms)
+            proposal_id = uuid7()
+            refusal = _told(held, proposal_id, opens.hook, opens.reason, opens.expires_at_ms)
             submission = Submission(context, record=remembered(refusal))
-            if found is not None:
-                submission.add(found.id, warehouse.id, found, [ProposalExpired() if found.lapsed(opened_at_ms) else ProposalStale()])
-            opened = ProposalOpened(
-                context.operation, key, request, context.actor, held.hook, held.message, opened_at_ms, expires_at_ms, held.objects
-            )
-            submission.add(proposal_id, warehouse.id, None, [opened])
+            if closes is not None:
+                assert found is not None
+                submission.add(found.id, warehouse.id, found, [closes])
+            submission.add(proposal_id, warehouse.id, None, [opens])
             result = await self._committer.submit(submission)
             match result.outcome:
                 case "appended" | "replayed" | "key_reused":
@@ -158,16 +165,16 @@ class Proposals:
         for _ in range(_ATTEMPTS_MAX):
             state = await self.load(context.approves.proposal_id)
             try:
-                state.check_open(now_ms())
+                event = decide_stale(state, now_ms())
             except ProposalClosed as closed:
                 return closed
             # An open one was found to be closed: its change, decided now, is another.
             if not isinstance(refusal, ProposalClosed) and not await self._moved_on(state):
                 return refusal
             submission = Submission(context)
-            submission.add(state.id, warehouse.id, state, [ProposalStale()])
+            submission.add(state.id, warehouse.id, state, [event])
             if (await self._committer.submit(submission)).outcome == "appended":
-                return _stale(state)
+                return stale(state)
         raise CommitFailed("Other requests kept changing the proposal; try again")
 
     async def add_approval(self, warehouse: Warehouse, submission: Submission) -> IdempotencyRecord:
@@ -178,10 +185,8 @@ class Proposals:
         context = submission.context
         assert context.approves is not None
         state = await self.load(context.approves.proposal_id)
-        state.check_open(now_ms())
-        if not state.is_held_for(object_heads(submission.changes)):
-            raise _stale(state)
-        after = submission.add(state.id, warehouse.id, state, [ProposalApproved(context.actor)])
+        event = decide_approve(state, object_heads(submission.changes), context.actor, now_ms())
+        after = submission.add(state.id, warehouse.id, state, [event])
         assert isinstance(after, ProposalState)
         return IdempotencyRecord(200, body=orjson.dumps(proposal_json(after)))
 
@@ -204,10 +209,6 @@ class Proposals:
             proposal_id = await proposals.open_for(connection, warehouse_id, key)
             found = None if proposal_id is None else await proposals.read_state(connection, proposal_id)
         return None if found is None or found[0].status != "open" else found[0]
-
-
-def _stale(state: ProposalState) -> ProposalClosed:
-    return ProposalClosed(f"Proposal {state.id} is stale: an object that it changes was changed, replaced or dropped since it was opened")
 
 
 def _told(held: HeldBack, proposal_id: UUID, hook: str, reason: str, expires_at_ms: int) -> ChangeHeld:

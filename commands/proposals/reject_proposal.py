@@ -11,8 +11,7 @@ from commands.execution.executor import CommandExecutor
 from commands.execution.handler import CommandHandler, Decision
 from commands.execution.submission import IdempotencyRecord, Submission
 from commands.proposals.proposals import Proposals, proposal_json
-from domain.events import ProposalRejected
-from domain.proposal import ProposalState
+from domain.proposal import ProposalState, decide_reject
 from queries.warehouse import Warehouse
 
 
@@ -34,9 +33,9 @@ class _Rejection(CommandHandler):
 
     async def decide(self) -> Decision:
         state = await self.proposals.load(self.command.proposal_id)
-        state.check_open(now_ms())
+        event = decide_reject(state, self.context.actor, self.command.reason, now_ms())
         submission = Submission(self.context)
-        after = submission.add(state.id, self.warehouse.id, state, [ProposalRejected(self.context.actor, self.command.reason)])
+        after = submission.add(state.id, self.warehouse.id, state, [event])
         assert isinstance(after, ProposalState)
         body = orjson.dumps(proposal_json(after))
         return Decision(submission, IdempotencyRecord(200, body=body), Answer(200, body))

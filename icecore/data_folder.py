@@ -6,7 +6,7 @@ import os
 import secrets
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -44,6 +44,8 @@ class DataFolder:
     @classmethod
     def make(cls, path: Path) -> "DataFolder":
         """The folder at `path`, made if it is not there and closed to other accounts; a clone's version control leaves it alone."""
+        if os.fsencode(path).decode(errors="ignore") != str(path):
+            raise CommandFailed(ExitCode.USAGE, f"The path of the data folder must be UTF-8 text: {str(path)!r}")
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.mkdir(mode=0o700, exist_ok=True)
@@ -74,16 +76,8 @@ class DataFolder:
         """The key of this folder's secrets, made on first use, for this account alone."""
         file = self.path / "secret.key"
         key = base64.b64encode(secrets.token_bytes(SECRET_KEY_BYTES)) + b"\n"
-        try:
-            descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        except FileExistsError:
-            return file
-        try:
-            os.write(descriptor, key)
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-        sync_folder(self.path)
+        if not file.exists():
+            _write_new(file, key)
         return file
 
     @contextmanager
@@ -106,11 +100,14 @@ class DataFolder:
     def _check_path(self) -> None:
         """Tables name their files by the path of the folder: a copy of it would write to the original's, and delete them."""
         file = self.path / _PATH
-        if not file.exists():
-            file.write_text(f"{self.path}\n", encoding="utf-8")
+        written = file.read_bytes() if file.exists() else b""
+        if not written.startswith(b"/"):
+            # An earlier version may have been ended while it wrote it.
+            file.unlink(missing_ok=True)
+            _write_new(file, f"{self.path}\n".encode())
             return
-        known = Path(file.read_text(encoding="utf-8").strip())
-        if known == self.path or (known.exists() and known.samefile(self.path)):
+        known = Path(written.decode().removesuffix("\n"))
+        if known == self.path or _is_same(known, self.path):
             return
         raise CommandFailed(
             ExitCode.USAGE,
@@ -137,6 +134,30 @@ class DataFolder:
         known = [found.process_id] if found and found.process_id else holders(self.path / _SERVING)
         process = f" (process {known[0]})" if known else ""
         return f"Another icecore serve{process} has the data folder {self.path}{where}; stop it, or give this one another folder by --data"
+
+
+def _write_new(file: Path, data: bytes) -> None:
+    """Writes a file for this account alone, whole or not at all; one that is there by then stays as it is."""
+    part = file.with_name(f".{file.name}.{secrets.token_hex(8)}")
+    descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        with os.fdopen(descriptor, "wb") as opened:
+            opened.write(data)
+            opened.flush()
+            os.fsync(descriptor)
+        with suppress(FileExistsError):
+            os.link(part, file)
+    finally:
+        part.unlink()
+    sync_folder(file.parent)
+
+
+def _is_same(one: Path, other: Path) -> bool:
+    """Whether two paths lead to one folder; a path that leads nowhere, or is closed to this account, does not."""
+    try:
+        return one.samefile(other)
+    except OSError:
+        return False
 
 
 def _close_to_others(path: Path) -> None:

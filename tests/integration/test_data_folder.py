@@ -1,7 +1,9 @@
 """The data folder is its account's alone: other accounts neither read it nor hold up a start or a stop by its locks."""
 
+import base64
 import os
 import pwd
+import resource
 import shutil
 import stat
 import subprocess
@@ -14,7 +16,7 @@ import psycopg
 import pytest
 
 import icecore.embedded_postgres
-from icecore.data_folder import DataFolder
+from icecore.data_folder import SECRET_KEY_BYTES, DataFolder
 from icecore.embedded_postgres import embedded_postgres
 from icecore.exit_codes import CommandFailed, ExitCode
 from icecore.lock_files import opened_lock_file
@@ -124,6 +126,76 @@ def test_a_folder_at_another_path_is_not_served(open_directory: Path, moved: boo
         (elsewhere / "served.at").unlink()
     with DataFolder.make(elsewhere).claimed():
         pass
+
+
+@pytest.mark.parametrize("name", ["data ", "dätá"])
+def test_a_folder_of_any_name_is_served_again(open_directory: Path, name: str) -> None:
+    """A space at its end belongs to its path; and elsewhere it is refused as any other."""
+    path = open_directory / name
+    for _ in range(2):
+        with DataFolder.make(path).claimed():
+            pass
+    shutil.copytree(path, open_directory / "elsewhere")
+    with pytest.raises(CommandFailed, match="was copied or moved from"), DataFolder.make(open_directory / "elsewhere").claimed():
+        pass
+
+
+def test_a_path_that_is_no_text_is_refused(open_directory: Path) -> None:
+    """Postgres and clients could not be given it."""
+    with pytest.raises(CommandFailed, match="must be UTF-8 text") as refusal:
+        DataFolder.make(open_directory / "data\udcff")
+    assert ExitCode.USAGE == refusal.value.code
+    assert [] == [*open_directory.iterdir()]
+
+
+@contextmanager
+def no_space() -> Iterator[None]:
+    """Files are made, and nothing can be written to them."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def test_what_could_not_be_written_is_not_there(open_directory: Path) -> None:
+    """A file that holds nothing would be refused by every start that follows."""
+    folder = DataFolder.make(open_directory / "data")
+    with no_space(), pytest.raises(OSError, match="File too large"), folder.claimed():
+        pass
+    with no_space(), pytest.raises(OSError, match="File too large"):
+        folder.secret_key_file()
+    with folder.claimed():
+        assert SECRET_KEY_BYTES == len(base64.b64decode(folder.secret_key_file().read_bytes()))
+    assert {".gitignore", "secret.key", "served.at", "serving"} == {path.name for path in folder.path.iterdir()}
+
+
+@pytest.mark.parametrize("found", [b"", bytes(20)])
+def test_a_path_that_was_not_written_to_its_end_refuses_nothing(open_directory: Path, found: bytes) -> None:
+    """What a power cut leaves of a file that was not synced."""
+    folder = DataFolder.make(open_directory / "data")
+    (folder.path / "served.at").write_bytes(found)
+    with folder.claimed():
+        assert f"{folder.path}\n" == (folder.path / "served.at").read_text()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="takes another account's rights")
+def test_a_copy_of_a_folder_that_is_closed_to_this_account_is_refused(open_directory: Path) -> None:
+    """As any copy, by a message."""
+    path, elsewhere = open_directory / "closed" / "data", open_directory / "elsewhere"
+    with DataFolder.make(path).claimed():
+        pass
+    shutil.copytree(path, elsewhere)
+    (open_directory / "closed").chmod(0o700)
+    for copied in (elsewhere, *elsewhere.iterdir()):
+        os.chown(copied, pwd.getpwnam("nobody").pw_uid, -1)
+    os.seteuid(pwd.getpwnam("nobody").pw_uid)
+    try:
+        with pytest.raises(CommandFailed, match="was copied or moved from"), DataFolder.make(elsewhere).claimed():
+            pass
+    finally:
+        os.seteuid(0)
 
 
 @pytest.mark.parametrize("name", ["postgres.users", "postgres.lock"])

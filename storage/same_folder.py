@@ -1,11 +1,13 @@
 """Folders that are one although their paths differ: by a symbolic link, or mounted in two places."""
 
 import asyncio
-import contextlib
 import os
+import re
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -21,6 +23,7 @@ COMPARED_AT_ONCE_MAX = 8
 _ROOM_LOOK_SECONDS = 0.01
 
 _T = TypeVar("_T")
+_Path = tuple[str, ...]
 _COMPARING = threading.Semaphore(COMPARED_AT_ONCE_MAX)
 
 
@@ -29,36 +32,101 @@ async def shared_folders(
 ) -> tuple[LocalProfile, StorageLocation, StorageLocation] | None:
     """Another profile, and a folder of each such that one is or holds the other, which their paths do not tell; None if there are none.
 
-    Paths that tell it are no matter here: what lies there is claimed by its path, whichever warehouse it belongs to. Raises TimeoutError
+    Where one lies in the other just as their paths say, it is no matter here: what lies there is claimed by its path, whichever warehouse
+    it belongs to. What is mounted in a folder is part of it; links in it are not, because no store follows them. Raises TimeoutError
     where the file system does not answer in COMPARING_SECONDS_MAX, to this comparison or to those it waits behind.
     """
     return await _in_thread(lambda: _shared(profile, others)) if others else None
 
 
+@dataclass(frozen=True, slots=True)
+class _Folder:
+    """A folder that belongs to a profile: its path as it is spelled, where links lead, and where mounts put it on its device."""
+
+    root: StorageLocation
+    spelled: _Path
+    real: _Path
+    on_device: _Path
+
+    def identities(self) -> Iterator[tuple[object, bool]]:
+        """What it is, and each folder above it, whether it is there yet or not; and whether that is the folder itself."""
+        for length in range(len(self.real), -1, -1):
+            yield _identity(Path("/", *self.real[:length])), length == len(self.real)
+        for length in range(len(self.on_device), 0, -1):
+            yield self.on_device[:length], length == len(self.on_device)
+
+    def is_spelled_as_it_lies(self, other: "_Folder") -> bool:
+        """Whether one lies in the other just as their paths say."""
+        spelled = _difference(self.spelled, other.spelled)
+        lies = (_difference(self.real, other.real), _difference(self.on_device, other.on_device))
+        return spelled is not None and all(each in (None, spelled) for each in lies)
+
+
 def _shared(profile: LocalProfile, others: Sequence[LocalProfile]) -> tuple[LocalProfile, StorageLocation, StorageLocation] | None:
-    are: dict[object, list[StorageLocation]] = defaultdict(list)
-    lie_in: dict[object, list[StorageLocation]] = defaultdict(list)
-    for mine in profile.roots:
-        way = _way(mine)
-        are[way[0]].append(mine)
-        for folder in way:
-            lie_in[folder].append(mine)
+    mounts = _Mounts()
+    are: dict[object, list[_Folder]] = defaultdict(list)
+    lie_in: dict[object, list[_Folder]] = defaultdict(list)
+    for mine in mounts.folders(profile):
+        for identity, is_itself in mine.identities():
+            lie_in[identity].append(mine)
+            if is_itself:
+                are[identity].append(mine)
     for other in others:
-        for theirs in other.roots:
-            way = _way(theirs)
-            for mine in (*lie_in.get(way[0], ()), *(mine for folder in way for mine in are.get(folder, ()))):
-                if not mine.overlaps(theirs):
-                    return other, mine, theirs
+        for theirs in mounts.folders(other):
+            for identity, is_itself in theirs.identities():
+                for mine in (lie_in if is_itself else are).get(identity, ()):
+                    if not mine.is_spelled_as_it_lies(theirs):
+                        return other, mine.root, theirs.root
     return None
 
 
-def _way(location: StorageLocation) -> list[object]:
-    """What the folder is, and each above it: its inode, or the path of one that is not there yet."""
-    real = Path(os.path.realpath("/" + "/".join(location.segments)))
-    return [_identity(folder) for folder in (real, *real.parents)]
+class _Mounts:
+    """What is mounted where; nothing where the system does not say (it is Linux that does)."""
+
+    def __init__(self) -> None:
+        self._sources: dict[_Path, _Path] = {}
+        self._below: dict[_Path, list[_Path]] = defaultdict(list)
+        with suppress(OSError):
+            # "36 35 98:0 /folder /mounted/at rw,noatime master:1 - ext3 /dev/root rw" (proc_pid_mountinfo(5)); the last one lies on top.
+            for line in Path("/proc/self/mountinfo").read_bytes().splitlines():
+                _, _, device, folder, point, *_ = line.split(b" ")
+                self._sources[_segments(_unescaped(point))] = (os.fsdecode(device), *_segments(_unescaped(folder)))
+        for path in self._sources:
+            for length in range(len(path)):
+                self._below[path[:length]].append(path)
+
+    def folders(self, profile: LocalProfile) -> Iterator[_Folder]:
+        """The roots of a profile, and what is mounted in them."""
+        for root in profile.roots:
+            real = _segments(os.path.realpath("/" + "/".join(root.segments)))
+            yield _Folder(root, root.segments, real, self._on_device(real))
+            for path in self._below.get(real, ()):
+                yield _Folder(root, (*root.segments, *path[len(real) :]), path, self._on_device(path))
+
+    def _on_device(self, real: _Path) -> _Path:
+        for length in range(len(real), -1, -1):
+            if (source := self._sources.get(real[:length])) is not None:
+                return (*source, *real[length:])
+        return ("", *real)
+
+
+def _segments(path: str) -> _Path:
+    return tuple(segment for segment in path.split("/") if segment)
+
+
+def _unescaped(path: bytes) -> str:
+    """White space and backslashes stand there as octal numbers."""
+    return os.fsdecode(re.sub(rb"\\([0-7]{3})", lambda octal: bytes([int(octal[1], 8)]), path))
+
+
+def _difference(one: _Path, other: _Path) -> tuple[_Path, _Path] | None:
+    """What each has more than the other, where one begins with the other."""
+    shorter = min(len(one), len(other))
+    return (one[shorter:], other[shorter:]) if one[:shorter] == other[:shorter] else None
 
 
 def _identity(folder: Path) -> object:
+    """Its inode; the path of one that is not there yet."""
     try:
         status = folder.stat()
     except OSError:
@@ -91,7 +159,7 @@ async def _compared(compare: Callable[[], _T]) -> _T:
         finally:
             _COMPARING.release()
         # A loop that was closed meanwhile waits for nothing.
-        with contextlib.suppress(RuntimeError):
+        with suppress(RuntimeError):
             loop.call_soon_threadsafe(give, outcome)
 
     threading.Thread(target=run, name="compare-folders", daemon=True).start()

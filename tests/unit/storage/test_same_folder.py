@@ -1,6 +1,9 @@
 """Folders of warehouses are compared at a cost that grows with how many there are, and never on the event loop."""
 
 import asyncio
+import shutil
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -54,6 +57,66 @@ async def test_the_last_of_many_is_found(tmp_path: Path) -> None:
     (tmp_path / "later").symlink_to(last / "not-there")
     assert await shared_folders(profile(tmp_path / "one", tmp_path / "later" / "x"), [many]) is not None
     assert await shared_folders(many, [profile(tmp_path / "many" / "warehouse" / "x"), many]) is None
+
+
+async def test_a_link_beside_what_it_leads_to_is_found_by_who_has_both(tmp_path: Path) -> None:
+    """The paths say that one lies in the other, but not where: claims of one file would not meet."""
+    (tmp_path / "warehouse" / "tables").mkdir(parents=True)
+    (tmp_path / "warehouse" / "link").symlink_to("tables")
+    (tmp_path / "above").symlink_to("warehouse")
+    outer = profile(tmp_path / "warehouse")
+    for inner, is_shared in (
+        (profile(tmp_path / "warehouse" / "link"), True),
+        (profile(tmp_path / "warehouse" / "link" / "later"), True),
+        (profile(tmp_path / "warehouse" / "tables"), False),
+        (profile(tmp_path / "warehouse"), False),
+    ):
+        assert is_shared == (await shared_folders(outer, [inner]) is not None)
+        assert is_shared == (await shared_folders(inner, [outer]) is not None)
+    assert await shared_folders(profile(tmp_path / "above"), [profile(tmp_path / "above" / "tables")]) is None
+
+
+MOUNTS = """
+import asyncio, sys
+from storage.profiles import parse_storage_profile
+from storage.same_folder import shared_folders
+
+one, other = (parse_storage_profile({"type": "local", "directory": directory}) for directory in sys.argv[1:])
+print(asyncio.run(shared_folders(one, [other])) is not None, asyncio.run(shared_folders(other, [one])) is not None)
+"""
+
+
+CAN_MOUNT = shutil.which("unshare") is not None and subprocess.run(["unshare", "-rm", "true"], check=False).returncode == 0
+
+
+@pytest.mark.skipif(not CAN_MOUNT, reason="nothing can be mounted")
+@pytest.mark.parametrize(
+    ("source", "point", "one", "other", "is_shared"),
+    [
+        ("data", "mounted", "data", "mounted", True),
+        ("data", "mounted", "data/later", "mounted/later", True),
+        ("data", "mounted", "data/later", "mounted/later/below", True),
+        ("data", "mounted", "data/later", "mounted/other", False),
+        ("data/part", "mounted", "data", "mounted", True),
+        ("data/part", "mounted", "data/other", "mounted", False),
+        ("data/part", "own/mounted", "data", "own", True),
+        ("data/part", "data/point", "data", "data/point", True),
+        ("other", "data/point", "data", "data/point", False),
+        ("other", "data/point", "data/part", "data/point", False),
+        ("data", "with space", "data/later", "with space/later", True),
+    ],
+)
+def test_a_folder_that_is_mounted_elsewhere_is_found(
+    tmp_path: Path, source: str, point: str, one: str, other: str, is_shared: bool
+) -> None:
+    """Also what is not there yet, a part of it, and what is mounted in a warehouse; and nothing else."""
+    for folder in ("data/part", "other", source, point):
+        (tmp_path / folder).mkdir(parents=True, exist_ok=True)
+    mount = 'mount --bind "$1" "$2" && shift 2 && exec "$@"'
+    asked = [sys.executable, "-c", MOUNTS, tmp_path / one, tmp_path / other]
+    command = ["unshare", "-rm", "sh", "-c", mount, "sh", tmp_path / source, tmp_path / point, *asked]
+    answer = subprocess.run(command, check=True, capture_output=True, text=True)
+    assert [str(is_shared)] * 2 == answer.stdout.split()
 
 
 async def test_a_file_system_that_does_not_answer_holds_nobody_up(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

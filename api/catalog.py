@@ -1,22 +1,33 @@
 """What the edge needs of the rest: the composition root hands over one object with these attributes."""
 
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 from aiohttp import web
 
+from api.history.event_source import EventSource
 from api.limits import ApiLimits
 from commands.execution.executor import CommandExecutor
 from queries.read_side import ReadSide
 
 
 class Catalog(Protocol):
-    """The write side, the read side, the limits, and a coroutine that says how the process is."""
+    """The write side, the read side, the log's events, the limits, and a coroutine that says how the process is.
+
+    event_schemas -- the JSON Schemas of events, by CloudEvent type.
+    """
 
     @property
     def write(self) -> CommandExecutor: ...
 
     @property
     def reads(self) -> ReadSide: ...
+
+    @property
+    def events(self) -> EventSource: ...
+
+    @property
+    def event_schemas(self) -> Mapping[str, dict[str, Any]]: ...
 
     @property
     def limits(self) -> ApiLimits: ...

@@ -1,7 +1,6 @@
 """Failures below the application, where HTTP itself is broken: answered like every other, and without echoing what was sent."""
 
 import asyncio
-from collections.abc import Callable
 from typing import Any, cast
 
 import structlog
@@ -220,17 +219,16 @@ class _EdgeServer(web.Server):
 
 
 class EdgeRunner(web.AppRunner):
-    """An AppRunner whose connections are EdgeProtocols, and whose requests go to an Edge before the application's own handler.
+    """An AppRunner whose connections are EdgeProtocols, and whose requests go through an Edge to `handler`, not to the application's own.
 
-    handler_over -- makes the handler of requests of the one that the application has.
     draining -- the requests in flight. connections -- the bounds on them.
     """
 
-    __slots__ = ("_handler_over", "_settings", "connections", "draining")
+    __slots__ = ("_handler", "_settings", "connections", "draining")
 
-    def __init__(self, app: web.Application, handler_over: Callable[[Handler], Handler], connections: Connections, **settings: Any) -> None:
+    def __init__(self, app: web.Application, handler: Handler, connections: Connections, **settings: Any) -> None:
         super().__init__(app, **settings)
-        self._handler_over, self._settings, self.connections = handler_over, settings, connections
+        self._handler, self._settings, self.connections = handler, settings, connections
         self.draining = Draining()
 
     async def stop_accepting(self) -> None:
@@ -253,7 +251,7 @@ class EdgeRunner(web.AppRunner):
 
     async def _make_server(self) -> web.Server:
         server: Any = await super()._make_server()
-        edge = Edge(self._handler_over(server.request_handler), self.app[REQUEST_FIGURES], self.draining, self.app[ORIGIN_RULES])
+        edge = Edge(self._handler, self.app[REQUEST_FIGURES], self.draining, self.app[ORIGIN_RULES])
         # The requests are the application's, web.Request: its request_factory makes them.
         edge_server = _EdgeServer(edge.answer, self.connections, request_factory=server.request_factory, **self._settings)
         self.connections.start()

@@ -1,4 +1,4 @@
-"""Which operation a request means: a table of the spec's operations, walked segment by segment on the encoded path."""
+"""Which operation a request means: one table of the server's operations, walked segment by segment on the encoded path."""
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -11,18 +11,23 @@ from domain.errors import MethodNotAllowed, NotFound
 # It takes a `Call` (api/call.py), which knows the operation it is of.
 Handler = Callable[[Any], Awaitable[web.StreamResponse]]
 
-_PREFIX = "{prefix}"
+CATALOG_BASE = "/catalog/v1"
+"""Below it stand the operations of the Iceberg REST specification, whose own paths begin with `/v1`."""
+_CATALOG_ROOT = "/catalog"
+_PREFIX = "/{prefix}"
 _PATH_SHOWN_LENGTH_MAX = 200
 
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One operation of the spec.
+    """One operation of the server.
 
-    name -- its operationId. path -- as the spec spells it, placeholders included: so it is advertised by `getConfig`.
+    name -- its operationId. path -- the whole address, with placeholders for segments.
     commits -- an unforeseen failure must be told as CommitStateUnknown, because clients delete what they wrote on any other.
-    advertised -- `getConfig` names it; not what is only proposed for the spec, and may change.
+    advertised -- `getConfig` names it, if it is one of the spec: not what is only proposed for that, and may change.
     reads -- it changes nothing, though its method is POST: its answers are bounded and in time like those of a GET.
+    waits -- it waits for events, or streams them, within times of its own: `read_seconds_max` does not end it.
+    head -- HEAD is served like GET, without the body.
     parameters -- the query parameters it has, others are refused; None: any, as the spec tolerates.
     """
 
@@ -33,6 +38,8 @@ class Operation:
     commits: bool = False
     advertised: bool = True
     reads: bool = False
+    waits: bool = False
+    head: bool = False
     parameters: frozenset[str] | None = None
 
     @property
@@ -51,14 +58,17 @@ class _Node:
             return self.children.setdefault(segment, _Node())
         if self.placeholder is None:
             self.placeholder = (segment[1:-1], _Node())
-        return self.placeholder[1]
+        name, node = self.placeholder
+        if name != segment[1:-1]:
+            raise ValueError(f"One segment is called {name} and {segment[1:-1]}")
+        return node
 
 
 ROUTES: "web.AppKey[Routes]" = web.AppKey("routes")
 
 
 class Routes:
-    """The operations below a `/v1`, with and without `{prefix}`.
+    """The operations of a server by their addresses. Those of Iceberg are served below `/v1` too, and without `{prefix}`.
 
     Without a prefix the only warehouse is meant. A warehouse whose name is the first word of such a path (`namespaces`, `tables`, `views`,
     `transactions`, `events`) is therefore reached by its id, which is what `getConfig` answers.
@@ -67,38 +77,53 @@ class Routes:
     """
 
     def __init__(self, operations: Iterable[Operation]) -> None:
-        operations = tuple(operations)
-        self.endpoints = [f"{operation.method} {operation.path}" for operation in operations if operation.advertised]
+        """Raises ValueError where two operations have one address and method."""
         self._root = _Node()
+        self._segments_max = 0
+        self.endpoints: list[str] = []
         for operation in operations:
-            segments = operation.path.removeprefix("/v1/").split("/")
-            self._add(segments, operation)
-            if segments[0] == _PREFIX:
-                self._add(segments[1:], operation)
+            path = operation.path
+            if path.startswith(f"{CATALOG_BASE}/"):
+                path = path.removeprefix(_CATALOG_ROOT)
+                if operation.advertised:
+                    self.endpoints.append(f"{operation.method} {path}")
+                for served in {path, path.replace(_PREFIX, "", 1)}:
+                    self._add(served, operation)
+                    self._add(_CATALOG_ROOT + served, operation)
+            else:
+                self._add(path, operation)
 
-    def _add(self, segments: list[str], operation: Operation) -> None:
-        node = self._root
+    def _add(self, path: str, operation: Operation) -> None:
+        node, segments = self._root, path.split("/")
+        self._segments_max = max(self._segments_max, len(segments))
         for segment in segments:
             node = node.extended(segment)
-        node.operations[operation.method] = operation
+        for method in (operation.method, "HEAD") if operation.head else (operation.method,):
+            if node.operations.setdefault(method, operation) is not operation:
+                raise ValueError(f"Two operations are {method} {path}")
 
     def find(self, method: str, path: str) -> tuple[Operation, Mapping[str, str]]:
-        """The operation and the encoded segments its placeholders stand for; `path` is what follows `/v1/`.
+        """The operation and the encoded segments its placeholders stand for; `path` is encoded, and has no query.
 
         Raises NotFound for an address of no operation, MethodNotAllowed where only the method is wrong.
         """
         node, values = self._root, {}
-        for segment in path.split("/"):
+        # What is longer than every address is left in one piece, which no node has below it.
+        for segment in path.split("/", self._segments_max):
             child = node.children.get(segment)
             if child is None:
                 if node.placeholder is None or not segment:
-                    raise NotFound(f"No such address: /v1/{path[:_PATH_SHOWN_LENGTH_MAX]}")
+                    raise _no_such_address(path)
                 name, child = node.placeholder
                 values[name] = segment
             node = child
         operation = node.operations.get(method)
         if operation is None:
             if not node.operations:
-                raise NotFound(f"No such address: /v1/{path[:_PATH_SHOWN_LENGTH_MAX]}")
+                raise _no_such_address(path)
             raise MethodNotAllowed(f"Method not allowed: {method}", sorted(node.operations))
         return operation, values
+
+
+def _no_such_address(path: str) -> NotFound:
+    return NotFound(f"No such address: {path[:_PATH_SHOWN_LENGTH_MAX]}")

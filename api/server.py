@@ -1,11 +1,9 @@
-"""The web application: Iceberg's operations below `/catalog/v1` and `/v1`, health, and the edge around whatever else is mounted."""
+"""The web application: every operation of the server, served in one way behind the edge."""
 
 import asyncio
-from collections.abc import Callable, Iterable
-from functools import partial
+from collections.abc import Iterable
 
 import aiohttp.http_parser
-import orjson
 from aiohttp import HttpVersion11, web
 
 from api.byte_budget import ByteBudget, LargeAnswers
@@ -15,35 +13,24 @@ from api.compression import GzipCache
 from api.connections import Connections
 from api.edge import OPERATION, Handler
 from api.errors import error_response
-from api.iceberg.operations import OPERATIONS
+from api.history.event_stream import LARGE_EVENTS
+from api.history.large_events import LargeEvents
 from api.limits import ApiLimits
+from api.operations import OPERATIONS
 from api.origins import ORIGIN_RULES, OriginRules
 from api.protocol import EdgeRunner
 from api.request_figures import REQUEST_FIGURES, RequestFigures
 from api.request_ids import REQUEST_ID_HEADER, name_answer, request_id_of
 from api.routing import ROUTES, Operation, Routes
-from domain.errors import BadRequest, NotFound
-
-_BASES = ("/catalog/v1/", "/v1/")
+from domain.errors import BadRequest
 
 _LINE_BYTES_MAX = 64 * 1024
 """Of a request line: sixteen levels of 255 code points, each percent-encoded, come to 48 KiB."""
 _HEADER_BYTES_MAX = 16 * 1024
-_ROUTED_PATH_LENGTH_MAX = 1_024
-_ROUTED_PATH_SLASHES_MAX = 32
-"""Of addresses that are not Iceberg's: the longest has five."""
 _READ_BYTES = 64 * 1024
 """Of a body that is not read yet, about twice as many are taken from the socket."""
 _KEEPALIVE_SECONDS = 75.0
 _LINGERING_SECONDS = 2.0
-
-
-def _address(raw_path: str) -> str | None:
-    """What follows the `/v1/` of Iceberg's paths; the base itself must not be percent-encoded."""
-    for base in _BASES:
-        if raw_path.startswith(base):
-            return raw_path[len(base) :]
-    return None
 
 
 async def _accept_expectation(request: web.Request) -> web.StreamResponse | None:
@@ -59,31 +46,28 @@ async def _accept_expectation(request: web.Request) -> web.StreamResponse | None
     return None
 
 
-def _iceberg_before(app: web.Application, others: Handler) -> Handler:
-    """Serves Iceberg's operations, and leaves other addresses to `others`, where aiohttp's router finds them.
+def _serving(app: web.Application) -> Handler:
+    """Serves the operations of the application's table.
 
-    Not all by that router: it decodes a path before it looks, and what it costs is a tenth of a cached answer.
+    Not by aiohttp's router: it decodes a path before it looks, and what it costs is a tenth of a cached answer.
     """
     routes, seconds_max, large_answers = app[ROUTES], app[CATALOG].limits.read_seconds_max, app[LARGE_ANSWERS]
 
     async def serve(request: web.Request) -> web.StreamResponse:
-        address = _address(request.rel_url.raw_path)
-        if address is None:
-            return await others(request)
         if "Expect" in request.headers:
             refusal = await _accept_expectation(request)
             if refusal is not None:
                 return refusal
-        operation, segments = routes.find(request.method, address)
+        operation, segments = routes.find(request.method, request.rel_url.raw_path)
         request[OPERATION] = operation
         call = Call(app, request, operation, segments)
         if operation.mutates:
             return await operation.handler(call)
-        if operation.method == "GET" and len(large_answers):
+        if operation.method == "GET" and not operation.waits and len(large_answers):
             # The address of a POST does not say what it asks for.
             call.expected = large_answers.expect(call.asked_for)
         try:
-            async with asyncio.timeout(seconds_max):
+            async with asyncio.timeout(None if operation.waits else seconds_max):
                 return await operation.handler(call)
         finally:
             if call.expected is not None:
@@ -92,22 +76,8 @@ def _iceberg_before(app: web.Application, others: Handler) -> Handler:
     return serve
 
 
-def _short_addresses_only(handler: Handler) -> Handler:
-    """aiohttp's router looks up an address at each of its slashes, from the first character on: the square of its length."""
-
-    async def serve(request: web.Request) -> web.StreamResponse:
-        path = request.rel_url.raw_path
-        if len(path) > _ROUTED_PATH_LENGTH_MAX or path.count("/") > _ROUTED_PATH_SLASHES_MAX:
-            raise NotFound("No such address")
-        return await handler(request)
-
-    return serve
-
-
-async def _health(request: web.Request) -> web.Response:
-    state = await request.app[CATALOG].health()
-    status = 200 if state.get("status") == "ok" else 503
-    return web.Response(status=status, body=orjson.dumps(state), headers={"Content-Type": "application/json", "Cache-Control": "no-store"})
+async def _end_event_streams(app: web.Application) -> None:
+    app[CATALOG].events.stop()
 
 
 def build_app(
@@ -117,7 +87,7 @@ def build_app(
     namespace_separator: str | None = None,
     origin_rules: OriginRules | None = None,
 ) -> web.Application:
-    """The application over `catalog`; further routes (management, history, UI) may be added to it before it starts.
+    """The application over `catalog`, which serves `operations`.
 
     namespace_separator -- what config tells clients to join namespace levels by; None: the specification's 0x1F.
     origin_rules -- which hosts and origins requests may name; None: loopback and the address of the connection.
@@ -131,8 +101,9 @@ def build_app(
     answers = app[ANSWER_BUDGET] = ByteBudget("Answers", catalog.limits.answer_bytes_held_max)
     app[LARGE_ANSWERS] = LargeAnswers(answers)
     app[REQUEST_FIGURES] = RequestFigures()
+    app[LARGE_EVENTS] = LargeEvents()
     app[ROUTES] = Routes(operations)
-    app.router.add_get("/health", _health)
+    app.on_shutdown.append(_end_event_streams)
     return app
 
 
@@ -144,20 +115,18 @@ def check_http_parser() -> None:
 
 def build_runner(app: web.Application) -> EdgeRunner:
     """The runner of an application of `build_app`."""
-    return build_edge_runner(app, app[CATALOG].limits, partial(_iceberg_before, app))
+    return build_edge_runner(app, app[CATALOG].limits, _serving(app))
 
 
-def build_edge_runner(
-    app: web.Application, limits: ApiLimits, handler_over: Callable[[Handler], Handler] = lambda handler: handler
-) -> EdgeRunner:
-    """`app` behind the edge, with its HTTP settings: bounded lines, no second access log, bodies left as they were sent.
+def build_edge_runner(app: web.Application, limits: ApiLimits, handler: Handler) -> EdgeRunner:
+    """`handler` behind the edge, with its HTTP settings: bounded lines, no second access log, bodies left as they were sent.
 
-    app -- has ORIGIN_RULES and REQUEST_FIGURES.
+    app -- has ORIGIN_RULES and REQUEST_FIGURES; its router is not asked.
     """
     check_http_parser()
     return EdgeRunner(
         app,
-        lambda handler: handler_over(_short_addresses_only(handler)),
+        handler,
         Connections(limits.connections_max, limits.stall_seconds_max, limits.answer_rate_min),
         access_log=None,
         auto_decompress=False,

@@ -1,7 +1,7 @@
 """The composition root: the one module that knows every concrete part, opens them in order and closes them in reverse."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -11,10 +11,7 @@ import structlog
 from aiohttp import web
 
 from api.call import PROJECT_ID_DEFAULT
-from api.history.routes import add_history
 from api.limits import ApiLimits
-from api.management.event_schemas import add_event_schemas
-from api.management.proposals import add_proposals
 from api.origins import OriginRules
 from api.server import build_app
 from approval.hooks import Approval
@@ -65,11 +62,14 @@ class Catalog:
     def app(self) -> web.Application:
         """The HTTP face, made when it is first asked for: operators' commands need none."""
         if self._app is None:
+            # Half a second, which no request should take.
+            event_schemas()
             self._app = build_app(self, namespace_separator=self.namespace_separator, origin_rules=self.origin_rules)
-            add_event_schemas(self._app, event_schemas())
-            add_proposals(self._app)
-            add_history(self._app, self.events)
         return self._app
+
+    @property
+    def event_schemas(self) -> Mapping[str, dict[str, Any]]:
+        return event_schemas()
 
     async def health(self) -> dict[str, Any]:
         """`ok` where the log can be read and takes writes, with its position; else why not."""

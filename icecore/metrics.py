@@ -16,11 +16,13 @@ from api.server import build_edge_runner
 from approval.hooks import ApprovalFigures
 from commands.execution.committer import BATCH_COMMANDS_MAX
 from commands.execution.stream_queue import STREAM_BATCH_COMMANDS_MAX
-from domain.errors import CatalogError
+from domain.errors import CatalogError, MethodNotAllowed, NotFound
 from icecore.compose import Catalog
 from log.head import log_head
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger("icecore.metrics")
+_ADDRESS = "/metrics"
+_METHODS = ["GET", "HEAD"]
 _SIZE_BOUNDS = (1, 2, 4, 8, 16, 32, 64)
 
 
@@ -141,7 +143,11 @@ async def served_metrics(catalog: Catalog, host: str, port: int) -> AsyncIterato
     collector, registry = CatalogCollector(catalog), CollectorRegistry()
     registry.register(collector)
 
-    async def metrics(_: web.Request) -> web.Response:
+    async def serve(request: web.Request) -> web.Response:
+        if request.rel_url.raw_path != _ADDRESS:
+            raise NotFound(f"No such address here: the metrics are at {_ADDRESS}")
+        if request.method not in _METHODS:
+            raise MethodNotAllowed(f"Method not allowed: {request.method}", _METHODS)
         try:
             async with catalog.reads.connection() as connection:
                 collector.position = await log_head(connection)
@@ -151,12 +157,11 @@ async def served_metrics(catalog: Catalog, host: str, port: int) -> AsyncIterato
 
     app = web.Application()
     app[ORIGIN_RULES], app[REQUEST_FIGURES] = catalog.app[ORIGIN_RULES], RequestFigures()
-    app.router.add_get("/metrics", metrics)
-    runner = build_edge_runner(app, catalog.limits)
+    runner = build_edge_runner(app, catalog.limits, serve)
     await runner.setup()
     try:
         await web.TCPSite(runner, host, port).start()
-        url = f"http://{host}:{runner.addresses[0][1]}/metrics"
+        url = f"http://{host}:{runner.addresses[0][1]}{_ADDRESS}"
         _log.info("metrics", url=url)
         yield url
     finally:

@@ -6,8 +6,6 @@ from datetime import datetime
 from typing import Literal, Protocol
 from uuid import UUID
 
-from aiohttp import web
-
 from domain.errors import BadRequest
 
 Dialect = Literal["icecore", "lakekeeper"]
@@ -74,9 +72,6 @@ class EventSource(Protocol):
     def following(self) -> AbstractContextManager[None]: ...
     async def arrived(self, after: int, seconds: float) -> bool: ...
     def stop(self) -> None: ...
-
-
-EVENTS: web.AppKey[EventSource] = web.AppKey("events")
 
 
 async def refuse_beyond_end(source: EventSource, position: int) -> None:

@@ -8,6 +8,7 @@ import structlog
 from aiohttp import ClientError, web
 
 from api.byte_budget import UNCOUNTED_BYTES_MAX, BudgetUsedUp, HeldBytes, HeldContent
+from api.call import Call
 from api.history.event_source import EventReader, EventSource, TellableEvent, TellableEvents
 from api.history.large_events import LargeEvents
 from api.origins import ORIGIN_RULES
@@ -33,13 +34,14 @@ _LAST_WRITE_SECONDS_MAX = 1.0
 _HEADERS = {"Content-Type": EVENT_STREAM, "Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 
 
-async def stream_events(request: web.Request, source: EventSource, reader: EventReader, after: int, to: int | None) -> web.StreamResponse:
+async def stream_events(call: Call, source: EventSource, reader: EventReader, after: int, to: int | None) -> web.StreamResponse:
     """Everything after a position and not after `to`, until the client goes or the server stops. TooManyRequests."""
+    request = call.request
     with source.following():
         response = web.StreamResponse(headers=_HEADERS)
         name_answer(response, request[REQUEST_ID])
-        request.app[ORIGIN_RULES].permit_reading(request, response)
-        batches = _Batches(reader, request.app[LARGE_EVENTS])
+        call.app[ORIGIN_RULES].permit_reading(request, response)
+        batches = _Batches(reader, call.app[LARGE_EVENTS])
         stream = _Stream(request, response, source, batches)
         try:
             await response.prepare(request)

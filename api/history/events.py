@@ -8,10 +8,11 @@ import orjson
 from aiohttp import web
 
 from api.call import POSITION_HEADER, Call
-from api.history.event_source import EVENTS, EventReader, EventSource, TellableEvents, refuse_beyond_end
+from api.history.event_source import EventReader, EventSource, TellableEvents, refuse_beyond_end
 from api.history.event_stream import EVENT_STREAM, stream_events
 from api.history.parameters import parse_dialect, parse_names, parse_position, parse_wait, parse_warehouses
 from api.pages import listing_digest, page_token, parse_size, token_after
+from api.targets import decode_segment
 from domain.errors import BadRequest, NotFound
 from domain.identifiers import uuid_or_none
 
@@ -36,11 +37,11 @@ class Asked:
 
 async def list_events(call: Call) -> web.StreamResponse:
     """A page of events, or, to whom accepts an event stream, all of them and those to come."""
-    source = call.app[EVENTS]
+    source = call.catalog.events
     if _accepts(call.request, EVENT_STREAM):
         asked = await _asked(call, source, call.request.headers.get("Last-Event-ID"))
         await refuse_beyond_end(source, asked.after)
-        return await stream_events(call.request, source, asked.reader, asked.after, asked.to)
+        return await stream_events(call, source, asked.reader, asked.after, asked.to)
     asked = await _asked(call, source, None)
     size = call.query.get("page-size")
     limits = call.catalog.limits
@@ -61,10 +62,10 @@ async def list_events(call: Call) -> web.StreamResponse:
 
 async def load_event(call: Call) -> web.StreamResponse:
     """One event with all its data."""
-    event_id = uuid_or_none(call.segments["event_id"])
+    event_id = uuid_or_none(decode_segment(call.segments["event_id"], "event id"))
     if event_id is None:
         raise BadRequest("Invalid event id: must be a UUID of 36 characters")
-    body = await call.app[EVENTS].whole(event_id, parse_dialect(call.query))
+    body = await call.catalog.events.whole(event_id, parse_dialect(call.query))
     if body is None:
         raise NotFound(f"No event has the id {event_id}")
     response = await call.json_bytes(body)

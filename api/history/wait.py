@@ -7,7 +7,7 @@ from typing import Any
 from aiohttp import web
 
 from api.call import SEPARATOR, Call
-from api.history.event_source import EVENTS, EventSource
+from api.history.event_source import EventSource
 from api.history.parameters import parse_position, parse_wait, warehouse_now
 from api.targets import respell_levels, tabular_asked
 from domain.errors import BadRequest
@@ -22,7 +22,7 @@ PARAMETERS = frozenset({*_TABLE_PARAMETERS, "position", "wait-seconds"})
 
 async def wait(call: Call) -> web.StreamResponse:
     """Answers `reached`: true as soon as it is, false when the time is over or the server stops."""
-    query, source = call.query, call.app[EVENTS]
+    query, source = call.query, call.catalog.events
     seconds = parse_wait(query, WAIT_SECONDS_DEFAULT)
     named = [name for name in _TABLE_PARAMETERS if query.get(name)]
     if bool(query.get("position")) == bool(named):

@@ -8,7 +8,7 @@ from aiohttp import web
 
 from api.bodies import Fields
 from api.call import Call
-from api.history.event_source import EVENTS, EventReader, EventSource, refuse_beyond_end
+from api.history.event_source import EventReader, EventSource, refuse_beyond_end
 from api.pages import listing_digest, page_token, token_after
 from domain.errors import BadRequest
 from domain.identifiers import NAME_CODE_POINTS_MAX, NAMESPACE_LEVELS_MAX
@@ -23,7 +23,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 async def query_events(call: Call) -> web.Response:
     """A page of a warehouse's events, oldest first, and the token that goes on behind them, also at the end of the log."""
     _, fields = await call.fields()
-    warehouse, source = await call.warehouse(), call.app[EVENTS]
+    warehouse, source = await call.warehouse(), call.catalog.events
     reader = _reader(source, warehouse, fields)
     listing = listing_digest("queryEvents", warehouse.prefix)
     after = await _after(source, fields, listing)

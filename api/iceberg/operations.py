@@ -1,15 +1,16 @@
-"""The operations served, in the order of the spec; `getConfig` advertises exactly these, but for what is only proposed."""
+"""Iceberg's operations, in the order of the spec; `getConfig` advertises exactly these, but for what is only proposed."""
 
 from api.iceberg import config, events, metrics, namespaces, tables, transactions, views
-from api.routing import Operation
+from api.routing import CATALOG_BASE, Operation
 
-_NAMESPACES = "/v1/{prefix}/namespaces"
+_WAREHOUSE = f"{CATALOG_BASE}/{{prefix}}"
+_NAMESPACES = f"{_WAREHOUSE}/namespaces"
 _NAMESPACE = f"{_NAMESPACES}/{{namespace}}"
 _TABLE = f"{_NAMESPACE}/tables/{{table}}"
 _VIEW = f"{_NAMESPACE}/views/{{view}}"
 
 OPERATIONS = (
-    Operation("getConfig", "GET", "/v1/config", config.get_config),
+    Operation("getConfig", "GET", f"{CATALOG_BASE}/config", config.get_config),
     Operation("listNamespaces", "GET", _NAMESPACES, namespaces.list_namespaces),
     Operation("createNamespace", "POST", _NAMESPACES, namespaces.create_namespace),
     Operation("loadNamespaceMetadata", "GET", _NAMESPACE, namespaces.load_namespace_metadata),
@@ -25,16 +26,16 @@ OPERATIONS = (
     Operation("tableExists", "HEAD", _TABLE, tables.table_exists),
     Operation("unregisterTable", "POST", f"{_TABLE}/unregister", tables.unregister_table),
     Operation("loadCredentials", "GET", f"{_TABLE}/credentials", tables.load_credentials),
-    Operation("renameTable", "POST", "/v1/{prefix}/tables/rename", tables.rename_table),
+    Operation("renameTable", "POST", f"{_WAREHOUSE}/tables/rename", tables.rename_table),
     Operation("reportMetrics", "POST", f"{_TABLE}/metrics", metrics.report_metrics),
-    Operation("commitTransaction", "POST", "/v1/{prefix}/transactions/commit", transactions.commit_transaction, commits=True),
+    Operation("commitTransaction", "POST", f"{_WAREHOUSE}/transactions/commit", transactions.commit_transaction, commits=True),
     Operation("listViews", "GET", f"{_NAMESPACE}/views", views.list_views),
     Operation("createView", "POST", f"{_NAMESPACE}/views", views.create_view),
     Operation("loadView", "GET", _VIEW, views.load_view),
     Operation("replaceView", "POST", _VIEW, views.replace_view, commits=True),
     Operation("dropView", "DELETE", _VIEW, views.drop_view),
     Operation("viewExists", "HEAD", _VIEW, views.view_exists),
-    Operation("renameView", "POST", "/v1/{prefix}/views/rename", views.rename_view),
+    Operation("renameView", "POST", f"{_WAREHOUSE}/views/rename", views.rename_view),
     Operation("registerView", "POST", f"{_NAMESPACE}/register-view", views.register_view),
-    Operation("queryEvents", "POST", "/v1/{prefix}/events", events.query_events, advertised=False, reads=True),
+    Operation("queryEvents", "POST", f"{_WAREHOUSE}/events", events.query_events, advertised=False, reads=True),
 )

@@ -1,6 +1,5 @@
 """Proposals: changes that were held back, listed, loaded, approved and rejected (`/management/v1/proposals`)."""
 
-from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from uuid import UUID
 
@@ -9,11 +8,9 @@ from aiohttp import web
 from api.bodies import Fields
 from api.byte_budget import BODY_HELD, HeldBytes
 from api.call import BODY_BUDGET, POSITION_HEADER, PROJECT_ID_DEFAULT, Call, Command, Execute, room_for_parsed
-from api.edge import OPERATION
 from api.iceberg.operations import OPERATIONS
 from api.pages import listing_digest, page_token, parse_page
-from api.routing import Handler, Operation
-from api.targets import warehouse_reference
+from api.targets import decode_segment, warehouse_reference
 from commands.execution.context import Answer, Approved, CommandContext
 from commands.proposals.proposals import proposal_json
 from commands.proposals.reject_proposal import RejectProposal, reject_proposal
@@ -24,7 +21,7 @@ from projections import proposals
 from queries.resolve_warehouse import resolve_warehouse
 from queries.warehouse import Warehouse
 
-ADDRESS = "/management/v1/proposals"
+LIST_PARAMETERS = frozenset({"status", "warehouse", "pageToken", "pageSize"})
 REASON_LENGTH_MAX = 2_000
 _CHANGES = {operation.name: operation for operation in OPERATIONS}
 
@@ -132,7 +129,8 @@ async def _proposal(call: Call) -> tuple[ProposalState, int, HeldBytes]:
         stored_bytes = len(document)
         await room_for_parsed(document, held)
 
-    return await call.catalog.write.proposals.load(_proposal_id(call.segments["proposal"]), make_room), stored_bytes, held
+    proposal_id = _proposal_id(decode_segment(call.segments["proposal"], "proposal"))
+    return await call.catalog.write.proposals.load(proposal_id, make_room), stored_bytes, held
 
 
 def _proposal_id(text: str) -> UUID:
@@ -149,26 +147,3 @@ async def _warehouse(call: Call, state: ProposalState) -> Warehouse:
 async def _answered(call: Call, answer: Answer) -> web.Response:
     assert answer.body is not None
     return await call.json_bytes(answer.body, status=answer.status, headers={POSITION_HEADER: str(answer.position)})
-
-
-_OPERATIONS = (
-    Operation("listProposals", "GET", ADDRESS, list_proposals, parameters=frozenset({"status", "warehouse", "pageToken", "pageSize"})),
-    Operation("loadProposal", "GET", f"{ADDRESS}/{{proposal}}", load, parameters=frozenset()),
-    Operation("approveProposal", "POST", f"{ADDRESS}/{{proposal}}/approve", approve, commits=True, parameters=frozenset()),
-    Operation("rejectProposal", "POST", f"{ADDRESS}/{{proposal}}/reject", reject, commits=True, parameters=frozenset()),
-)
-
-
-def add_proposals(app: web.Application) -> None:
-    """Adds the operations to an application that has not started."""
-    for operation in _OPERATIONS:
-        app.router.add_route(operation.method, operation.path, _serving(operation.handler, operation))
-
-
-def _serving(handler: Handler, operation: Operation) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
-    async def serve(request: web.Request) -> web.StreamResponse:
-        request[OPERATION] = operation
-        segments: Mapping[str, str] = request.match_info
-        return await handler(Call(request.app, request, operation, segments))
-
-    return serve

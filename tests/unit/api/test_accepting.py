@@ -3,8 +3,6 @@
 import asyncio
 import gc
 import socket
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from aiohttp import web
@@ -12,16 +10,13 @@ from aiohttp import web
 from api.accepting import stop_accepting
 from api.limits import ApiLimits
 from api.server import build_app, build_runner
+from tests.fixtures.empty_catalog import empty_catalog
 
 TURNS_MAX = 6
 """Of the event loop, between the arrival of a connection and the stop: later, it is one like every other."""
 
 CLEANUP_SECONDS_MAX = 5.0
 """aiohttp waits a minute for a connection that it closes before its handler has begun."""
-
-
-async def nothing() -> dict[str, Any]:
-    return {}
 
 
 async def connected(address: tuple[str, int], turns: int) -> socket.socket:
@@ -47,7 +42,7 @@ async def is_closed(opened: socket.socket) -> bool:
 
 @pytest.mark.parametrize("turns", range(TURNS_MAX))
 async def test_by_the_server_of_the_catalog(turns: int) -> None:
-    app = build_app(SimpleNamespace(write=None, reads=None, limits=ApiLimits(), health=nothing))
+    app = build_app(empty_catalog(ApiLimits()))
     runner = build_runner(app)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()

@@ -6,8 +6,6 @@ import json
 import logging
 import uuid
 from collections.abc import AsyncIterator
-from types import SimpleNamespace
-from typing import Any
 
 import aiohttp
 import pytest
@@ -16,12 +14,14 @@ import structlog
 from aiohttp import web
 
 from api.call import Call
+from api.health import get_health
 from api.limits import ApiLimits
 from api.protocol import HEAD_BYTES_MAX
 from api.request_figures import REQUEST_FIGURES
 from api.routing import Operation
 from api.server import build_app, build_runner
 from domain.errors import CatalogError, CommitFailed, CommitStateUnknown, NoSuchTable, ServiceUnavailable
+from tests.fixtures.empty_catalog import empty_catalog
 
 LIMITS = ApiLimits(body_bytes_max=4_096, body_seconds_max=0.3, read_seconds_max=0.3, gzip_bytes_min=100, gzip_inline_bytes_max=1_000)
 SECRET = "a-secret-that-must-not-leak"
@@ -56,24 +56,22 @@ async def dawdle(call: Call) -> web.Response:
 
 
 OPERATIONS = (
-    Operation("read", "GET", "/v1/read", answer),
-    Operation("echo", "POST", "/v1/echo", echo),
-    Operation("fail", "GET", "/v1/fail", fail),
-    Operation("failHead", "HEAD", "/v1/fail", fail),
-    Operation("mutate", "POST", "/v1/fail", fail),
-    Operation("commit", "POST", "/v1/commit", fail, commits=True),
-    Operation("slowRead", "GET", "/v1/slow", dawdle),
-    Operation("slowMutation", "POST", "/v1/slow", dawdle),
+    Operation("getHealth", "GET", "/health", get_health, head=True),
+    Operation("read", "GET", "/catalog/v1/read", answer),
+    Operation("echo", "POST", "/catalog/v1/echo", echo),
+    Operation("fail", "GET", "/catalog/v1/fail", fail),
+    Operation("failHead", "HEAD", "/catalog/v1/fail", fail),
+    Operation("mutate", "POST", "/catalog/v1/fail", fail),
+    Operation("commit", "POST", "/catalog/v1/commit", fail, commits=True),
+    Operation("slowRead", "GET", "/catalog/v1/slow", dawdle),
+    Operation("waitingRead", "GET", "/history/v1/slow", dawdle, waits=True),
+    Operation("slowMutation", "POST", "/catalog/v1/slow", dawdle),
 )
-
-
-async def healthy() -> dict[str, Any]:
-    return {"status": "ok"}
 
 
 @pytest_asyncio.fixture
 async def app() -> web.Application:
-    return build_app(SimpleNamespace(write=None, reads=None, limits=LIMITS, health=healthy), OPERATIONS)
+    return build_app(empty_catalog(LIMITS), OPERATIONS)
 
 
 @pytest_asyncio.fixture
@@ -116,13 +114,15 @@ async def test_operations_are_served_below_both_bases(client: aiohttp.ClientSess
         ("POST", "/v1/commit?as=unknown", (500, "CommitStateUnknownException", "Look first")),
         ("GET", "/v1/nowhere", (404, "NotFoundException", "No such address: /v1/nowhere")),
         ("GET", "/v1/", (404, "NotFoundException", "No such address: /v1/")),
-        ("GET", "/", (404, "NotFoundException", "No such address")),
+        ("GET", "/", (404, "NotFoundException", "No such address: /")),
+        ("GET", "/catalog/v1/nowhere", (404, "NotFoundException", "No such address: /catalog/v1/nowhere")),
+        ("GET", "/health/", (404, "NotFoundException", "No such address: /health/")),
         ("POST", "/v1/read", (405, "MethodNotAllowedException", "Method not allowed: POST")),
         ("DELETE", "/health", (405, "MethodNotAllowedException", "Method not allowed: DELETE")),
     ],
 )
 async def test_a_refusal_is_an_error_model(client: aiohttp.ClientSession, method: str, path: str, expected: tuple[int, str, str]) -> None:
-    """Status, type and message, whether a command, the routes or aiohttp refuses."""
+    """Status, type and message, whether a command or the routes refuse."""
     async with client.request(method, path) as response:
         assert expected == await error_of(response)
 
@@ -243,11 +243,12 @@ async def test_a_compressed_body_is_refused_unread(client: aiohttp.ClientSession
 
 
 async def test_a_read_that_takes_too_long_is_503_and_a_mutation_is_not_cut(client: aiohttp.ClientSession) -> None:
-    """A commit stopped half way would be a commit in doubt."""
+    """A commit stopped half way would be a commit in doubt. Nor is a read that waits for events: it has times of its own."""
     async with client.get("/v1/slow") as response:
         assert (503, "ServiceUnavailableException") == (await error_of(response))[:2]
-    async with client.post("/v1/slow") as response:
-        assert 200 == response.status
+    for method, path in (("POST", "/v1/slow"), ("GET", "/history/v1/slow")):
+        async with client.request(method, path) as response:
+            assert 200 == response.status
 
 
 async def exchange(port: int, request: bytes) -> bytes:
@@ -291,6 +292,16 @@ async def test_broken_http_is_refused_in_the_same_form(port: int, request_bytes:
     assert b"\r\nX-Request-Id: " in head
     assert (status, type_) == (json.loads(body)["error"]["code"], json.loads(body)["error"]["type"])
     assert SECRET.encode() not in answered
+
+
+async def test_head_is_answered_like_get_where_the_operation_says_so(client: aiohttp.ClientSession) -> None:
+    """Load balancers look at /health by it; elsewhere HEAD is an operation of its own, or none."""
+    async with client.get("/health") as response:
+        length = len(await response.read())
+    async with client.head("/health") as response:
+        assert (200, b"", str(length)) == (response.status, await response.read(), response.headers["Content-Length"])
+    async with client.head("/v1/read") as response:
+        assert (405, "GET") == (response.status, response.headers["Allow"])
 
 
 async def test_expect_100_continue_is_met(port: int) -> None:

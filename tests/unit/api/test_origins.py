@@ -12,11 +12,13 @@ from aiohttp import HttpVersion11, web
 from multidict import CIMultiDict
 
 from api.call import Call
+from api.health import get_health
 from api.limits import ApiLimits
 from api.origins import OriginRules, host_name
 from api.routing import Operation
 from api.server import build_app, build_runner
 from domain.errors import Forbidden
+from tests.fixtures.empty_catalog import empty_catalog
 
 
 async def answer(call: Call) -> web.Response:
@@ -30,16 +32,12 @@ async def change(call: Call) -> web.Response:
 
 
 OPERATIONS = (
-    Operation("read", "GET", "/v1/thing", answer),
-    Operation("change", "POST", "/v1/thing", change),
-    Operation("drop", "DELETE", "/v1/thing", change),
+    Operation("getHealth", "GET", "/health", get_health, head=True),
+    Operation("read", "GET", "/catalog/v1/thing", answer),
+    Operation("change", "POST", "/catalog/v1/thing", change),
+    Operation("drop", "DELETE", "/catalog/v1/thing", change),
 )
 RULES = OriginRules(["catalog.example.org"], own_origins=["https://public.example.org"], cors_origins=["https://app.example.org"])
-
-
-async def healthy() -> dict[str, Any]:
-    return {"status": "ok"}
-
 
 Exchange = Callable[[bytes], Awaitable[tuple[int, dict[str, str], bytes]]]
 
@@ -47,7 +45,7 @@ Exchange = Callable[[bytes], Awaitable[tuple[int, dict[str, str], bytes]]]
 @pytest_asyncio.fixture
 async def exchange() -> AsyncIterator[Exchange]:
     """Sends bytes and reads one answer."""
-    app = build_app(SimpleNamespace(write=None, reads=None, limits=ApiLimits(), health=healthy), OPERATIONS, origin_rules=RULES)
+    app = build_app(empty_catalog(ApiLimits()), OPERATIONS, origin_rules=RULES)
     runner = build_runner(app)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()

@@ -2,8 +2,6 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 import pytest_asyncio
@@ -14,6 +12,7 @@ from api.call import Call
 from api.limits import ApiLimits
 from api.routing import Operation
 from api.server import build_app, build_runner
+from tests.fixtures.empty_catalog import empty_catalog
 
 CONNECTIONS_MAX = 2
 ENDED_SECONDS_MAX = 5.0
@@ -31,16 +30,12 @@ async def answer(call: Call) -> web.Response:
     return await call.json_bytes(b'""')
 
 
-async def healthy() -> dict[str, Any]:
-    return {"status": "ok"}
-
-
 @pytest_asyncio.fixture
 async def connect(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Connect]:
     monkeypatch.setattr(server, "_LINGERING_SECONDS", LINGERING_SECONDS)
     limits = ApiLimits(connections_max=CONNECTIONS_MAX)
-    operations = (Operation("read", "GET", "/v1/read", answer), Operation("write", "POST", "/v1/read", answer))
-    runner = build_runner(build_app(SimpleNamespace(write=None, reads=None, limits=limits, health=healthy), operations))
+    operations = (Operation("read", "GET", "/catalog/v1/read", answer), Operation("write", "POST", "/catalog/v1/read", answer))
+    runner = build_runner(build_app(empty_catalog(limits), operations))
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()
     opened: list[asyncio.StreamWriter] = []

@@ -1,0 +1,12 @@
+"""The operations of history."""
+
+from api.history import events, wait
+from api.routing import Operation
+
+_EVENTS = "/history/v1/events"
+
+OPERATIONS = (
+    Operation("listEvents", "GET", _EVENTS, events.list_events, waits=True, parameters=events.LIST_PARAMETERS),
+    Operation("loadEvent", "GET", f"{_EVENTS}/{{event_id}}", events.load_event, parameters=frozenset({"dialect"})),
+    Operation("wait", "GET", "/history/v1/wait", wait.wait, waits=True, parameters=wait.PARAMETERS),
+)

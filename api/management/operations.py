@@ -1,0 +1,17 @@
+"""The operations of management."""
+
+from api.management import event_schemas, proposals
+from api.routing import Operation
+
+_PROPOSALS = "/management/v1/proposals"
+_PROPOSAL = f"{_PROPOSALS}/{{proposal}}"
+_NONE: frozenset[str] = frozenset()
+
+OPERATIONS = (
+    Operation("listProposals", "GET", _PROPOSALS, proposals.list_proposals, parameters=proposals.LIST_PARAMETERS),
+    Operation("loadProposal", "GET", _PROPOSAL, proposals.load, parameters=_NONE),
+    Operation("approveProposal", "POST", f"{_PROPOSAL}/approve", proposals.approve, commits=True, parameters=_NONE),
+    Operation("rejectProposal", "POST", f"{_PROPOSAL}/reject", proposals.reject, commits=True, parameters=_NONE),
+    Operation("listEventSchemas", "GET", event_schemas.ADDRESS, event_schemas.list_event_schemas, head=True, parameters=_NONE),
+    Operation("loadEventSchema", "GET", f"{event_schemas.ADDRESS}/{{type}}", event_schemas.load_event_schema, head=True, parameters=_NONE),
+)

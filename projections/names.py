@@ -1,6 +1,8 @@
 """Names: what objects were called and where, from one position of the log to another; finding by name, and listing."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 from uuid import UUID
 
 from database.named_sql import named_sql
@@ -106,3 +108,17 @@ async def list_page(connection: Connection, scope: Scope, parent_id: UUID, kind:
     rows = await list_names(connection, scope, parent_id, kind, after, None if size is None else size + 1)
     page = rows if size is None else rows[:size]
     return ListedNames([name for name, _ in page], page[-1][1] if len(page) < len(rows) else None)
+
+
+class NamedObject(NamedTuple):
+    """What a warehouse or a namespace is called, and what it lies in."""
+
+    kind: str
+    parent_id: UUID
+    name: str
+
+
+async def names_above(connection: Connection, object_ids: Sequence[UUID]) -> dict[UUID, NamedObject]:
+    """These warehouses and namespaces and all that they lie in, by their ids; those that were dropped too."""
+    cursor = await connection.execute(_SQL["names_above"], {"ids": list(object_ids)}, binary=True)
+    return {row[0]: NamedObject(*row[1:]) for row in await cursor.fetchall()}

@@ -35,3 +35,25 @@ select name, name_key from icecore.names
 where generation = (select generation from icecore.read_models) and parent_id = %(parent_id)s and kind = %(kind)s
   and name_key > %(after)s and from_position <= %(as_of)s and (to_position is null or to_position > %(as_of)s)
 order by name_key limit %(size)s
+
+-- name: names_above --
+-- Warehouses and namespaces by id, with all that they lie in: each once, however many lie below it. They have one name for good, which
+-- counts when it has ended too: events of a namespace that was dropped are still told.
+with recursive above(object_id, kind, parent_id, name) as (
+  select s.id, n.kind, n.parent_id, n.name
+  from unnest(%(ids)s::uuid[]) s(id)
+  cross join lateral (
+    select kind, parent_id, name from icecore.names
+    where generation = (select generation from icecore.read_models) and object_id = s.id
+    order by from_position desc limit 1
+  ) n
+  union
+  select p.id, n.kind, n.parent_id, n.name
+  from (select distinct parent_id from above where kind <> 'warehouse') p(id)
+  cross join lateral (
+    select kind, parent_id, name from icecore.names
+    where generation = (select generation from icecore.read_models) and object_id = p.id
+    order by from_position desc limit 1
+  ) n
+)
+select object_id, kind, parent_id, name from above

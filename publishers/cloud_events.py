@@ -13,7 +13,7 @@ from cloudevents.core.formats.json import JSONFormat
 from cloudevents.core.v1.event import CloudEvent
 
 from domain.byte_pieces import exact
-from publishers.describe import Description
+from publishers.description import Description
 from publishers.event_data import SCHEMA_PREFIX, TYPE_PREFIX, Dialect, Mode
 from publishers.lakekeeper_dialect import lakekeeper_attributes
 

@@ -1,8 +1,7 @@
 """Turns events into the data consumers read: from the event, and what it refers to as of its position, alone."""
 
 import asyncio
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Sequence
 from functools import lru_cache
 from typing import Any
 from uuid import UUID
@@ -16,75 +15,71 @@ from domain.events import Event, decode, is_large, state_json
 from domain.proposal import time_text
 from domain.recorded import RecordedEvent
 from publishers import event_data as data
-from publishers.pointers import Path, PointerReader, Pointers, SnapshotKey
+from publishers.description import Described, Description
+from publishers.pointers import KnownNames, Path, PointerReader, Pointers, SnapshotKey
 
 _NAMES_MAX = 10_000
 _KEPT_PATH_LENGTH_MAX = 200
 """Of the path to a table whose name is kept: ordinary ones are shorter, and the longest would take 16 KB each."""
+DOCUMENTS_BYTES_MAX = 1024 * 1024
+"""Of tables' heads and views' documents that the events of one batch are described from: a small event may lead to a large one."""
 
 
-@dataclass(slots=True)
-class Description:
-    """An event as it is told.
-
-    path -- the names that led to the thing as of the event, outermost first: the warehouse, namespaces, the thing itself.
-    """
-
-    event: RecordedEvent
-    path: tuple[str, ...]
-    data: data.Told
-
-    @property
-    def subject(self) -> str:
-        """The dotted name below the warehouse; the warehouse's own name for a warehouse."""
-        return ".".join(self.path[1:] or self.path) or str(self.event.stream_id)
-
-    @property
-    def namespace(self) -> tuple[str, ...]:
-        """The levels of the namespace it is, or lies in."""
-        noun = self.event.topic.partition(".")[0]
-        return self.path[1:-1] if noun in ("table", "view", "proposal") else self.path[1:]
+Chosen = Callable[[RecordedEvent, Path | None], bool]
+"""Whether an event is wanted, by the way to its namespace or warehouse."""
 
 
 class Describer:
-    """Describes batches that follow one another in the order of the log; one per run through it.
+    """Describes events.
 
     names_only -- types without their version: of these tables' events only names and places are described, and their states not read.
+    current_snapshots -- whether a commit that goes back to a snapshot is described with it.
+    known_names -- shared with other describers, where it is given.
     """
 
-    def __init__(self, *, names_only: Collection[str] = ()) -> None:
-        self._reader = PointerReader()
+    def __init__(self, *, names_only: Collection[str] = (), current_snapshots: bool = True, known_names: KnownNames | None = None) -> None:
+        self._reader = PointerReader(known_names)
+        self._current_snapshots = current_snapshots
         self._names_only = names_only
 
     async def describe(
-        self, connection: Connection, events: Sequence[RecordedEvent], wanted: Sequence[RecordedEvent], *, bytes_max: int | None = None
-    ) -> list[Description]:
-        """The descriptions of those `wanted` of `events`, in their order; the others may change what things are called.
+        self, connection: Connection, wanted: Sequence[RecordedEvent], *, chosen: Chosen | None = None, bytes_max: int | None = None
+    ) -> Described[Description]:
+        """The descriptions of those `wanted` that are `chosen` by their names, all where nothing is given, in their order.
 
-        bytes_max -- of what the descriptions hold beside the events' states: where it is reached, one more is the last. Who is given
-        fewer than wanted asks for the rest again.
+        bytes_max -- of what the descriptions hold beside the events' states: where it is reached, one more is the last. Then no more than
+        DOCUMENTS_BYTES_MAX of documents are read for them, and one more. Who is given fewer than wanted asks for the rest again.
         """
-        return [description for description, _ in await self.describe_facts(connection, events, wanted, bytes_max=bytes_max)]
+        found = await self.describe_facts(connection, wanted, chosen=chosen, bytes_max=bytes_max)
+        return Described([description for description, _ in found.events], found.count, found.bytes_read)
 
     async def describe_facts(
-        self, connection: Connection, events: Sequence[RecordedEvent], wanted: Sequence[RecordedEvent], *, bytes_max: int | None = None
-    ) -> list[tuple[Description, Event | None]]:
+        self, connection: Connection, wanted: Sequence[RecordedEvent], *, chosen: Chosen | None = None, bytes_max: int | None = None
+    ) -> Described[tuple[Description, Event | None]]:
         """The same with the facts they were made from; None where only names are described."""
-        found = await self._reader.read(connection, events, wanted)
-        decoded = [(event, await self._decoded(event)) for event in wanted]
-        snapshots = [_snapshot_wanted(event, fact) for event, fact in decoded]
+        found = await self._reader.read(connection, wanted)
+        numbered = [(n, event) for n, event in enumerate(wanted) if chosen is None or chosen(event, found.paths.get(event.position))]
+        count = len(wanted)
+        if bytes_max is not None and (cut := _cut(found, [event for _, event in numbered])) < len(numbered):
+            count, numbered = numbered[cut][0], numbered[:cut]
+        await self._reader.read_documents(connection, found, [event for _, event in numbered])
+        decoded = [await self._decoded(event) for _, event in numbered]
+        snapshots: list[SnapshotKey | None] = [None] * len(numbered)
+        if self._current_snapshots:
+            snapshots = [_snapshot_wanted(event, fact) for (_, event), fact in zip(numbered, decoded, strict=True)]
         sizes = await self._reader.read_snapshots(connection, found, snapshots, bytes_max)
         described: list[tuple[Description, Event | None]] = []
-        held = 0
-        for (event, fact), size in zip(decoded, sizes, strict=True):
+        held = read = 0
+        for (number, event), fact, size in zip(numbered, decoded, sizes, strict=True):
             if bytes_max is not None and held > bytes_max:
-                # The rest is described by names as of its own beginning.
-                self._reader = PointerReader()
+                count = number
                 break
             description = _describe_names(event, found) if fact is None else _describe(event, fact, found)
             described.append((description, fact))
             held += size + sum(map(len, description.path))
-        return described
+            read += size + found.documents_bytes(event.position)
+            found.let_go(event.position)
+        return Described(described, count, read)
 
     async def _decoded(self, event: RecordedEvent) -> Event | None:
         if event.topic.rpartition(".")[0] in self._names_only:
@@ -92,6 +87,16 @@ class Describer:
         if is_large(event.state):
             return await asyncio.to_thread(decode, event.topic, event.state)
         return decode(event.topic, event.state)
+
+
+def _cut(found: Pointers, events: Sequence[RecordedEvent]) -> int:
+    """How many of them are described from DOCUMENTS_BYTES_MAX at most, and one more."""
+    size = 0
+    for number, event in enumerate(events):
+        if size > DOCUMENTS_BYTES_MAX:
+            return number
+        size += found.documents_bytes(event.position)
+    return len(events)
 
 
 def _describe_names(event: RecordedEvent, found: Pointers) -> Description:

@@ -1,14 +1,16 @@
 """Which events a sink or a replay is for: by type, warehouse and namespace."""
 
 import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from domain.events import topics
 from domain.identifiers import FILTER_NAME_RULE, dotted_key, is_filter_name, name_key
 from domain.recorded import RecordedEvent
-from publishers.describe import Description
+from publishers.description import Description
 from publishers.event_data import TYPE_PREFIX
+from publishers.pointers import Path
 
 _PATTERN_LENGTH_MAX = 64
 _WILDCARDS_MAX = 4
@@ -63,12 +65,21 @@ class EventFilter:
 
     def matches(self, description: Description) -> bool:
         """For an event that may match."""
+        return self._matches(description.event, description.path, lambda: description.namespace_key)
+
+    def matches_path(self, event: RecordedEvent, path: Path | None) -> bool:
+        """The same for one that is not described yet, by the way to its namespace or warehouse."""
+        if path is None:
+            return self._matches(event, (), str)
+        return self._matches(event, path.names, lambda: path.namespace_key)
+
+    def _matches(self, event: RecordedEvent, path: Sequence[str], namespace_key: Callable[[], str]) -> bool:
         if self.warehouses:
-            name = description.path[0] if description.path else ""
-            if not {str(description.event.warehouse_id), name_key(name)} & set(self.warehouses):
+            name = path[0] if path else ""
+            if not {str(event.warehouse_id), name_key(name)} & set(self.warehouses):
                 return False
         if self.namespaces:
-            mine = dotted_key(".".join(description.namespace))
+            mine = namespace_key()
             return any(mine == wanted or mine.startswith(f"{wanted}.") for wanted in self.namespaces)
         return True
 

@@ -20,7 +20,8 @@ from domain.events import Event
 from domain.identifiers import name_key
 from domain.recorded import RecordedEvent
 from publishers import event_data as data
-from publishers.describe import Describer, Description
+from publishers.describe import Describer
+from publishers.description import Described, Description
 from publishers.iceberg_updates import (
     REMOVALS_NAMED,
     part_value,
@@ -29,6 +30,7 @@ from publishers.iceberg_updates import (
     updates_of_table,
     updates_of_view,
 )
+from publishers.pointers import KnownNames, Path
 
 _SQL = named_sql("publishers", "iceberg_events.sql")
 
@@ -53,6 +55,7 @@ _OPERATION_TYPES = {
     "namespace.properties-changed": "update-namespace-properties",
     "namespace.dropped": "drop-namespace",
 }
+_ANY_BYTES = 2**63 - 1
 # A registration is described by its names alone: its state has all of a table's metadata.
 _WITHOUT_CHANGE = frozenset({"table.registered", "table.overwritten"})
 _KIND_NUMBERS = {kind: number for number, kind in enumerate(TABLE_KINDS, start=1)}
@@ -109,6 +112,13 @@ class IcebergFilter:
         noun = event.topic.partition(".")[0]
         return not self.object_types or noun in self.object_types
 
+    def matches_path(self, event: RecordedEvent, path: Path | None) -> bool:
+        """What can be told before it is described, by the way to its namespace or warehouse."""
+        if not self.names or path is None or event.topic.partition(".")[2].startswith("renamed."):
+            return True
+        levels = tuple(name_key(level, exact=True) for level in path.names[1:]) if self.exact_names else path.keys[1:]
+        return any(levels[: len(name)] == name[: len(levels)] for name in self.names)
+
     def matches(self, description: Description) -> bool:
         """For an event that may match."""
         if self.uuids and _uuid(description.data) not in self.uuids:
@@ -120,22 +130,28 @@ class IcebergFilter:
 
 
 class IcebergEvents:
-    """Describes batches that follow one another in the order of the log; one per run through it."""
+    """Describes events in the shape of the proposal."""
 
-    def __init__(self, chosen: IcebergFilter) -> None:
+    def __init__(self, chosen: IcebergFilter, known_names: KnownNames | None = None) -> None:
         self._chosen = chosen
-        self._describer = Describer(names_only=_WITHOUT_CHANGE)
+        self._describer = Describer(names_only=_WITHOUT_CHANGE, current_snapshots=False, known_names=known_names)
 
-    async def describe(
-        self, connection: Connection, events: Sequence[RecordedEvent], wanted: Sequence[RecordedEvent]
-    ) -> list[IcebergEvent]:
-        """Those `wanted` of `events` that the filter lets through, in their order."""
-        asked = [event for event in wanted if self._chosen.may_match(event)]
-        described = await self._describer.describe_facts(connection, events, asked)
-        told = [(each, fact) for each, fact in described if self._chosen.matches(each)]
+    async def describe(self, connection: Connection, wanted: Sequence[RecordedEvent], *, bytes_max: int | None) -> Described[IcebergEvent]:
+        """Those `wanted` that the filter lets through, in their order.
+
+        bytes_max -- of what they hold beside their states, as `Describer.describe` has it, and of the parts they removed.
+        """
+        numbers = [number for number, event in enumerate(wanted) if self._chosen.may_match(event)]
+        asked = [wanted[number] for number in numbers]
+        described = await self._describer.describe_facts(connection, asked, chosen=self._chosen.matches_path, bytes_max=bytes_max)
+        told = [(each, fact) for each, fact in described.events if self._chosen.matches(each)]
+        removed = await _removed_parts(connection, told, bytes_max)
+        done = described.count if removed.count == len(told) else asked.index(told[removed.count][0].event)
+        told = told[: removed.count]
         counts = await _event_counts(connection, [each.event for each, _ in told])
-        removed = await _removed_parts(connection, told)
-        return [_event(each, fact, counts[each.event.command_id], removed) for each, fact in told]
+        events = [_event(each, fact, counts[each.event.command_id], removed.parts) for each, fact in told]
+        count = len(wanted) if done == len(asked) else numbers[done]
+        return Described(events, count, described.bytes_read + removed.bytes_read)
 
 
 def operation_type(topic: str) -> str:
@@ -234,28 +250,43 @@ async def _event_counts(connection: Connection, events: Sequence[RecordedEvent])
     return dict(await cursor.fetchall())
 
 
-async def _removed_parts(connection: Connection, told: Sequence[tuple[Description, Event | None]]) -> dict[tuple[UUID, str, int], Json]:
-    """What commits removed; an event holds its place only."""
+@dataclass(frozen=True, slots=True)
+class _RemovedParts:
+    """What the first `count` of some events removed, and how many bytes that was."""
+
+    parts: Removed
+    count: int
+    bytes_read: int
+
+
+async def _removed_parts(connection: Connection, told: Sequence[tuple[Description, Event | None]], bytes_max: int | None) -> _RemovedParts:
+    """What commits removed, of as many as removed `bytes_max` together, and one more; an event holds its place only."""
     wanted = [
-        (each.event.stream_id, kind, ordinal)
-        for each, fact in told
+        (number, each.event.stream_id, kind, ordinal)
+        for number, (each, fact) in enumerate(told)
         if isinstance(fact, facts.TableCommitted)
         for kind, change in fact.delta["parts"].items()
         if kind in REMOVALS_NAMED
         for ordinal in change["removed"]
     ]
     if not wanted:
-        return {}
+        return _RemovedParts({}, len(told), 0)
     parameters = {
-        "ids": [table_id for table_id, _, _ in wanted],
-        "kinds": [_KIND_NUMBERS[kind] for _, kind, _ in wanted],
-        "ordinals": [ordinal for _, _, ordinal in wanted],
+        "numbers": [number for number, _, _, _ in wanted],
+        "ids": [table_id for _, table_id, _, _ in wanted],
+        "kinds": [_KIND_NUMBERS[kind] for _, _, kind, _ in wanted],
+        "ordinals": [ordinal for _, _, _, ordinal in wanted],
         "snapshots": _KIND_NUMBERS["snapshots"],
+        "bytes_max": _ANY_BYTES if bytes_max is None else bytes_max,
     }
     cursor = await connection.execute(_SQL["parts"], parameters, binary=True)
     found: dict[tuple[UUID, str, int], Json] = {}
-    for table_id, number, ordinal, snapshot_id, body in await cursor.fetchall():
-        kind = TABLE_KINDS[number - 1]
-        value = {"snapshot-id": snapshot_id} if body is None else part_value(part_from_body(kind, ordinal, body))
-        found[table_id, kind, ordinal] = value
-    return found
+    count, bytes_read = len(told), 0
+    for event_number, is_read, table_id, kind_number, ordinal, snapshot_id, body in await cursor.fetchall():
+        if not is_read:
+            count = min(count, event_number)
+            continue
+        kind = TABLE_KINDS[kind_number - 1]
+        found[table_id, kind, ordinal] = {"snapshot-id": snapshot_id} if body is None else part_value(part_from_body(kind, ordinal, body))
+        bytes_read += 0 if body is None else len(body)
+    return _RemovedParts(found, count, bytes_read)

@@ -3,7 +3,8 @@
 Rows of the read models never change once their position is passed, and a rebuild gives equal bytes: so does every read here.
 """
 
-from collections.abc import Sequence
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from uuid import UUID
 
@@ -13,39 +14,48 @@ from database.connections import Connection
 from database.named_sql import named_sql
 from domain.documents import TABLE_KINDS, Json
 from domain.held_bytes import held_bytes
+from domain.identifiers import dotted_key
 from domain.proposal import ProposalState
 from domain.recorded import RecordedEvent
-from projections import proposals
+from projections import names, proposals
 
 _SQL = named_sql("publishers", "pointers.sql")
 _SNAPSHOTS = 1 + TABLE_KINDS.index("snapshots")
-# Events that leave every name in a path as it was; any other of these nouns empties the cache.
-_NAMES_KEPT = frozenset({"warehouse.created", "namespace.created", "namespace.properties-changed"})
 
 SnapshotKey = tuple[UUID, int, int]
 """Its table, the version that made it the current one, its id."""
 _ANY_BYTES = 2**63 - 1
 
-_PATHS_BYTES_MAX = 256 * 1024
-"""Some hundred ordinary paths, or seven of the longest: 200 readers at a time have their own each."""
+NAMES_BYTES_MAX = 2 * 1024 * 1024
+"""Some thousand names of the longest, or twenty thousand ordinary ones."""
 
 
 @dataclass(frozen=True, slots=True)
 class Path:
-    """The way to a thing, outermost first; the first is the warehouse."""
+    """The way to a warehouse or a namespace, outermost first; the first is the warehouse. keys -- the names as filters match them."""
 
-    ids: tuple[UUID, ...]
     names: tuple[str, ...]
+    keys: tuple[str, ...]
+
+    @property
+    def namespace_key(self) -> str:
+        """The names below the warehouse, dotted."""
+        return ".".join(self.keys[1:])
 
 
 @dataclass(slots=True)
 class TabularRow:
-    """A table or view at one version; `body` is the table's head or the view's document."""
+    """A table or view at one version.
+
+    body -- the table's head or the view's document, once it was read; size -- its bytes, None of a row before the event's, unless the
+    event replaced all of it.
+    """
 
     namespace_id: UUID
     name: str
     metadata_location: str
-    body: bytes | None
+    size: int | None
+    body: bytes | None = None
     _parsed: Json | None = None
 
     @property
@@ -54,6 +64,10 @@ class TabularRow:
             assert self.body is not None, "of a row before the event's, only where the event replaced all of it"
             self._parsed = orjson.loads(self.body)
         return self._parsed
+
+    def let_go(self) -> None:
+        """Its event is described: parsed, a document takes many times its bytes."""
+        self.body = self._parsed = None
 
 
 @dataclass(slots=True)
@@ -71,86 +85,128 @@ class Pointers:
     snapshots: dict[tuple[UUID, int], Json] = field(default_factory=dict)
     proposals: dict[tuple[UUID, int], ProposalState] = field(default_factory=dict)
 
+    def documents_bytes(self, position: int) -> int:
+        """Of the documents that an event is described from."""
+        rows = (self.rows.get(position), self.rows_before.get(position))
+        return sum(row.size or 0 for row in rows if row is not None)
 
-@dataclass(slots=True)
-class _WantedPath:
-    """A path to read as of a position, and where it goes: to every event of the batch from there on that has the same."""
+    def let_go(self, position: int) -> None:
+        """An event is described."""
+        for rows in (self.rows, self.rows_before):
+            if position in rows:
+                rows[position].let_go()
 
-    object_id: UUID
-    position: int
-    places: list[tuple[dict[int, Path], int]] = field(default_factory=list)
-    path: Path | None = None
 
-    def found(self, path: Path) -> None:
-        self.path = path
-        for place, position in self.places:
-            place[position] = path
+@dataclass(frozen=True, slots=True)
+class _KnownName:
+    """A warehouse or a namespace: it is called the same for good, and lies where it does."""
+
+    parent_id: UUID | None
+    name: str
+    key: str
+
+
+class KnownNames:
+    """Warehouses and namespaces by their ids, the longest unused out first; any number of readers may share them."""
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[UUID, _KnownName] = OrderedDict()
+        self.bytes_held = 0
+
+    async def paths(self, connection: Connection, object_ids: Iterable[UUID]) -> dict[UUID, Path]:
+        """The ways to these, by their ids."""
+        used: dict[UUID, _KnownName] = {}
+        missing = [object_id for object_id in dict.fromkeys(object_ids) if not self._use(object_id, used)]
+        if missing:
+            for object_id, found in (await names.names_above(connection, missing)).items():
+                parent_id = None if found.kind == "warehouse" else found.parent_id
+                used[object_id] = self._known.get(object_id) or _KnownName(parent_id, found.name, dotted_key(found.name))
+        paths = {object_id: _path(object_id, used) for object_id in dict.fromkeys(object_ids) if object_id in used}
+        self._keep(used)
+        return paths
+
+    def clear(self) -> None:
+        self._known.clear()
+        self.bytes_held = 0
+
+    def _use(self, object_id: UUID | None, used: dict[UUID, _KnownName]) -> bool:
+        """Whether the whole way is known; it is added to `used`."""
+        way: dict[UUID, _KnownName] = {}
+        while object_id is not None and object_id not in used:
+            known = self._known.get(object_id)
+            if known is None:
+                return False
+            way[object_id] = known
+            object_id = known.parent_id
+        used |= way
+        return True
+
+    def _keep(self, used: dict[UUID, _KnownName]) -> None:
+        for object_id, name in used.items():
+            if object_id not in self._known:
+                self._known[object_id] = name
+                self.bytes_held += _held(object_id, name)
+            self._known.move_to_end(object_id)
+        while self.bytes_held > NAMES_BYTES_MAX:
+            self.bytes_held -= _held(*self._known.popitem(last=False))
+
+
+def _held(object_id: UUID, name: _KnownName) -> int:
+    return held_bytes((object_id, name.parent_id, name.name, name.key, name))
+
+
+def _path(object_id: UUID, known: dict[UUID, _KnownName]) -> Path:
+    way: list[_KnownName] = []
+    above: UUID | None = object_id
+    while above is not None:
+        way.append(known[above])
+        above = way[-1].parent_id
+    way.reverse()
+    return Path(tuple(each.name for each in way), tuple(each.key for each in way))
 
 
 class PointerReader:
-    """Reads pointers for batches that follow one another in the order of the log."""
+    """Reads what events refer to. known_names -- shared with other readers, where it is given."""
 
-    def __init__(self) -> None:
-        self._paths: dict[UUID, Path] = {}
-        self._paths_bytes = 0
+    def __init__(self, known_names: KnownNames | None = None) -> None:
+        self.known_names = known_names or KnownNames()
 
-    async def read(self, connection: Connection, events: Sequence[RecordedEvent], wanted: Sequence[RecordedEvent]) -> Pointers:
-        """The pointers of those `wanted` of `events`, which come after those of every call before."""
+    async def read(self, connection: Connection, events: Sequence[RecordedEvent]) -> Pointers:
+        """The pointers of these events, without the documents of tables and views."""
         found = Pointers()
         for block in ("tables", "views"):
             noun = block[:-1]
-            positions = [event.position for event in wanted if event.topic.partition(".")[0] == noun]
+            positions = [event.position for event in events if event.topic.partition(".")[0] == noun]
             if positions:
                 cursor = await connection.execute(_SQL[block], {"positions": positions}, binary=True)
                 for row in await cursor.fetchall():
                     found.rows[row[0]] = TabularRow(*row[1:5])
                     if row[5] is not None:
                         found.rows_before[row[0]] = TabularRow(*row[5:9])
-        proposed = [(event.stream_id, event.version) for event in wanted if event.topic.startswith("proposal.")]
+        proposed = [(event.stream_id, event.version) for event in events if event.topic.startswith("proposal.")]
         if proposed:
             found.proposals = await proposals.read_versions(connection, proposed)
-        await self._read_paths(connection, events, {event.position for event in wanted}, found)
+        named = {event.position: _named_objects(event, found) for event in events}
+        paths = await self.known_names.paths(connection, [object_id for ids in named.values() for object_id in ids])
+        for position, ids in named.items():
+            for place, object_id in zip((found.paths, found.paths_before), ids, strict=False):
+                if object_id in paths:
+                    place[position] = paths[object_id]
         return found
 
-    async def _read_paths(self, connection: Connection, events: Sequence[RecordedEvent], told: set[int], found: Pointers) -> None:
-        wanted: list[_WantedPath] = []
-        # Where a thing's path is the same as at an earlier event of the batch: it is read once.
-        newest: dict[UUID, _WantedPath] = {}
-        for event in events:
-            noun, _, rest = event.topic.partition(".")
-            if noun in ("warehouse", "namespace") and f"{noun}.{rest.rpartition('.')[0]}" not in _NAMES_KEPT:
-                self._forget_paths()
-                newest.clear()
-            if event.position not in told:
-                continue
-            for place, object_id in zip((found.paths, found.paths_before), _named_objects(event, noun, found), strict=False):
-                known = self._paths.get(object_id)
-                if known is not None:
-                    place[event.position] = known
-                    continue
-                if object_id not in newest:
-                    newest[object_id] = _WantedPath(object_id, event.position)
-                    wanted.append(newest[object_id])
-                newest[object_id].places.append((place, event.position))
-        if wanted:
-            parameters = {"ids": [each.object_id for each in wanted], "positions": [each.position for each in wanted]}
-            cursor = await connection.execute(_SQL["paths"], parameters, binary=True)
-            for number, ids, names in await cursor.fetchall():
-                wanted[number - 1].found(Path(tuple(ids), tuple(names)))
-        for object_id, each in newest.items():
-            if each.path is not None:
-                self._keep_path(object_id, each.path)
-
-    def _keep_path(self, object_id: UUID, path: Path) -> None:
-        size = held_bytes((object_id, path.ids, path.names))
-        if self._paths_bytes + size > _PATHS_BYTES_MAX:
-            self._forget_paths()
-        self._paths[object_id] = path
-        self._paths_bytes += size
-
-    def _forget_paths(self) -> None:
-        self._paths.clear()
-        self._paths_bytes = 0
+    async def read_documents(self, connection: Connection, found: Pointers, events: Sequence[RecordedEvent]) -> None:
+        """Adds the documents that these events are described from."""
+        for block, noun in (("table_heads", "table"), ("view_documents", "view")):
+            asked: list[tuple[UUID, int, TabularRow]] = []
+            for event in events:
+                if event.topic.partition(".")[0] == noun:
+                    asked += [(event.stream_id, event.version, row) for row in _with_document(found.rows, event)]
+                    asked += [(event.stream_id, event.version - 1, row) for row in _with_document(found.rows_before, event)]
+            if asked:
+                parameters = {"ids": [each[0] for each in asked], "versions": [each[1] for each in asked]}
+                cursor = await connection.execute(_SQL[block], parameters, binary=True)
+                for number, body in await cursor.fetchall():
+                    asked[number][2].body = body
 
     async def read_snapshots(
         self, connection: Connection, found: Pointers, wanted: Sequence[SnapshotKey | None], bytes_max: int | None
@@ -172,8 +228,14 @@ class PointerReader:
         return sizes
 
 
-def _named_objects(event: RecordedEvent, noun: str, found: Pointers) -> tuple[UUID, ...]:
+def _with_document(rows: dict[int, TabularRow], event: RecordedEvent) -> list[TabularRow]:
+    row = rows.get(event.position)
+    return [] if row is None or row.size is None else [row]
+
+
+def _named_objects(event: RecordedEvent, found: Pointers) -> tuple[UUID, ...]:
     """Those whose paths the event is told with: what a table or view lies in (and lay in), a proposal's warehouse, else itself."""
+    noun = event.topic.partition(".")[0]
     if noun == "proposal":
         return (event.warehouse_id,)
     if noun not in ("table", "view"):

@@ -19,6 +19,7 @@ from publishers.cloud_events import Outgoing, Replay, outgoing
 from publishers.describe import Describer
 from publishers.event_data import Dialect
 from publishers.event_filter import EventFilter
+from publishers.pointers import Path
 from publishers.sink import Checkpoint, Sink, SinkError, SinkRefusedError, Tail
 
 _log = structlog.get_logger("icecore.publisher")
@@ -28,9 +29,9 @@ TAKE_OVER_SECONDS = 1.0
 PAUSE_SECONDS_MIN = 0.1
 PAUSE_SECONDS_MAX = 5.0
 ROW_SECONDS = 1.0
+"""Behind a sink that remembers, the row in Postgres may lag by this."""
 DESCRIBED_BYTES_MAX = 4 * 1024 * 1024
 """Of what the events of one batch refer to beside their own states, such as snapshots that a branch goes back to; and one event more."""
-"""Behind a sink that remembers, the row in Postgres may lag by this."""
 
 
 class Publisher:
@@ -275,10 +276,14 @@ async def messages_of(
 ) -> tuple[Sequence[RecordedEvent], list[Outgoing]]:
     """The first of `events`, all where they refer to no more than DESCRIBED_BYTES_MAX; and what of those passes every filter, in order."""
     wanted = [event for event in events if event.position not in skips and all(each.may_match(event) for each in filters)]
-    descriptions = await describer.describe(lead.connection, events, wanted, bytes_max=DESCRIBED_BYTES_MAX)
-    if len(descriptions) < len(wanted):
-        events = [event for event in events if event.position < wanted[len(descriptions)].position]
-    return events, [outgoing(each, dialect, replay) for each in descriptions if all(chosen.matches(each) for chosen in filters)]
+
+    def chosen(event: RecordedEvent, path: Path | None) -> bool:
+        return all(each.matches_path(event, path) for each in filters)
+
+    described = await describer.describe(lead.connection, wanted, chosen=chosen, bytes_max=DESCRIBED_BYTES_MAX)
+    if described.count < len(wanted):
+        events = [event for event in events if event.position < wanted[described.count].position]
+    return events, [outgoing(each, dialect, replay) for each in described.events]
 
 
 async def _sleep(seconds: float, stop: asyncio.Event) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Protocol
+from typing import Any, Protocol
 from uuid import UUID
 
 from database.connections import Connection, ConnectionHandOff
@@ -16,10 +16,12 @@ from log.follow import read_events
 from log.head import log_head
 from log.positions import position_at
 from publishers.cloud_events import Outgoing, encode_json, outgoing
-from publishers.describe import Describer, Description
+from publishers.describe import Describer
+from publishers.description import Described, Description
 from publishers.event_data import Dialect
 from publishers.event_filter import EventFilter, FilterError
 from publishers.iceberg_events import IcebergEvents, IcebergFilter
+from publishers.pointers import KnownNames
 from publishers.shared_batches import SharedBatches
 
 _SQL = named_sql("publishers", "pull.sql")
@@ -53,7 +55,8 @@ class PulledEvents:
     """What the log tells between one position and another.
 
     position -- the last that was read: to go on from. at_end -- nothing stood behind it. recorded_at -- of the last event that was
-    read, None where there was none. bytes_read -- of the states of all that was read, whatever the filter let through.
+    read, None where there was none. bytes_read -- of the states of all that was read, whatever the filter let through, and of what was
+    described with them.
     """
 
     events: Sequence[PulledEvent]
@@ -72,11 +75,22 @@ class PullFigures:
     followers_refused: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What the first `count` events of a batch came to: the others are asked for again.
+
+    bytes_read -- of what they refer to beside their states.
+    """
+
+    events: list[PulledEvent]
+    count: int
+    bytes_read: int
+
+
 class Telling(Protocol):
     """Makes what is sent of events, in batches that follow one another in the order of the log."""
 
-    async def tell(self, connection: Connection, events: Sequence[RecordedEvent]) -> tuple[list[PulledEvent], int]:
-        """What of `events` is told, and how many of them that took: the others are asked for again."""
+    async def tell(self, connection: Connection, events: Sequence[RecordedEvent]) -> Told: ...
 
 
 class EventReader:
@@ -86,20 +100,25 @@ class EventReader:
         self._connections = connections
         self._telling = telling
         self._figures = figures
+        self._batch_events_max = BATCH_EVENTS_MAX
 
     async def batch(self, after: int, *, to: int | None = None, events_max: int = BATCH_EVENTS_MAX) -> PulledEvents:
         """What comes after a position and not after `to`; BATCH_EVENTS_MAX and BATCH_BYTES_MAX at most."""
-        limit = min(events_max, BATCH_EVENTS_MAX) if to is None else min(events_max, BATCH_EVENTS_MAX, max(to - after, 0))
+        limit = min(events_max, BATCH_EVENTS_MAX, self._batch_events_max)
+        if to is not None:
+            limit = min(limit, max(to - after, 0))
         if limit == 0:
             return PulledEvents((), after, True, None)
         async with self._connections.connection() as connection:
             events = await read_events(connection, after, limit, bytes_max=BATCH_BYTES_MAX)
             if not events:
                 return PulledEvents((), after, True, None)
-            told, count = await self._telling.tell(connection, events)
-        events = events[:count]
-        self._figures.events_told += len(told)
-        return PulledEvents(told, events[-1].position, False, events[-1].recorded_at, sum(len(event.state) for event in events))
+            told = await self._telling.tell(connection, events)
+        self._batch_events_max = _next_batch_events_max(self._batch_events_max, told.count, len(events))
+        events = events[: told.count]
+        self._figures.events_told += len(told.events)
+        bytes_read = told.bytes_read + sum(len(event.state) for event in events)
+        return PulledEvents(told.events, events[-1].position, False, events[-1].recorded_at, bytes_read)
 
     async def page(self, after: int, *, to: int | None, events_max: int, make_room: Callable[[int], None]) -> PulledEvents:
         """Batch after batch, until there are `events_max` events or a limit of a page is reached.
@@ -125,6 +144,11 @@ class EventReader:
         return PulledEvents(told, position, position == to, recorded_at)
 
 
+def _next_batch_events_max(before: int, told: int, read: int) -> int:
+    """After a batch that was cut, no more than twice what was told of it is read: the rest is read again each time."""
+    return min(BATCH_EVENTS_MAX, 2 * (told if told < read else before))
+
+
 class CloudEventReader(EventReader):
     """Tells CloudEvents; once it has come to the end of the log, it reads on together with all others that have."""
 
@@ -133,15 +157,11 @@ class CloudEventReader(EventReader):
         self._cloud_events = telling
         self._shared = shared
         self._caught_up = False
-        self._told_to: int | None = None
 
     async def batch(self, after: int, *, to: int | None = None, events_max: int = BATCH_EVENTS_MAX) -> PulledEvents:
         if not self._caught_up:
-            if after != self._told_to:
-                # It read on together with others, or is asked for the same again: names are those as of the events.
-                self._cloud_events.begin_anew()
             alone = await super().batch(after, to=to, events_max=events_max)
-            self._caught_up, self._told_to = alone.at_end, alone.position
+            self._caught_up = alone.at_end
             return alone
         shared = await self._shared.after(after)
         events = [each.event for each in shared.descriptions if to is None or each.event.position <= to][:events_max]
@@ -168,12 +188,18 @@ class EventSource:
     def __init__(self, dsn: str, *, followers_max: int, base_url: str) -> None:
         self._connections = ConnectionHandOff(dsn, CONNECTIONS_MAX, application_name="icecore-events")
         self._arrivals = Arrivals(dsn)
-        self._shared = SharedBatches(self._connections, events_max=BATCH_EVENTS_MAX, bytes_max=BATCH_BYTES_MAX)
-        self._connections.on_broken = self._shared.clear
+        self._known_names = KnownNames()
+        self._shared = SharedBatches(self._connections, self._known_names, events_max=BATCH_EVENTS_MAX, bytes_max=BATCH_BYTES_MAX)
+        self._connections.on_broken = self._forget
         self._followers_max = followers_max
         self._base_url = base_url
         self.figures = PullFigures()
         self.is_stopping = False
+
+    def _forget(self) -> None:
+        """Behind a connection that broke there may be another log."""
+        self._shared.clear()
+        self._known_names.clear()
 
     def reader(self, *, types: Sequence[str], warehouse_ids: Collection[UUID], namespaces: Sequence[str], dialect: Dialect) -> EventReader:
         """Tells CloudEvents. Raises BadRequest for a type no event has; empty filters let everything through."""
@@ -181,7 +207,7 @@ class EventSource:
             chosen = EventFilter.parse(tuple(types), (), tuple(namespaces))
         except FilterError as error:
             raise BadRequest(f"Invalid parameter {error.member!r}: {error}") from None
-        telling = _CloudEvents(chosen, frozenset(warehouse_ids), dialect, self._base_url)
+        telling = _CloudEvents(chosen, frozenset(warehouse_ids), dialect, self._base_url, self._known_names)
         return CloudEventReader(self._connections, telling, self.figures, self._shared)
 
     def iceberg_reader(
@@ -196,7 +222,7 @@ class EventSource:
     ) -> EventReader:
         """Tells the events of a warehouse as Iceberg's proposal has them."""
         chosen = IcebergFilter.of(operation_types, object_names, object_uuids, object_types, exact_names=exact_names)
-        return EventReader(self._connections, _IcebergEvents(warehouse_id, chosen), self.figures)
+        return EventReader(self._connections, _IcebergEvents(warehouse_id, chosen, self._known_names), self.figures)
 
     async def whole(self, event_id: UUID, dialect: Dialect) -> bytes | None:
         """One event with its data, however large; None where the log has none of that id."""
@@ -206,7 +232,7 @@ class EventSource:
             if row is None:
                 return None
             event = RecordedEvent(*row)
-            (description,) = await Describer().describe(connection, [event], [event])
+            (description,) = (await Describer(known_names=self._known_names).describe(connection, [event])).events
         self.figures.events_told += 1
         return encode_json(outgoing(description, dialect))
 
@@ -257,30 +283,20 @@ class EventSource:
 class _CloudEvents:
     """The same events as sinks are told."""
 
-    def __init__(self, chosen: EventFilter, warehouse_ids: frozenset[UUID], dialect: Dialect, base_url: str) -> None:
+    def __init__(
+        self, chosen: EventFilter, warehouse_ids: frozenset[UUID], dialect: Dialect, base_url: str, known_names: KnownNames
+    ) -> None:
         self._chosen = chosen
         self._warehouse_ids = warehouse_ids
         self.dialect: Dialect = dialect
         self._base_url = base_url
-        self.begin_anew()
+        self._describer = Describer(known_names=known_names)
 
-    def begin_anew(self) -> None:
-        """What is told next does not follow what was told before."""
-        self._describer = Describer()
-
-    async def tell(self, connection: Connection, events: Sequence[RecordedEvent]) -> tuple[list[PulledEvent], int]:
+    async def tell(self, connection: Connection, events: Sequence[RecordedEvent]) -> Told:
         wanted = [event for event in events if self._chosen.may_match(event) and self._of_warehouse(event)]
-        try:
-            descriptions = await self._describer.describe(connection, events, wanted, bytes_max=BATCH_BYTES_MAX)
-        except BaseException:
-            # The same batch may be asked for again, by names as of its beginning.
-            self.begin_anew()
-            raise
-        whole = len(descriptions) == len(wanted)
-        # Positions are dense.
-        count = len(events) if whole else descriptions[-1].event.position - events[0].position + 1
-        chosen = (outgoing(description, self.dialect) for description in descriptions if self._chosen.matches(description))
-        return [self.pulled(event, encode_json(event)) for event in chosen], count
+        described = await self._describer.describe(connection, wanted, chosen=self._chosen.matches_path, bytes_max=BATCH_BYTES_MAX)
+        told = (outgoing(description, self.dialect) for description in described.events)
+        return Told([self.pulled(event, encode_json(event)) for event in told], _answered(events, wanted, described), described.bytes_read)
 
     def lets_through(self, description: Description) -> bool:
         """Whether an event is told."""
@@ -300,11 +316,17 @@ class _CloudEvents:
 class _IcebergEvents:
     """The events of one warehouse, in the shape of Iceberg's proposal."""
 
-    def __init__(self, warehouse_id: UUID, chosen: IcebergFilter) -> None:
+    def __init__(self, warehouse_id: UUID, chosen: IcebergFilter, known_names: KnownNames) -> None:
         self._warehouse_id = warehouse_id
-        self._events = IcebergEvents(chosen)
+        self._events = IcebergEvents(chosen, known_names)
 
-    async def tell(self, connection: Connection, events: Sequence[RecordedEvent]) -> tuple[list[PulledEvent], int]:
+    async def tell(self, connection: Connection, events: Sequence[RecordedEvent]) -> Told:
         wanted = [event for event in events if event.warehouse_id == self._warehouse_id]
-        told = await self._events.describe(connection, events, wanted)
-        return [PulledEvent(each.position, each.operation_type, each.body) for each in told], len(events)
+        described = await self._events.describe(connection, wanted, bytes_max=BATCH_BYTES_MAX)
+        told = [PulledEvent(each.position, each.operation_type, each.body) for each in described.events]
+        return Told(told, _answered(events, wanted, described), described.bytes_read)
+
+
+def _answered(events: Sequence[RecordedEvent], wanted: Sequence[RecordedEvent], described: Described[Any]) -> int:
+    """How many of `events` lie before the first of `wanted` that was left; positions are dense."""
+    return len(events) if described.count == len(wanted) else wanted[described.count].position - events[0].position

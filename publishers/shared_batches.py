@@ -8,8 +8,10 @@ from dataclasses import dataclass, field
 from database.connections import ConnectionHandOff
 from log.follow import read_events
 from publishers.cloud_events import Outgoing, encode_json, outgoing
-from publishers.describe import Describer, Description
+from publishers.describe import Describer
+from publishers.description import Description
 from publishers.event_data import Dialect
+from publishers.pointers import KnownNames
 
 KEPT_MAX = 4
 """Batches kept for followers that are a little behind the others."""
@@ -36,8 +38,9 @@ class SharedBatch:
 class SharedBatches:
     """Who asks for what stands after the same position gets the same batch; one that is being read is waited for."""
 
-    def __init__(self, connections: ConnectionHandOff, *, events_max: int, bytes_max: int) -> None:
+    def __init__(self, connections: ConnectionHandOff, known_names: KnownNames, *, events_max: int, bytes_max: int) -> None:
         self._connections = connections
+        self._known_names = known_names
         self._events_max = events_max
         self._bytes_max = bytes_max
         self._batches: OrderedDict[int, asyncio.Task[SharedBatch]] = OrderedDict()
@@ -71,4 +74,7 @@ class SharedBatches:
     async def _read(self, position: int) -> SharedBatch:
         async with self._connections.connection() as connection:
             events = await read_events(connection, position, self._events_max, bytes_max=self._bytes_max)
-            return SharedBatch(await Describer().describe(connection, events, events, bytes_max=self._bytes_max) if events else ())
+            if not events:
+                return SharedBatch(())
+            describer = Describer(known_names=self._known_names)
+            return SharedBatch((await describer.describe(connection, events, bytes_max=self._bytes_max)).events)

@@ -28,7 +28,7 @@ async def told(dsn: str, chosen: EventFilter) -> list[dict[str, Any]]:
     """What a sink with that filter is told."""
     async with await psycopg.AsyncConnection.connect(dsn, autocommit=True) as connection:
         events = await read_events(connection, 0, 1_000)
-        described = await Describer().describe(connection, events, [event for event in events if chosen.may_match(event)])
+        described = (await Describer().describe(connection, [event for event in events if chosen.may_match(event)])).events
         return [orjson.loads(encode_json(outgoing(each, "icecore"))) for each in described if chosen.matches(each)]
 
 

@@ -29,7 +29,7 @@ async def as_sinks_have_it(dsn: str, dialect: Dialect = "icecore") -> list[bytes
     """The whole log, each event the bytes a sink in structured mode is told."""
     async with await psycopg.AsyncConnection.connect(dsn, autocommit=True) as connection:
         events = await read_events(connection, 0, 10_000)
-        return [encode_json(outgoing(each, dialect)) for each in await Describer().describe(connection, events, events)]
+        return [encode_json(outgoing(each, dialect)) for each in (await Describer().describe(connection, events)).events]
 
 
 async def head(served: Served) -> int:

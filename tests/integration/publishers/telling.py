@@ -173,7 +173,7 @@ async def messages(dsn: str, after: int = 0, limit: int = 500) -> list[Outgoing]
     """What goes out after a position."""
     async with await psycopg.AsyncConnection.connect(dsn, autocommit=True) as connection:
         events = await read_events(connection, after, limit)
-        return [outgoing(each, "icecore") for each in await Describer().describe(connection, events, events)]
+        return [outgoing(each, "icecore") for each in (await Describer().describe(connection, events)).events]
 
 
 def log_ids(dsn: str) -> list[str]:

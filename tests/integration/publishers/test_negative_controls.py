@@ -119,7 +119,7 @@ async def test_telling_before_the_commit_invents_events(database: str, log: list
         row = await cursor.fetchone()
         assert row is not None
         events = [event for event in await read_events(connection, row[0] - 1) if event.topic == "table.unregistered.v1"]
-        described = await Describer().describe(connection, events, events)
+        described = (await Describer().describe(connection, events)).events
         await sink.publish([outgoing(each, "icecore") for each in described], None)
         await connection.rollback()
     await sink.close()

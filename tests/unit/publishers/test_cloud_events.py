@@ -11,7 +11,7 @@ from cloudevents.core.v1.event import CloudEvent
 
 from domain.recorded import RecordedEvent
 from publishers.cloud_events import OrjsonFormat, Replay, encode_http, encode_json, encode_kafka, outgoing
-from publishers.describe import Description
+from publishers.description import Description
 from publishers.event_data import NamespaceEvent, NamespaceName, TableEnded, TabularName, WarehouseName
 
 WAREHOUSE = UUID("01900000-0000-7000-8000-000000000001")

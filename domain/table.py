@@ -1,4 +1,4 @@
-"""Table: what a commit decides, and the fold of a table's events."""
+"""Table: what commands on a table decide, and the fold of its events."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -18,8 +18,10 @@ from domain.events import (
     TableRenamed,
     TableUnregistered,
 )
+from domain.identifiers import TabularIdentifier
 from domain.metadata.requirements import TableRequirement, check_requirements, parse_requirements
 from domain.metadata.updates import TableUpdate, apply_updates, parse_updates
+from domain.names import FreeName, ResolvedName, decide_destination
 
 Status = Literal["live", "dropped", "purging", "purged"]
 
@@ -72,6 +74,34 @@ class TableChange:
     actions: list[str]
     moves: bool
 
+    def event(self, metadata_location: str, location_key: str | None, path_keys: list[str] | None) -> TableCommitted:
+        """As it is recorded once the document has its places."""
+        return TableCommitted(metadata_location, location_key, self.delta.to_json(), self.actions, path_keys)
+
+
+def decide_create(
+    name: FreeName, metadata: Json, metadata_location: str, location_key: str, path_keys: list[str] | None, *, staged: bool
+) -> TableCreated:
+    """A table begins with its first document. staged -- by the commit that ends a staged create."""
+    return TableCreated(name.namespace_id, name.name, name.name_key, location_key, metadata_location, metadata, staged, path_keys or None)
+
+
+def decide_register(
+    name: FreeName | None, metadata: Json, metadata_location: str, location_key: str, path_keys: list[str] | None
+) -> TableRegistered | TableOverwritten:
+    """A table begins with a file's document under `name`; without one, the document takes over a table, which keeps its own."""
+    if name is None:
+        return TableOverwritten(location_key, metadata_location, metadata, path_keys or None)
+    return TableRegistered(name.namespace_id, name.name, name.name_key, location_key, metadata_location, metadata, path_keys or None)
+
+
+def may_have_lost_file(table: TableState, file_key: str, event_id: UUID | None) -> bool:
+    """Whether a file in the table's own places, read when `event_id` was its newest event, may be deleted by now.
+
+    A commit since may have removed it from the metadata log.
+    """
+    return table.event_id != event_id and file_key.startswith(table.location_keys)
+
 
 def decide_commit(table: TableState, commit: TableCommit, now_ms: int) -> TableChange | None:
     """What the updates come to; None where they change nothing.
@@ -95,13 +125,23 @@ def decide_commit(table: TableState, commit: TableCommit, now_ms: int) -> TableC
 
 def decide_drop(table: TableState, *, purge_requested: bool) -> TableDropped:
     """What a drop leaves: with a purge, nothing but what `gc.enabled` keeps; the event says where it keeps the files."""
+    assert table.status == "live", "a table that is gone is found by no name"
     kept = purge_requested and keeps_its_files(table)
     return TableDropped(purge_requested, gc_enabled=False if kept else None)
 
 
-def decide_rename(table: TableState, namespace_id: UUID, name: str, name_key: str) -> TableRenamed | None:
-    """None where it has the name already."""
-    return None if (namespace_id, name) == (table.namespace_id, table.name) else TableRenamed(namespace_id, name, name_key)
+def decide_unregister(table: TableState) -> TableUnregistered:
+    """The catalog forgets the table: its files stay, and its name and places are free."""
+    assert table.status == "live", "a table that is gone is found by no name"
+    return TableUnregistered()
+
+
+def decide_rename(
+    table: TableState, found: ResolvedName | None, source: TabularIdentifier, destination: TabularIdentifier, name_key: str
+) -> TableRenamed | None:
+    """None where it has the name already; refusals as `decide_destination`. found -- what the destination's name stands for."""
+    to = decide_destination(found, table.id, source, destination, name_key)
+    return None if (to.namespace_id, to.name) == (table.namespace_id, table.name) else TableRenamed(to.namespace_id, to.name, to.name_key)
 
 
 def evolve(state: TableState | None, stream_id: UUID, version: int, event_id: UUID, warehouse_id: UUID, event: Event) -> TableState:

@@ -1,4 +1,4 @@
-"""View: what a commit decides, and the fold of a view's events."""
+"""View: what commands on a view decide, and the fold of its events."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -8,6 +8,8 @@ from uuid import UUID
 from domain.claims import Claim, LocationClaim, NameClaim, with_keys
 from domain.documents import VIEW_KINDS, Delta, Json, difference, fold, split
 from domain.events import Event, ViewCommitted, ViewCreated, ViewDropped, ViewRegistered, ViewRenamed
+from domain.identifiers import TabularIdentifier
+from domain.names import FreeName, ResolvedName, decide_destination
 from domain.view_metadata.requirements import check_view_requirements
 from domain.view_metadata.updates import apply_view_updates
 
@@ -41,6 +43,22 @@ class ViewChange:
     actions: list[str]
     moves: bool
 
+    def event(self, metadata_location: str, location_key: str | None, path_keys: list[str] | None) -> ViewCommitted:
+        """As it is recorded once the document has its places."""
+        return ViewCommitted(metadata_location, location_key, self.delta.to_json(), self.actions, path_keys)
+
+
+def decide_create(name: FreeName, metadata: Json, metadata_location: str, location_key: str, path_keys: list[str] | None) -> ViewCreated:
+    """A view begins with its first document."""
+    return ViewCreated(name.namespace_id, name.name, name.name_key, location_key, metadata_location, metadata, path_keys or None)
+
+
+def decide_register(
+    name: FreeName, metadata: Json, metadata_location: str, location_key: str, path_keys: list[str] | None
+) -> ViewRegistered:
+    """A view begins with a file's document."""
+    return ViewRegistered(name.namespace_id, name.name, name.name_key, location_key, metadata_location, metadata, path_keys or None)
+
 
 def decide_commit(view: ViewState, requirements: Sequence[Json], updates: Sequence[Json], now_ms: int) -> ViewChange | None:
     """None where the updates change nothing; CommitFailed where a requirement does not hold; what they break as Java names it."""
@@ -53,9 +71,18 @@ def decide_commit(view: ViewState, requirements: Sequence[Json], updates: Sequen
     return ViewChange(metadata, delta, [update["action"] for update in updates], metadata["location"] != base["location"])
 
 
-def decide_rename(view: ViewState, namespace_id: UUID, name: str, name_key: str) -> ViewRenamed | None:
-    """None where it has the name already."""
-    return None if (namespace_id, name) == (view.namespace_id, view.name) else ViewRenamed(namespace_id, name, name_key)
+def decide_drop(view: ViewState) -> ViewDropped:
+    """The catalog forgets the view: its files stay, and its name and places are free."""
+    assert view.status == "live", "a view that is gone is found by no name"
+    return ViewDropped()
+
+
+def decide_rename(
+    view: ViewState, found: ResolvedName | None, source: TabularIdentifier, destination: TabularIdentifier, name_key: str
+) -> ViewRenamed | None:
+    """None where it has the name already; refusals as `decide_destination`. found -- what the destination's name stands for."""
+    to = decide_destination(found, view.id, source, destination, name_key)
+    return None if (to.namespace_id, to.name) == (view.namespace_id, view.name) else ViewRenamed(to.namespace_id, to.name, to.name_key)
 
 
 def evolve(state: ViewState | None, stream_id: UUID, version: int, event_id: UUID, warehouse_id: UUID, event: Event) -> ViewState:

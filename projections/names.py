@@ -9,19 +9,11 @@ from database.named_sql import named_sql
 from database.postgres import Connection
 from domain.errors import NoSuchNamespace, NoSuchTable, NoSuchView
 from domain.identifiers import NamespaceIdentifier, TabularIdentifier, name_key
+from domain.names import ResolvedName
 
 _SQL = named_sql("projections", "names.sql")
 # No name key is empty: every one lies after this.
 _BEFORE_ALL = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """The namespace at a path, and the table or view a name in it stands for, if any."""
-
-    namespace_id: UUID
-    object_id: UUID | None
-    kind: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +61,7 @@ async def find_view(connection: Connection, scope: Scope, view: TabularIdentifie
     return found.object_id
 
 
-async def find(connection: Connection, scope: Scope, namespace: NamespaceIdentifier, name: str | None) -> Found | None:
+async def find(connection: Connection, scope: Scope, namespace: NamespaceIdentifier, name: str | None) -> ResolvedName | None:
     """None where there is no such namespace."""
     cursor = await connection.execute(
         _SQL["find"],
@@ -81,7 +73,7 @@ async def find(connection: Connection, scope: Scope, namespace: NamespaceIdentif
         },
     )
     row = await cursor.fetchone()
-    return None if row is None else Found(*row)
+    return None if row is None else ResolvedName(*row)
 
 
 async def list_names(

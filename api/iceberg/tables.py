@@ -7,7 +7,7 @@ from api.call import Call
 from api.iceberg.listings import list_identifiers
 from api.limits import ApiLimits
 from api.targets import namespace_sought, parse_boolean, tabular_named, tabular_sought
-from commands.tables.commit_table import CommitTable, commit_table, is_creation
+from commands.tables.commit_table import CommitTable, commit_table
 from commands.tables.create_table import CreateTable
 from commands.tables.create_table import create_table as execute_create_table
 from commands.tables.drop_table import DropTable
@@ -20,6 +20,7 @@ from commands.tables.unregister_table import UnregisterTable
 from commands.tables.unregister_table import unregister_table as execute_unregister_table
 from domain.errors import BadRequest
 from domain.identifiers import TabularIdentifier
+from domain.metadata.requirements import is_creation
 from queries import list_tabulars
 from queries import load_credentials as credentials_question
 from queries import load_table as question

@@ -26,9 +26,8 @@ from commands.tabulars.metadata_files import (
     written_table,
 )
 from domain.documents import Json
-from domain.events import TableCommitted
 from domain.identifiers import TabularIdentifier
-from domain.metadata.requirements import ASSERT_CREATE, check_requirements
+from domain.metadata.requirements import check_requirements, is_creation
 from domain.metadata.updates import apply_updates
 from domain.table import TableCommit, TableState, decide_commit
 from projections import results
@@ -108,12 +107,6 @@ def creates(command: CommitTable) -> bool:
     return is_creation(command.requirements)
 
 
-def is_creation(requirements: Sequence[Json]) -> bool:
-    """Whether a commit with these requirements ends a staged create."""
-    # Kinds of requirements are read in any case, as Java does.
-    return any(str(requirement.get("type")).lower() == ASSERT_CREATE for requirement in requirements)
-
-
 def add_commit(
     warehouse: Warehouse, submission: Submission, state: TableState, generation: int | None, commit: TableCommit, decided_at_ms: int
 ) -> CommittedTable | None:
@@ -129,8 +122,7 @@ def add_commit(
     check_document_locations(warehouse.profile, before, metadata)
     place = next_metadata_file(warehouse, metadata, next_file_number(state.metadata_location))
     key, paths = location_key(warehouse, metadata) if change.moves else None, path_keys(warehouse, metadata, before)
-    event = TableCommitted(place.spelled, key, change.delta.to_json(), change.actions, paths)
-    after = submission.add(state.id, warehouse.id, state, [event], generation)
+    after = submission.add(state.id, warehouse.id, state, [change.event(place.spelled, key, paths)], generation)
     assert isinstance(after, TableState)
     submission.old_files += old_metadata_files(state, after, warehouse.profile.storage_identity)
     return CommittedTable(after, place)
@@ -148,14 +140,14 @@ async def add_created(executor: CommandExecutor, warehouse: Warehouse, submissio
     large = is_large_request(submission.context)
     commit = await parsed(submission.context, command)
     check_requirements(None, commit.requirements)
-    name = NewName(warehouse, command.table, "table", staged=True)
+    new_name = NewName(warehouse, command.table, "table", staged=True)
     async with executor.connection() as connection:
-        namespace_id = await name.namespace_id(connection)
+        name = await new_name.look_up(connection)
     table_id = uuid7()
     metadata = await decided(large, _new_metadata, warehouse, commit, table_id)
     async with executor.connection() as connection:
-        await refuse_places_taken_by_others(connection, warehouse, metadata, name)
-    return await decided(large, add_table, warehouse, submission, namespace_id, table_id, command.table.name, metadata, staged=True)
+        await refuse_places_taken_by_others(connection, warehouse, metadata, new_name)
+    return await decided(large, add_table, warehouse, submission, name, table_id, metadata, staged=True)
 
 
 def _new_metadata(warehouse: Warehouse, commit: TableCommit, table_id: UUID) -> Json:

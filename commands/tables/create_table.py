@@ -26,10 +26,10 @@ from database.connections import Connection
 from domain.byte_pieces import Content
 from domain.claims import NameClaim
 from domain.documents import TABLE_KINDS, Json, split
-from domain.events import TableCreated
 from domain.identifiers import NamespaceIdentifier, TabularIdentifier
 from domain.metadata.create import new_table_metadata
-from domain.table import TableState
+from domain.names import FreeName
+from domain.table import TableState, decide_create
 from projections import results
 from projections.tables import LoadedTable
 from queries.warehouse import Warehouse
@@ -65,18 +65,18 @@ class _Creation(CommandHandler):
         command, warehouse, large = self.command, self.warehouse, is_large_request(self.context)
         await decided(large, refuse_credential_properties, command.properties, "properties")
         async with self.executor.connection() as connection:
-            namespace_id = await self._name.namespace_id(connection)
+            name = await self._new_name.look_up(connection)
         table_id = uuid7()
         metadata = await decided(large, self._new_metadata, table_id)
         if command.location is not None or path_keys(warehouse, metadata):
             async with self.executor.connection() as connection:
-                await refuse_places_taken_by_others(connection, warehouse, metadata, self._name)
+                await refuse_places_taken_by_others(connection, warehouse, metadata, self._new_name)
         if command.stage_create:
             return await decided(large, self._staged, metadata)
-        return await decided(large, self._created, namespace_id, table_id, metadata)
+        return await decided(large, self._created, name, table_id, metadata)
 
     @property
-    def _name(self) -> NewName:
+    def _new_name(self) -> NewName:
         return NewName(self.warehouse, TabularIdentifier(self.command.namespace, self.command.name), "table")
 
     def _new_metadata(self, table_id: UUID) -> Json:
@@ -96,10 +96,10 @@ class _Creation(CommandHandler):
         body = results.staged_table_result(written_table(split(metadata, TABLE_KINDS)), self.warehouse.profile.client_config())
         return Decision(Submission(self.context), IdempotencyRecord(200, body=body), Answer(200, body))
 
-    def _created(self, namespace_id: UUID, table_id: UUID, metadata: Json) -> Decision:
+    def _created(self, name: FreeName, table_id: UUID, metadata: Json) -> Decision:
         command, warehouse = self.command, self.warehouse
         submission = Submission(self.context, table_bytes_max=self.executor.large_documents.bytes_max)
-        created = add_table(warehouse, submission, namespace_id, table_id, command.name, metadata, staged=False)
+        created = add_table(warehouse, submission, name, table_id, metadata, staged=False)
         body = results.load_table_result(created.loaded, warehouse.profile.client_config())
         return created_alone(submission, created, TabularIdentifier(command.namespace, command.name), body)
 
@@ -134,9 +134,8 @@ def created_alone(submission: Submission, created: Created, identifier: TabularI
 def add_table(
     warehouse: Warehouse,
     submission: Submission,
-    namespace_id: UUID,
+    name: FreeName,
     table_id: UUID,
-    name: str,
     metadata: Json,
     *,
     staged: bool,
@@ -144,9 +143,9 @@ def add_table(
     """Adds a table that begins with `metadata` to the submission; its first metadata file is still to be written."""
     written = written_table(split(metadata, TABLE_KINDS))
     file = metadata_file(warehouse, metadata, written, 0)
-    name_key, key = warehouse.scope.key(name), location_key(warehouse, metadata)
-    event = TableCreated(namespace_id, name, name_key, key, file.location.spelled, metadata, staged, path_keys(warehouse, metadata))
-    submission.alive.append(namespace_id)
+    key, paths = location_key(warehouse, metadata), path_keys(warehouse, metadata)
+    event = decide_create(name, metadata, file.location.spelled, key, paths, staged=staged)
+    submission.alive.append(event.namespace_id)
     state = submission.add(table_id, warehouse.id, None, [event])
     assert isinstance(state, TableState)
     return Created(state, loaded_table(state, written), file)

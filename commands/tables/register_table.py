@@ -26,10 +26,10 @@ from commands.tabulars.metadata_files import (
 from domain.byte_pieces import Content
 from domain.documents import Json
 from domain.errors import NoSuchTable
-from domain.events import TableOverwritten, TableRegistered
 from domain.identifiers import NamespaceIdentifier, TabularIdentifier
 from domain.metadata.parse import parse_table_metadata
-from domain.table import TableState
+from domain.names import FreeName
+from domain.table import TableState, decide_register, may_have_lost_file
 from projections import results
 from queries.warehouse import Warehouse
 from security.property_rules import check_registered_properties
@@ -51,14 +51,14 @@ class RegisterTable:
 class _File:
     """A metadata file that was read, while at `position` its place was nobody else's.
 
-    namespace_id -- where there is no table yet.
+    name -- where there is no table yet.
     owner_event_id -- the last event of the table that is overwritten, as of before the file was read.
     """
 
     place: StorageLocation
     key: str
     position: int
-    namespace_id: UUID | None
+    name: FreeName | None
     owner_event_id: UUID | None
     metadata: Json
 
@@ -100,17 +100,17 @@ class _Registration(CommandHandler):
         warehouse, command = self.warehouse, self.command
         place = warehouse.profile.permit(command.metadata_location, imported=True, field="metadata-location")
         event_id = None if table is None else await table.last_event_id()
-        name, owner = (self._name, None) if table is None else (None, table.id)
+        new_name, owner = (self._new_name, None) if table is None else (None, table.id)
         async with self.executor.connection() as connection:
-            namespace_id = None if table is not None else await self._name.namespace_id(connection)
-            position = await refuse_taken_file(connection, warehouse, place, name, owner)
+            name = None if new_name is None else await new_name.look_up(connection)
+            position = await refuse_taken_file(connection, warehouse, place, new_name, owner)
         document = await read_metadata(await self.executor.store(warehouse), place, self.share)
         # A large file takes a second of work: in a thread, so that others get their turns meanwhile.
         file_key = place.claim_key(warehouse.profile.storage_identity)
-        return _File(place, file_key, position, namespace_id, event_id, await asyncio.to_thread(_checked, warehouse, document))
+        return _File(place, file_key, position, name, event_id, await asyncio.to_thread(_checked, warehouse, document))
 
     @property
-    def _name(self) -> NewName:
+    def _new_name(self) -> NewName:
         return NewName(self.warehouse, TabularIdentifier(self.command.namespace, self.command.name), "table")
 
     async def decide(self) -> Decision:
@@ -118,26 +118,20 @@ class _Registration(CommandHandler):
         assert file is not None
         self.file, metadata = None, file.metadata
         before, generation = (None, None) if self.table is None else await self.table.read_named(self.share)
-        if before is not None and before.event_id != file.owner_event_id and file.key.startswith(before.location_keys):
-            # A commit since the file was read may have removed it from the metadata log, and the file may be deleted by now.
+        if before is not None and may_have_lost_file(before, file.key, file.owner_event_id):
             raise StaleName
         key, paths = location_key(warehouse, metadata), path_keys(warehouse, metadata) or []
         held = [key, *paths, *(() if before is None else before.location_keys)]
         places = [*paths, *await asyncio.to_thread(registered_keys, warehouse, metadata, file.key, held)]
         async with self.executor.connection() as connection:
-            new_name, owner = (self._name, None) if before is None else (None, before.id)
+            new_name, owner = (self._new_name, None) if before is None else (None, before.id)
             await refuse_taken_places(connection, [key, *places], new_name, owner)
         submission = Submission(self.context, read_from=(file.position, file.key), table_bytes_max=self.share.bytes_max)
-        if before is None:
-            assert file.namespace_id is not None
-            submission.alive.append(file.namespace_id)
-            name, name_key = self.command.name, warehouse.scope.key(self.command.name)
-            registered = TableRegistered(file.namespace_id, name, name_key, key, file.place.spelled, metadata, places or None)
-            table_id = uuid7()
-            state = await asyncio.to_thread(submission.add, table_id, warehouse.id, None, [registered])
-        else:
-            overwritten = TableOverwritten(key, file.place.spelled, metadata, places or None)
-            state = await asyncio.to_thread(submission.add, before.id, warehouse.id, before, [overwritten], generation)
+        event = decide_register(file.name, metadata, file.place.spelled, key, places)
+        if file.name is not None:
+            submission.alive.append(file.name.namespace_id)
+        table_id = uuid7() if before is None else before.id
+        state = await asyncio.to_thread(submission.add, table_id, warehouse.id, before, [event], generation)
         assert isinstance(state, TableState)
         body = await asyncio.to_thread(_answered, warehouse, state)
         if self.context.make_room is not None:

@@ -8,9 +8,8 @@ from commands.execution.handler import Decision, StreamCommandHandler
 from commands.execution.resolver import ResolvedStream, Resolver
 from commands.execution.submission import IdempotencyRecord, Submission
 from commands.tabulars.metadata_files import loaded_table, written_table
-from domain.events import TableUnregistered
 from domain.identifiers import TabularIdentifier
-from domain.table import TableState
+from domain.table import TableState, decide_unregister
 from projections import results
 from queries.warehouse import Warehouse
 
@@ -35,6 +34,6 @@ class _Unregistration(StreamCommandHandler[TableState]):
 
     def decide(self, state: TableState, generation: int) -> Decision:
         submission = Submission(self.context)
-        after = submission.add(state.id, self.warehouse.id, state, [TableUnregistered()], generation)
+        after = submission.add(state.id, self.warehouse.id, state, [decide_unregister(state)], generation)
         body = results.commit_table_response(loaded_table(state, written_table(state.document)))
         return Decision(submission, IdempotencyRecord(200, state.id, state.version), Answer(200, body), after=after)

@@ -13,8 +13,9 @@ from database.connections import Connection
 from domain.byte_pieces import Content, content_of
 from domain.claims import check_places
 from domain.documents import TABLE_KINDS, Document, Json, joined_bodies, pieces, table_head
-from domain.errors import AlreadyExists, BadRequest, CommitFailed, NoSuchNamespace, NotFound
+from domain.errors import BadRequest, NotFound
 from domain.identifiers import TabularIdentifier
+from domain.names import FreeName, decide_new_name
 from domain.table import TableState
 from log.head import log_head
 from projections import location_claims, names, old_metadata_files
@@ -109,27 +110,18 @@ def registered_keys(warehouse: Warehouse, metadata: Json, file_key: str, held: S
 
 @dataclass(frozen=True, slots=True)
 class NewName:
-    """The name that a command gives to a new table or view.
-
-    staged -- of a staged create: that a table has the name breaks its requirement `assert-create`.
-    """
+    """The name that a command gives to a new table or view; `staged` as `decide_new_name` has it."""
 
     warehouse: Warehouse
     identifier: TabularIdentifier
     kind: Literal["table", "view"]
     staged: bool = False
 
-    async def namespace_id(self, connection: Connection) -> UUID:
-        """Of the namespace it is free in; NoSuchNamespace, AlreadyExists or CommitFailed in the Java reference's words."""
-        found = await names.find(connection, self.warehouse.scope, self.identifier.namespace, self.identifier.name)
-        if found is None:
-            raise NoSuchNamespace(f"Namespace does not exist: {self.identifier.namespace}")
-        if found.object_id is None:
-            return found.namespace_id
-        if self.staged and found.kind == "table":
-            raise CommitFailed(f"Requirement failed: table already exists: {self.identifier}")
-        held_by = str(found.kind).capitalize()
-        raise AlreadyExists(f"{held_by}{'' if found.kind == self.kind else ' with same name'} already exists: {self.identifier}")
+    async def look_up(self, connection: Connection) -> FreeName:
+        """The name as it may be taken; refusals as `decide_new_name`."""
+        scope, identifier = self.warehouse.scope, self.identifier
+        found = await names.find(connection, scope, identifier.namespace, identifier.name)
+        return decide_new_name(found, identifier, scope.key(identifier.name), self.kind, staged=self.staged)
 
 
 async def refuse_taken_places(connection: Connection, keys: Sequence[str], name: NewName | None, owner: UUID | None = None) -> int:
@@ -142,7 +134,7 @@ async def refuse_taken_places(connection: Connection, keys: Sequence[str], name:
     taken = await location_claims.first_taken(connection, keys, owner)
     if taken is not None:
         if name is not None:
-            await name.namespace_id(connection)
+            await name.look_up(connection)
         raise place_taken(taken)
     return position
 

@@ -14,7 +14,6 @@ from commands.execution.submission import IdempotencyRecord, Submission
 from commands.tabulars.metadata_files import location_key, metadata_file, next_file_number, path_keys
 from commands.views.create_view import view_body
 from domain.documents import VIEW_KINDS, Json, fold, split
-from domain.events import ViewCommitted
 from domain.identifiers import TabularIdentifier
 from domain.view import ViewState, decide_commit
 from queries.warehouse import Warehouse
@@ -57,8 +56,7 @@ class _Commit(StreamCommandHandler[ViewState]):
         written = orjson.dumps(fold(split(before, VIEW_KINDS), change.delta).value)
         file = metadata_file(warehouse, metadata, written, next_file_number(state.metadata_location))
         key, paths = location_key(warehouse, metadata) if change.moves else None, path_keys(warehouse, metadata, before)
-        event = ViewCommitted(file.location.spelled, key, change.delta.to_json(), change.actions, paths)
-        after = submission.add(state.id, warehouse.id, state, [event], generation)
+        after = submission.add(state.id, warehouse.id, state, [change.event(file.location.spelled, key, paths)], generation)
         assert isinstance(after, ViewState)
         decision = _decision(warehouse, submission, after, written)
         decision.files, decision.after = [file], after

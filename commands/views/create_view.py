@@ -16,9 +16,9 @@ from commands.execution.submission import IdempotencyRecord, Submission
 from commands.tables.create_table import refuse_places_taken_by_others
 from commands.tabulars.metadata_files import NewName, location_key, location_of, metadata_file, path_keys
 from domain.documents import Json
-from domain.events import ViewCreated
 from domain.identifiers import NamespaceIdentifier, TabularIdentifier
-from domain.view import ViewState
+from domain.names import FreeName
+from domain.view import ViewState, decide_create
 from domain.view_metadata.builder import new_view_metadata
 from projections import results
 from projections.views import LoadedView
@@ -53,16 +53,16 @@ class _Creation(CommandHandler):
         command, warehouse, large = self.command, self.warehouse, is_large_request(self.context)
         await decided(large, refuse_credential_properties, command.properties, "properties")
         async with self.executor.connection() as connection:
-            namespace_id = await self._name.namespace_id(connection)
+            name = await self._new_name.look_up(connection)
         view_id = uuid7()
         metadata = await decided(large, self._new_metadata, view_id)
         if command.location is not None or path_keys(warehouse, metadata):
             async with self.executor.connection() as connection:
-                await refuse_places_taken_by_others(connection, warehouse, metadata, self._name)
-        return await decided(large, self._created, namespace_id, view_id, metadata)
+                await refuse_places_taken_by_others(connection, warehouse, metadata, self._new_name)
+        return await decided(large, self._created, name, view_id, metadata)
 
     @property
-    def _name(self) -> NewName:
+    def _new_name(self) -> NewName:
         return NewName(self.warehouse, TabularIdentifier(self.command.namespace, self.command.name), "view")
 
     def _new_metadata(self, view_id: UUID) -> Json:
@@ -77,12 +77,12 @@ class _Creation(CommandHandler):
         check_document_locations(self.warehouse.profile, None, metadata)
         return metadata
 
-    def _created(self, namespace_id: UUID, view_id: UUID, metadata: Json) -> Decision:
-        warehouse, name, written = self.warehouse, self.command.name, orjson.dumps(metadata)
+    def _created(self, name: FreeName, view_id: UUID, metadata: Json) -> Decision:
+        warehouse, written = self.warehouse, orjson.dumps(metadata)
         file = metadata_file(warehouse, metadata, written, 0)
         key, paths = location_key(warehouse, metadata), path_keys(warehouse, metadata)
-        created = ViewCreated(namespace_id, name, warehouse.scope.key(name), key, file.location.spelled, metadata, paths)
-        submission = Submission(self.context, alive=[namespace_id])
+        created = decide_create(name, metadata, file.location.spelled, key, paths)
+        submission = Submission(self.context, alive=[created.namespace_id])
         state = submission.add(view_id, warehouse.id, None, [created])
         assert isinstance(state, ViewState)
         body = view_body(warehouse, state, written)

@@ -7,9 +7,8 @@ from commands.execution.executor import CommandExecutor
 from commands.execution.handler import Decision, StreamCommandHandler
 from commands.execution.resolver import ResolvedStream, Resolver
 from commands.execution.submission import IdempotencyRecord, Submission
-from domain.events import ViewDropped
 from domain.identifiers import TabularIdentifier
-from domain.view import ViewState
+from domain.view import ViewState, decide_drop
 from queries.warehouse import Warehouse
 
 
@@ -33,5 +32,5 @@ class _Drop(StreamCommandHandler[ViewState]):
 
     def decide(self, state: ViewState, generation: int) -> Decision:
         submission = Submission(self.context)
-        after = submission.add(state.id, self.warehouse.id, state, [ViewDropped()], generation)
+        after = submission.add(state.id, self.warehouse.id, state, [decide_drop(state)], generation)
         return Decision(submission, IdempotencyRecord(204), Answer(204, None), after=after)

@@ -2,7 +2,6 @@
 
 import asyncio
 from dataclasses import dataclass
-from uuid import UUID
 
 import orjson
 from uuid_utils.compat import uuid7
@@ -14,9 +13,9 @@ from commands.execution.submission import IdempotencyRecord, Submission
 from commands.tabulars.metadata_files import NewName, location_key, path_keys, refuse_taken_file, registered_keys
 from commands.views.create_view import view_body
 from domain.documents import Json
-from domain.events import ViewRegistered
 from domain.identifiers import NamespaceIdentifier, TabularIdentifier
-from domain.view import ViewState
+from domain.names import FreeName
+from domain.view import ViewState, decide_register
 from domain.view_metadata.parse import parse_view_metadata
 from queries.warehouse import Warehouse
 from security.property_rules import check_registered_properties
@@ -49,26 +48,26 @@ class _Registration(CommandHandler):
         warehouse, command = self.warehouse, self.command
         place = warehouse.profile.permit(command.metadata_location, imported=True, field="metadata-location")
         async with self.executor.connection() as connection:
-            namespace_id = await self._name.namespace_id(connection)
-            position = await refuse_taken_file(connection, warehouse, place, self._name)
+            name = await self._new_name.look_up(connection)
+            position = await refuse_taken_file(connection, warehouse, place, self._new_name)
         document = await read_metadata(await self.executor.store(warehouse), place, self.share)
         # A large file takes a second of work: in a thread, so that others get their turns meanwhile.
-        return await asyncio.to_thread(self._registered, namespace_id, place, position, document)
+        return await asyncio.to_thread(self._registered, name, place, position, document)
 
     @property
-    def _name(self) -> NewName:
+    def _new_name(self) -> NewName:
         return NewName(self.warehouse, TabularIdentifier(self.command.namespace, self.command.name), "view")
 
-    def _registered(self, namespace_id: UUID, place: StorageLocation, position: int, document: Json) -> Decision:
-        warehouse, name = self.warehouse, self.command.name
+    def _registered(self, name: FreeName, place: StorageLocation, position: int, document: Json) -> Decision:
+        warehouse = self.warehouse
         metadata = parse_view_metadata(document)
         check_registered_properties(metadata["properties"])
         check_document_locations(warehouse.profile, None, metadata, imported=True)
-        key, name_key = location_key(warehouse, metadata), warehouse.scope.key(name)
-        file_key, paths = place.claim_key(warehouse.profile.storage_identity), path_keys(warehouse, metadata) or []
+        key, paths = location_key(warehouse, metadata), path_keys(warehouse, metadata) or []
+        file_key = place.claim_key(warehouse.profile.storage_identity)
         places = [*paths, *registered_keys(warehouse, metadata, file_key, [key, *paths])]
-        submission = Submission(self.context, alive=[namespace_id], read_from=(position, file_key))
-        registered = ViewRegistered(namespace_id, name, name_key, key, place.spelled, metadata, places or None)
+        registered = decide_register(name, metadata, place.spelled, key, places)
+        submission = Submission(self.context, alive=[registered.namespace_id], read_from=(position, file_key))
         state = submission.add(uuid7(), warehouse.id, None, [registered])
         assert isinstance(state, ViewState)
         body = view_body(warehouse, state, orjson.dumps(metadata))

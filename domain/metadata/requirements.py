@@ -40,9 +40,10 @@ def parse_requirements(requirements: object) -> tuple[TableRequirement, ...]:
     return tuple(requirement if isinstance(requirement, TableRequirement) else _parse(requirement) for requirement in requirements)
 
 
-def is_create(requirements: Iterable[TableRequirement]) -> bool:
-    """The request creates its table: `assert-create` is among its requirements."""
-    return any(requirement.type == ASSERT_CREATE for requirement in requirements)
+def is_creation(requirements: Iterable[Json]) -> bool:
+    """Whether a commit with these requirements, as sent, ends a staged create: `assert-create` is among them."""
+    # Kinds of requirements are read in any case, as Java does.
+    return any(str(requirement.get("type")).lower() == ASSERT_CREATE for requirement in requirements)
 
 
 def _parse(node: object) -> TableRequirement:

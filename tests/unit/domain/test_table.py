@@ -8,7 +8,7 @@ import pytest
 
 from domain.claims import LocationClaim, NameClaim
 from domain.documents import TABLE_KINDS, joined_bodies, pieces, split, table_head
-from domain.errors import BadRequest, CommitFailed
+from domain.errors import AlreadyExists, BadRequest, CommitFailed
 from domain.events import (
     Event,
     NamespaceDropped,
@@ -21,11 +21,28 @@ from domain.events import (
     TableRenamed,
     TableUnregistered,
 )
+from domain.identifiers import NamespaceIdentifier, TabularIdentifier
 from domain.metadata.create import new_table_metadata
 from domain.metadata.updates import apply_updates
-from domain.table import TableCommit, TableState, claims, decide_commit, decide_drop, decide_rename, evolve, keeps_its_files
+from domain.names import FreeName, ResolvedName
+from domain.table import (
+    TableCommit,
+    TableState,
+    claims,
+    decide_commit,
+    decide_create,
+    decide_drop,
+    decide_register,
+    decide_rename,
+    decide_unregister,
+    evolve,
+    keeps_its_files,
+    may_have_lost_file,
+)
 
 STREAM, WAREHOUSE, NAMESPACE, OTHER = (UUID(int=n) for n in (1, 2, 3, 4))
+SALES_ORDERS = TabularIdentifier(NamespaceIdentifier(("Sales",)), "Orders")
+FREE = FreeName(NAMESPACE, "Orders", "orders")
 LOCATION = "file:///w/t"
 SCHEMA = {"type": "struct", "fields": [{"id": 1, "name": "id", "type": "long", "required": False}]}
 NOW = 1_800_000_000_000
@@ -62,7 +79,7 @@ def committed(state: TableState, *updates: dict[str, Any], file: str = "00001-b"
     change = decide_commit(state, TableCommit.parse([], updates), NOW + 1)
     assert change is not None
     file = f"{change.metadata['location']}/metadata/{file}.metadata.json"
-    return TableCommitted(file, key, change.delta.to_json(), change.actions)
+    return change.event(file, key, None)
 
 
 def written(state: TableState) -> bytes:
@@ -267,7 +284,90 @@ def test_gc_enabled_is_read_as_java_reads_it(value: str | None, keeps: bool) -> 
 
 
 def test_a_rename_to_the_name_it_has_decides_nothing() -> None:
-    """Another spelling is another name."""
-    table = folded(CREATED)
-    assert decide_rename(table, NAMESPACE, "Orders", "orders") is None
-    assert TableRenamed(NAMESPACE, "ORDERS", "orders") == decide_rename(table, NAMESPACE, "ORDERS", "orders")
+    """Another spelling is another name, and free to it."""
+    table, own = folded(CREATED), ResolvedName(NAMESPACE, STREAM, "table")
+    assert decide_rename(table, own, SALES_ORDERS, SALES_ORDERS, "orders") is None
+    upper = TabularIdentifier(SALES_ORDERS.namespace, "ORDERS")
+    assert TableRenamed(NAMESPACE, "ORDERS", "orders") == decide_rename(table, own, SALES_ORDERS, upper, "orders")
+
+
+def test_a_rename_takes_a_free_name_in_another_namespace() -> None:
+    """The same name there is another one; folded, it is the table's, and what it was called is free."""
+    event = decide_rename(folded(CREATED), ResolvedName(OTHER, None, None), SALES_ORDERS, SALES_ORDERS, "orders")
+    assert TableRenamed(OTHER, "Orders", "orders") == event
+    assert {NameClaim("tabular", OTHER, "orders", STREAM), PLACE} == claims(folded(CREATED, event))
+
+
+def test_a_rename_over_something_else_is_refused() -> None:
+    """By the rule that tables and views share."""
+    with pytest.raises(AlreadyExists, match="Cannot rename"):
+        decide_rename(folded(CREATED), ResolvedName(NAMESPACE, OTHER, "view"), SALES_ORDERS, SALES_ORDERS, "orders")
+
+
+PATHS = [[], None, ["local|file:///w/data/"]]
+
+
+@pytest.mark.parametrize("paths", PATHS)
+@pytest.mark.parametrize("staged", [False, True])
+def test_a_created_table_is_what_was_decided(paths: list[str] | None, staged: bool) -> None:
+    """Given a free name and a first document, it lives under that name, and claims its places; no places elsewhere are left out."""
+    event = decide_create(FREE, CREATED.metadata, CREATED.metadata_location, CREATED.location_key, paths, staged=staged)
+    assert replace(CREATED, staged=staged, path_keys=paths or None) == event
+    assert {NAME, PLACE, *(LocationClaim(path, STREAM) for path in paths or [])} == claims(folded(event))
+
+
+@pytest.mark.parametrize("paths", PATHS)
+def test_a_registered_table_is_what_was_decided(paths: list[str] | None) -> None:
+    """As one that was created, from the file where it is."""
+    event = decide_register(FREE, CREATED.metadata, CREATED.metadata_location, CREATED.location_key, paths)
+    expected = TableRegistered(
+        NAMESPACE, "Orders", "orders", CREATED.location_key, CREATED.metadata_location, CREATED.metadata, paths or None
+    )
+    assert expected == event
+    assert {NAME, PLACE, *(LocationClaim(path, STREAM) for path in paths or [])} == claims(folded(event))
+
+
+@pytest.mark.parametrize("paths", PATHS)
+def test_a_registration_over_a_table_takes_no_name(paths: list[str] | None) -> None:
+    """Without one it is the table's that was there, which holds its places and the new ones."""
+    other, file = metadata("file:///w/other"), "file:///w/other/metadata/v1.metadata.json"
+    event = decide_register(None, other, file, "local|file:///w/other/", paths)
+    assert TableOverwritten("local|file:///w/other/", file, other, paths or None) == event
+    places = {LocationClaim(key, STREAM) for key in ("local|file:///w/other/", *(paths or []))}
+    assert {NAME, PLACE, *places} == claims(folded(CREATED, event))
+
+
+@pytest.mark.parametrize(
+    ("file_key", "event_id", "lost"),
+    [
+        ("local|file:///w/t/metadata/v1.json/", 101, False),
+        ("local|file:///w/t/metadata/v1.json/", 100, True),
+        ("local|file:///w/elsewhere/v1.json/", 100, False),
+        ("local|file:///w/data/v1.json/", 100, True),
+    ],
+    ids=["nothing since", "a commit since", "not its own", "in a place it names"],
+)
+def test_a_file_of_its_own_may_be_lost_to_a_commit(file_key: str, event_id: int, lost: bool) -> None:
+    """What was read before the table's newest event is read again, where the table deletes what leaves its log."""
+    table = folded(replace(CREATED, path_keys=["local|file:///w/data/"]))
+    assert lost == may_have_lost_file(table, file_key, UUID(int=event_id))
+
+
+def test_only_a_live_table_ends() -> None:
+    """What is gone has no name by which a command could come to it: anything else is a fault of the program."""
+    assert TableUnregistered() == decide_unregister(folded(CREATED))
+    for end in (TableDropped(False), TableDropped(True), TableUnregistered()):
+        gone = folded(CREATED, end)
+        with pytest.raises(AssertionError, match="gone"):
+            decide_unregister(gone)
+        with pytest.raises(AssertionError, match="gone"):
+            decide_drop(gone, purge_requested=False)
+
+
+def test_a_commit_is_recorded_with_its_places() -> None:
+    """Its delta, the updates' actions, and where the document went."""
+    change = decide_commit(folded(CREATED), TableCommit.parse([], [SET]), NOW + 5)
+    assert change is not None
+    file = f"{LOCATION}/metadata/00001-b.metadata.json"
+    expected = TableCommitted(file, "local|file:///w/u/", change.delta.to_json(), ["set-properties"], ["local|file:///w/data/"])
+    assert expected == change.event(file, "local|file:///w/u/", ["local|file:///w/data/"])

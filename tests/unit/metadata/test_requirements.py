@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from domain.errors import BadRequest, CatalogError, CommitFailed, IllegalArgument, ValidationFailed
-from domain.metadata.requirements import check_requirements, is_create, parse_requirements
+from domain.metadata.requirements import check_requirements, is_creation, parse_requirements
 from tests.unit.metadata.tables import after, new_table, ref, table_with_snapshots
 
 Json = dict[str, Any]
@@ -103,8 +103,11 @@ def test_requirements_that_cannot_be_meant_are_refused(refusal: type[CatalogErro
 
 
 def test_parsed_requirements_are_checked_again_without_reading() -> None:
-    """And tell whether the request creates its table."""
-    parsed = parse_requirements([id_is("current-schema-id", 0)])
-    check_requirements(new_table(), parsed)
-    assert not is_create(parsed)
-    assert is_create(parse_requirements([{"type": "ASSERT-CREATE"}]))
+    """A transaction that is decided again reads them once."""
+    check_requirements(new_table(), parse_requirements([id_is("current-schema-id", 0)]))
+
+
+def test_a_commit_that_asserts_its_creation_is_one() -> None:
+    """In any case of letters; what cannot be read is left to who reads the requirements."""
+    assert is_creation([id_is("current-schema-id", 0), {"type": "ASSERT-CREATE"}])
+    assert not is_creation([id_is("current-schema-id", 0), {}, {"type": None}])

@@ -1,0 +1,58 @@
+"""What a name stands for, and who may take it: the tables and views of a namespace share its names."""
+
+from dataclasses import dataclass
+from typing import Literal
+from uuid import UUID
+
+from domain.errors import AlreadyExists, CommitFailed, NoSuchNamespace
+from domain.identifiers import TabularIdentifier
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedName:
+    """The namespace at a path, and the table or view a name in it stands for, if any."""
+
+    namespace_id: UUID
+    object_id: UUID | None
+    kind: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class FreeName:
+    """A name that a table or view may take; `name_key` is the form it is matched by."""
+
+    namespace_id: UUID
+    name: str
+    name_key: str
+
+
+def decide_new_name(
+    found: ResolvedName | None, identifier: TabularIdentifier, name_key: str, kind: Literal["table", "view"], *, staged: bool = False
+) -> FreeName:
+    """The name of a new table or view: NoSuchNamespace, AlreadyExists or CommitFailed in the Java reference's words.
+
+    found -- what the name stands for; None: there is no such namespace.
+    staged -- of a staged create: that a table has the name breaks its requirement `assert-create`.
+    """
+    if found is None:
+        raise NoSuchNamespace(f"Namespace does not exist: {identifier.namespace}")
+    if found.object_id is None:
+        return FreeName(found.namespace_id, identifier.name, name_key)
+    if staged and found.kind == "table":
+        raise CommitFailed(f"Requirement failed: table already exists: {identifier}")
+    held_by = str(found.kind).capitalize()
+    raise AlreadyExists(f"{held_by}{'' if found.kind == kind else ' with same name'} already exists: {identifier}")
+
+
+def decide_destination(
+    found: ResolvedName | None, object_id: UUID, source: TabularIdentifier, destination: TabularIdentifier, name_key: str
+) -> FreeName:
+    """The name that the table or view `object_id` is renamed to; another spelling of its own is free to it.
+
+    Raises NoSuchNamespace, or AlreadyExists where something else has the name.
+    """
+    if found is None:
+        raise NoSuchNamespace(f"Namespace does not exist: {destination.namespace}")
+    if found.object_id not in (None, object_id):
+        raise AlreadyExists(f"Cannot rename {source} to {destination}. {str(found.kind).capitalize()} already exists")
+    return FreeName(found.namespace_id, destination.name, name_key)

@@ -1,16 +1,22 @@
 """CreateWarehouse: a name, a storage profile, and a credential that goes to the secret store."""
 
-from collections.abc import Sequence
+import asyncio
+import math
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from uuid import UUID
 
 import orjson
+import psycopg
 from uuid_utils.compat import uuid7
 
 from approval.hooks import HeldBack
 from commands.execution.context import Answer, CommandContext
 from commands.execution.executor import CommandExecutor
 from commands.execution.submission import Submission
+from database.named_sql import named_sql
 from domain.documents import Json
 from domain.errors import AlreadyExists, BadRequest, CatalogError, InternalError, ServiceUnavailable
 from domain.warehouse import WarehouseState, decide_create
@@ -24,6 +30,12 @@ from storage.object_store import open_store
 from storage.profiles import LocalProfile, S3Profile, StorageProfile, parse_storage_profile
 from storage.same_bucket import refuse_bucket_in_endpoint, shared_buckets
 from storage.same_folder import shared_folders
+
+_SQL = named_sql("commands.warehouses", "create_warehouse.sql")
+
+_CREATE_LOCK = 4936203181
+_ALONE_WAIT_SECONDS_MAX = 10.0
+_PAUSE_SECONDS = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,28 +62,48 @@ async def create_warehouse(
     created = decide_create(command.name, profile.to_json(), exact_names=command.exact_names)
     if isinstance(profile, S3Profile):
         refuse_bucket_in_endpoint(profile)
-    await _refuse_shared_places(executor, context, profile)
-    secret_ref = None
-    if credential is not None:
-        async with executor.connection() as connection:
-            secret_ref = await executor.secrets.put(connection, context.project_id, credential.to_bytes())
-    warehouse_id = uuid7()
-    submission = Submission(context)
-    state = submission.add(warehouse_id, warehouse_id, None, [replace(created, secret_ref=secret_ref)])
-    assert isinstance(state, WarehouseState)
-    if reviewed:
-        try:
-            await _review(executor, context, as_warehouse(state, None), submission)
-        except CatalogError:
-            await _forget(executor, context, secret_ref)
-            raise
-    result = await executor.committer.submit(submission)
-    if result.outcome == "appended":
-        return Answer(201, orjson.dumps({"warehouse-id": warehouse_id}), result.position)
-    await _forget(executor, context, secret_ref)
-    if result.outcome == "claim":
-        raise AlreadyExists(f"Warehouse already exists: {command.name}")
-    raise InternalError("The log refused the warehouse")
+    async with _alone(executor):
+        await _refuse_shared_places(executor, context, profile)
+        secret_ref = None
+        if credential is not None:
+            async with executor.connection() as connection:
+                secret_ref = await executor.secrets.put(connection, context.project_id, credential.to_bytes())
+        warehouse_id = uuid7()
+        submission = Submission(context)
+        state = submission.add(warehouse_id, warehouse_id, None, [replace(created, secret_ref=secret_ref)])
+        assert isinstance(state, WarehouseState)
+        if reviewed:
+            try:
+                await _review(executor, context, as_warehouse(state, None), submission)
+            except CatalogError:
+                await _forget(executor, context, secret_ref)
+                raise
+        result = await executor.committer.submit(submission)
+        if result.outcome == "appended":
+            return Answer(201, orjson.dumps({"warehouse-id": warehouse_id}), result.position)
+        await _forget(executor, context, secret_ref)
+        if result.outcome == "claim":
+            raise AlreadyExists(f"Warehouse already exists: {command.name}")
+        raise InternalError("The log refused the warehouse")
+
+
+@asynccontextmanager
+async def _alone(executor: CommandExecutor) -> AsyncIterator[None]:
+    """In all processes: of two that are created at once neither would find the other's places. Raises ServiceUnavailable."""
+    deadline = time.monotonic() + _ALONE_WAIT_SECONDS_MAX
+    while time.monotonic() < deadline:
+        async with executor.reads.connections.connection(math.inf) as connection:
+            if await (await connection.execute(_SQL["begin"], {"lock": _CREATE_LOCK})).fetchone() == (True,):
+                try:
+                    yield
+                finally:
+                    # A session that has ended holds nothing; what became of the warehouse is known by now.
+                    with suppress(psycopg.OperationalError):
+                        await connection.execute(_SQL["end"], {"lock": _CREATE_LOCK})
+                return
+        # Without a connection in hand: who is at it needs another one.
+        await asyncio.sleep(_PAUSE_SECONDS)
+    raise ServiceUnavailable("Other warehouses are being created", retry_after_seconds=1)
 
 
 async def _refuse_shared_places(executor: CommandExecutor, context: CommandContext, profile: StorageProfile) -> None:

@@ -1,5 +1,6 @@
 """Two warehouses on one folder or in one bucket are found, however it is spelled: what one purges would be the other's."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -34,6 +35,22 @@ def test_a_link_to_another_warehouse_is_refused(shared_catalog: SharedCatalog, w
         with pytest.raises(BadRequest, match="through a symbolic link"):
             create(shared_catalog, directory, *allowed)
     create(shared_catalog, tmp_path / "above" / f"beside-{uuid4().hex}")
+
+
+def test_of_two_that_are_created_at_once_one_is_refused(shared_catalog: SharedCatalog, tmp_path: Path) -> None:
+    """Neither is there when the other begins."""
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "link").symlink_to("folder")
+
+    async def at_once() -> list[object]:
+        commands = [
+            CreateWarehouse(f"at-once-{uuid4().hex[:12]}", {"type": "local", "directory": str(tmp_path / name)})
+            for name in ("folder", "link")
+        ]
+        creating = (create_warehouse(shared_catalog.parts.write, context("createWarehouse"), command) for command in commands)
+        return await asyncio.gather(*creating, return_exceptions=True)
+
+    assert [False, True] == sorted(isinstance(each, BadRequest) for each in shared_catalog.run(at_once()))
 
 
 def test_other_spellings_of_a_path_are_refused_or_the_same(

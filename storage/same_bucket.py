@@ -49,12 +49,13 @@ def _places(profile: S3Profile, root: StorageLocation) -> list[_Place]:
 
 
 def _host(host: str) -> str:
-    """This machine has many names: any of 127.0.0.0/8, ::1, localhost and names below it."""
+    """This machine has many names: any of 127.0.0.0/8, ::1, localhost and names below it, and 0.0.0.0 and ::, which lead there too."""
     before, _, last = host.rpartition(".")
     if last == "localhost":
         return f"{before}.localhost".removeprefix(".")
     with suppress(ValueError):
-        if ip_address(host.strip("[]")).is_loopback:
+        address = ip_address(host.strip("[]"))
+        if address.is_loopback or address.is_unspecified:
             return "localhost"
     return host
 

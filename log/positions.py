@@ -4,13 +4,14 @@ from datetime import datetime
 
 from psycopg import errors
 
+from database.advisory_locks import AdvisoryLock, wait_for_holders
 from database.named_sql import named_sql
 from database.postgres import Connection
 from domain.errors import ServiceUnavailable
 
 _SQL = named_sql("log", "positions.sql")
 
-# It stands in log_positions.sql too.
+# It stands in database/advisory_locks.sql too.
 APPENDS_WAIT_SECONDS_MAX = 2
 
 
@@ -44,7 +45,6 @@ async def appends_in_flight(connection: Connection) -> None:
     Later appends are not kept waiting by a caller that stalls: the lock is only held while Postgres runs the statement.
     """
     try:
-        # Two statements in one message, which cannot be prepared.
-        await connection.execute(_SQL["appends_in_flight"], prepare=False)
+        await wait_for_holders(connection, AdvisoryLock.APPEND)
     except errors.LockNotAvailable:
         raise ServiceUnavailable("The log cannot be read up to that time: events are being appended", retry_after_seconds=1) from None

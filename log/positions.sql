@@ -7,11 +7,6 @@ select max(last_position) from icecore.commands where first_position is not null
 select %(at)s > coalesce(e.recorded_at, '-infinity'), %(at)s > greatest(now(), e.recorded_at)
 from (select) log left join lateral (select recorded_at from icecore.events order by notification_id desc limit 1) e on true
 
--- name: appends_in_flight --
--- The lock of `append` (migrations/0013_functions.sql), given back at the end of this one implicit transaction: without an answer from us.
-set local lock_timeout = '2s';
-select pg_advisory_xact_lock_shared(4936203174)
-
 -- name: position_at --
 -- The last position of the last whole command that was recorded at a time or before it.
 select max(c.last_position) from icecore.commands c

@@ -8,6 +8,7 @@ from typing import LiteralString
 
 import psycopg
 
+from database.advisory_locks import AdvisoryLock, lock_transaction
 from database.connection import connect
 from database.named_sql import named_sql
 
@@ -74,7 +75,7 @@ async def pending_migrations(dsn: str) -> list[str]:
 
 async def _apply_next(connection: psycopg.AsyncConnection, carried: list[Migration]) -> Migration | None:
     blocks = named_sql("migrations", "apply.sql")
-    await connection.execute(blocks["lock"])
+    await lock_transaction(connection, AdvisoryLock.MIGRATIONS)
     pending = _pending(carried, await _recorded(connection))
     if not pending:
         return None

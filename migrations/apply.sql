@@ -1,7 +1,3 @@
--- name: lock --
--- 'icecore' in ASCII; held until the end of the transaction.
-SELECT pg_advisory_xact_lock(29664159665713765)
-
 -- name: exists --
 SELECT to_regclass('icecore.migrations') IS NOT NULL
 

@@ -2,6 +2,7 @@
 
 from psycopg import sql
 
+from database.advisory_locks import AdvisoryLock, lock_transaction
 from database.connection import connect
 from database.named_sql import named_sql
 from migrations.apply import MigrationError
@@ -20,7 +21,7 @@ async def grant_serving(owner_dsn: str, serving_dsn: str) -> None:
     async with await connect(serving_dsn, application_name="icecore-migrate") as connection:
         role = connection.info.user
     async with await connect(owner_dsn, autocommit=False, application_name="icecore-migrate") as connection:
-        await connection.execute(named_sql("migrations", "apply.sql")["lock"])
+        await lock_transaction(connection, AdvisoryLock.MIGRATIONS)
         grants = named_sql("migrations", "serving_role.sql")
         if await (await connection.execute(grants["owns"], {"role": role})).fetchone() == (True,):
             raise ServingRoleOwnsError(

@@ -17,6 +17,7 @@ import orjson
 import structlog
 import uvloop
 
+from database.advisory_locks import AdvisoryLock, lock_session, lock_transaction, try_lock, unlock
 from database.named_sql import named_sql
 from database.postgres import Connection
 from domain.read_models.rows import Row, Rows
@@ -93,11 +94,11 @@ async def rebuild(dsn: str, helpers: Sequence[Helper] = ()) -> RebuildReport:
     """
     started = time.monotonic()
     async with await connect(dsn) as writer, await connect(dsn) as reader:
-        if await _value(writer, "lock_rebuild") is not True:
+        if not await try_lock(writer, AdvisoryLock.REBUILD):
             raise RebuildRunningError("Another rebuild is running")
-        if await _value(writer, "lock_parts") is not True:
+        if not await try_lock(writer, AdvisoryLock.REBUILD_PARTS):
             raise RebuildRunningError("Processes of a rebuild that died are still ending")
-        await writer.execute(_SQL["unlock_parts"])
+        await unlock(writer, AdvisoryLock.REBUILD_PARTS)
         kept = await _value(writer, "generation")
         # What is copied is of no use before the switch, and on disk with it; a crash before ends this connection and so the rebuild.
         await writer.execute(_SQL["commit_without_waiting"])
@@ -163,7 +164,7 @@ class _Attempt:
         await self._fold_upto(await _value(self._reader, "head"))
         await self._writer.execute(_SQL["commit_as_configured"])
         async with self._writer.transaction():
-            await self._writer.execute(_SQL["lock_append"])
+            await lock_transaction(self._writer, AdvisoryLock.APPEND)
             started = time.monotonic()
             await self._fold_upto(await _value(self._writer, "head"))
             cursor = await self._writer.execute(_SQL["switch"], {"generation": self._generation})
@@ -219,12 +220,12 @@ async def _unfinished(writer: Connection, served: int) -> set[str]:
 async def _delete_others(writer: Connection, kept: int, tables: Collection[str]) -> None:
     """Deletes the rows of other generations than `kept`, some pages at a time: no row is looked at twice."""
     # The job that closes parts moves rows from page to page: not behind us.
-    await writer.execute(_SQL["lock_settling"])
+    await lock_session(writer, AdvisoryLock.SETTLE_PARTS_JOB)
     for table in tables:
         pages = await _value(writer, "pages", {"table": f"icecore.{table}"})
         for page in range(0, pages, _DELETE_PAGES):
             await writer.execute(_SQL[f"delete_{table}"], {"kept": kept, "first": page, "end": page + _DELETE_PAGES})
-    await writer.execute(_SQL["unlock_settling"])
+    await unlock(writer, AdvisoryLock.SETTLE_PARTS_JOB)
 
 
 async def _value(connection: Connection, block: str, parameters: dict[str, Any] | None = None) -> Any:

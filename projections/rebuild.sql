@@ -1,28 +1,3 @@
--- name: lock_rebuild --
--- One rebuild at a time; the number is ours alone (docs/architecture.md, "Processes").
-select pg_try_advisory_lock(4936203176)
-
--- name: lock_parts --
--- Free when no process of a rebuild is left that may still write.
-select pg_try_advisory_lock(4936203179)
-
--- name: unlock_parts --
-select pg_advisory_unlock(4936203179)
-
--- name: lock_part --
-select pg_advisory_lock_shared(4936203179)
-
--- name: lock_append --
--- The lock `icecore.append` takes (migrations/0012_append_loops.sql): nothing is appended until this transaction ends.
-select pg_advisory_xact_lock(4936203174)
-
--- name: lock_settling --
--- The lock of the job that closes parts (commands/tables/settle_parts.py), which leads for seconds.
-select pg_advisory_lock(4936203177)
-
--- name: unlock_settling --
-select pg_advisory_unlock(4936203177)
-
 -- name: generation --
 select generation from icecore.read_models
 

@@ -21,6 +21,7 @@ from uuid import UUID
 import uvloop
 from psycopg import AsyncClientCursor
 
+from database.advisory_locks import AdvisoryLock, lock_session_shared
 from database.connection import connect as open_connection
 from database.named_sql import named_sql
 from database.postgres import Connection
@@ -217,7 +218,7 @@ async def _copy_for(pipe: Pipe) -> None:
     async with await connect(dsn) as writer, await connect(dsn) as reader:
         # First the lock, then the snapshot, which is there only while the first process's transaction is: a rebuild that begins when
         # that has ended so sees the lock of whoever may still write.
-        await writer.execute(_SQL["lock_part"])
+        await lock_session_shared(writer, AdvisoryLock.REBUILD_PARTS)
         await writer.execute(_SQL["commit_without_waiting"])
         await reader.execute(_SQL["begin_snapshot"])
         await AsyncClientCursor(reader).execute(_SQL["take_snapshot"], {"snapshot": snapshot})

@@ -12,6 +12,7 @@ from uuid import UUID
 
 from psycopg.types.json import Jsonb
 
+from database.advisory_locks import SINK_LOCK_PREFIX
 from database.connection import connect
 from database.connections import Connection
 from database.named_sql import named_sql
@@ -133,7 +134,8 @@ async def leading(dsn: str, name: str, start: Literal["beginning", "now"]) -> As
     async with await connect(
         dsn, prepare_threshold=0, application_name=f"icecore-sink-{name}", connect_timeout=CONNECT_SECONDS_MAX
     ) as connection:
-        cursor = await connection.execute(_SQL["try_lock"], {"name": name, "silence_ms": str(SILENCE_SECONDS_MAX * 1000)})
+        session = {"name": name, "lock_prefix": SINK_LOCK_PREFIX, "silence_ms": str(SILENCE_SECONDS_MAX * 1000)}
+        cursor = await connection.execute(_SQL["try_lock"], session)
         row = await cursor.fetchone()
         if row is None or not row[0]:
             yield None
@@ -183,7 +185,7 @@ class SinkStatus:
 
 async def sink_statuses(connection: Connection) -> list[SinkStatus]:
     """Every sink that was ever led; `led`: a process holds its lock now."""
-    cursor = await connection.execute(_SQL["status"])
+    cursor = await connection.execute(_SQL["status"], {"lock_prefix": SINK_LOCK_PREFIX})
     return [SinkStatus(*row) for row in await cursor.fetchall()]
 
 

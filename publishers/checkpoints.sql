@@ -1,6 +1,6 @@
 -- name: try_lock --
 -- Of the session: gone with it. The session ends if nothing is heard of it, so that a frozen leader is replaced.
-select pg_try_advisory_lock(hashtextextended('icecore.sink.' || %(name)s, 0)),
+select pg_try_advisory_lock(hashtextextended(%(lock_prefix)s::text || %(name)s, 0)),
        set_config('idle_session_timeout', %(silence_ms)s, false)
 
 -- name: begin --
@@ -84,7 +84,7 @@ select s.name, s.position, h.head, e.recorded_at, s.leader, s.led_since, s.last_
        r.replay_id, r.from_position, r.to_position, r.told_position,
        exists (select 1 from pg_locks l where l.locktype = 'advisory' and l.granted
                and l.database = (select oid from pg_database where datname = current_database())
-               and ((l.classid::bigint << 32) | l.objid::bigint) = hashtextextended('icecore.sink.' || s.name, 0))
+               and ((l.classid::bigint << 32) | l.objid::bigint) = hashtextextended(%(lock_prefix)s::text || s.name, 0))
 from icecore.sinks s
 cross join (select coalesce(max(notification_id), 0) as head from icecore.events) h
 left join lateral (select recorded_at from icecore.events where notification_id > s.position order by notification_id limit 1) e on true

@@ -10,12 +10,11 @@ import psycopg
 import structlog
 
 from commands.execution.executor import CommandExecutor
+from database.advisory_locks import AdvisoryLock, holds, try_lock, unlock
 from database.connections import Connection
-from database.named_sql import named_sql
 from database.outage_log import OutageLog
 from domain.errors import CatalogError, ServiceUnavailable
 
-_SQL = named_sql("commands.execution", "leader_job.sql")
 _log = structlog.get_logger("icecore.jobs")
 
 POLL_SECONDS = 1.0
@@ -28,10 +27,10 @@ class LeadershipLost(ServiceUnavailable, status=503, type="ServiceUnavailableExc
 
 
 class LeaderJob(ABC):
-    """Runs beside the server; of several processes one leads, by an advisory lock of this number, which is the job's alone."""
+    """Runs beside the server; of several processes one leads, by an advisory lock, which is the job's alone."""
 
     NAME: str
-    LEADER_LOCK: int
+    LEADER_LOCK: AdvisoryLock
 
     def __init__(self, executor: CommandExecutor) -> None:
         self._executor = executor
@@ -54,7 +53,7 @@ class LeaderJob(ABC):
         """What `work` comes to on the leading connection; 0 where another process leads."""
         # It is held for as long as the work takes; a statement on it is cut only where Postgres answers nobody.
         async with self._executor.reads.connections.connection(math.inf) as leading:
-            if await (await leading.execute(_SQL["lead"], {"lock": self.LEADER_LOCK})).fetchone() != (True,):
+            if not await try_lock(leading, self.LEADER_LOCK):
                 return 0
             try:
                 return await work(leading)
@@ -63,13 +62,12 @@ class LeaderJob(ABC):
 
     async def leads(self, leading: Connection) -> bool:
         """Whether the leading connection still holds the lock."""
-        return await (await leading.execute(_SQL["leads"], {"lock": self.LEADER_LOCK})).fetchone() == (True,)
+        return await holds(leading, self.LEADER_LOCK)
 
     async def _stop_leading(self, leading: Connection) -> None:
         # A session that has ended leads no more; its error must not take the place of what ended the work, a cancellation above all.
         with suppress(psycopg.OperationalError):
-            stopped = await (await leading.execute(_SQL["stop_leading"], {"lock": self.LEADER_LOCK})).fetchone()
-            if stopped != (True,):
+            if not await unlock(leading, self.LEADER_LOCK):
                 _log.warning("leadership_of_another_session", job=self.NAME)
 
     async def _run(self) -> None:

@@ -13,6 +13,7 @@ from commands.execution.context import CommandContext
 from commands.execution.executor import CommandExecutor
 from commands.execution.leader_job import LeaderJob
 from commands.execution.submission import Submission
+from database.advisory_locks import AdvisoryLock
 from database.connections import Connection
 from domain.proposal import decide_expire
 from projections import proposals
@@ -27,7 +28,7 @@ class ExpiryJob(LeaderJob):
     """Closes proposals whose time is up."""
 
     NAME = "expire-proposals"
-    LEADER_LOCK = 4936203178
+    LEADER_LOCK = AdvisoryLock.EXPIRE_PROPOSALS_JOB
 
     def __init__(self, executor: CommandExecutor, project_id: UUID) -> None:
         super().__init__(executor)

@@ -20,6 +20,7 @@ import structlog
 from commands.execution.executor import CommandExecutor
 from commands.execution.leader_job import FENCE_SECONDS_MAX, LeaderJob, LeadershipLost
 from commands.tables.old_metadata_files import parsed_file
+from database.advisory_locks import AdvisoryLock
 from database.connections import Connection
 from domain.errors import CatalogError, ServiceUnavailable
 from projections import old_metadata_files, tables, warehouses
@@ -44,7 +45,7 @@ class OldMetadataFilesJob(LeaderJob):
     """Deletes the files of some warehouses at a time."""
 
     NAME = "old-metadata-files"
-    LEADER_LOCK = 4936203180
+    LEADER_LOCK = AdvisoryLock.OLD_METADATA_FILES_JOB
 
     def __init__(self, executor: CommandExecutor) -> None:
         super().__init__(executor)

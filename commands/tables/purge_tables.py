@@ -19,6 +19,7 @@ from commands.execution.executor import CommandExecutor
 from commands.execution.leader_job import FENCE_SECONDS_MAX, LeaderJob, LeadershipLost
 from commands.execution.submission import AppendResult, Submission
 from commands.tables.table_purge import NamedFiles, TablePurge
+from database.advisory_locks import AdvisoryLock
 from database.connections import Connection
 from domain.errors import CatalogError, ServiceUnavailable
 from domain.events import TablePurged
@@ -53,7 +54,7 @@ class PurgeJob(LeaderJob):
     """Deletes files of some tables at a time; one that fails waits, for longer each time, behind those that have not failed."""
 
     NAME = "purge"
-    LEADER_LOCK = 4936203175
+    LEADER_LOCK = AdvisoryLock.PURGE_JOB
 
     def __init__(self, executor: CommandExecutor) -> None:
         super().__init__(executor)

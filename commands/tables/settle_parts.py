@@ -12,6 +12,7 @@ import structlog
 
 from commands.execution.leader_job import LeaderJob
 from commands.execution.staged_parts import remove_left_over
+from database.advisory_locks import AdvisoryLock
 from database.connections import Connection
 from database.named_sql import named_sql
 
@@ -32,7 +33,7 @@ class PartsJob(LeaderJob):
     """Closes parts, and leads while it does: no rebuild removes a generation meanwhile."""
 
     NAME = "settle-parts"
-    LEADER_LOCK = 4936203177
+    LEADER_LOCK = AdvisoryLock.SETTLE_PARTS_JOB
 
     async def run_once(self, *, staged_seconds_max: float = STAGED_SECONDS_MAX) -> int:
         """Does what waits, if no other process does; how many parts were closed."""

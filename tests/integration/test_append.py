@@ -19,6 +19,7 @@ from commands.execution.committer import BATCH_COMMANDS_MAX, Committer
 from commands.execution.context import CommandContext
 from commands.execution.submission import AppendResult, IdempotencyRecord, Submission
 from database import connection as connection_module
+from database.advisory_locks import AdvisoryLock
 from domain.errors import CommitStateUnknown, InternalError, ServiceUnavailable
 from domain.events import (
     NamespaceCreated,
@@ -709,7 +710,7 @@ async def test_busy_while_in_doubt_is_still_doubt(database: str, monkeypatch: py
         proxy.cut = "answer"
         submitted = asyncio.create_task(committer.submit(namespace("a")[0]))
         await proxy.has_cut.wait()
-        await holder.execute("select pg_advisory_xact_lock(4936203174)")
+        await holder.execute("select pg_advisory_xact_lock(%s)", [AdvisoryLock.APPEND])
         await asyncio.sleep(1.6)
         await holder.commit()
         assert "appended" == (await submitted).outcome

@@ -19,6 +19,7 @@ import pytest
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
+from database.advisory_locks import AdvisoryLock
 from icecore.embedded_postgres import embedded_postgres
 from migrations.apply import apply_migrations
 from projections.verify import verify
@@ -71,7 +72,7 @@ def server(dsn: str, tmp_path: Path) -> Iterator[CatalogServer]:
 def second_committer_opened(dsn: str, client: RestClient, threads: ThreadPoolExecutor) -> bool:
     """Whether a commit behind one that waits for the append lock made a session of its own; not where both went in one call."""
     with psycopg.connect(dsn) as holder:
-        holder.execute("select pg_advisory_xact_lock(4936203174)")
+        holder.execute("select pg_advisory_xact_lock(%s)", [AdvisoryLock.APPEND])
         commits = [threads.submit(client.commit, LEVELS, "t", set_properties(x=secrets.token_hex(4)))]
         until(lambda: sessions(dsn, COMMITTERS, "wait_event_type = 'Lock'") or commits[0].done())
         commits.append(threads.submit(client.create_namespace, "b"))

@@ -17,6 +17,7 @@ from psycopg.conninfo import make_conninfo
 from commands.execution.staged_parts import stage_parts
 from commands.namespaces.create_namespace import CreateNamespace, create_namespace
 from commands.tables import register_table as registering
+from database.advisory_locks import AdvisoryLock
 from database.connections import Connection
 from domain.errors import ServiceUnavailable
 from icecore.compose import Catalog
@@ -27,7 +28,10 @@ from tests.fixtures.catalog import context, opened_catalog
 from tests.fixtures.postgres import chosen_binaries
 from tests.integration.test_large_tables import SNAPSHOTS, TABLE, ask, demo, expire, left_over, loaded, metadata_file, register
 
-WAITS_FOR_APPEND = "select exists (select from pg_locks where locktype = 'advisory' and objid = (4936203174 & 4294967295) and not granted)"
+WAITS_FOR_APPEND = (
+    "select exists (select from pg_locks where locktype = 'advisory' and not granted "
+    f"and (classid::bigint << 32 | objid::bigint) = {AdvisoryLock.APPEND:d})"
+)
 
 
 class OwnPostgres:
@@ -103,7 +107,7 @@ async def test_a_crash_while_the_append_of_a_large_registration_waits_loses_none
     location = metadata_file(tmp_path)
     await own_postgres.pause_wal_writer()
     with psycopg.connect(own_postgres.dsn) as holder:
-        holder.execute("select pg_advisory_xact_lock(4936203174)")
+        holder.execute("select pg_advisory_xact_lock(%s)", [AdvisoryLock.APPEND])
         registering_now = asyncio.create_task(register(catalog, location))
         async with asyncio.timeout(30):
             while not ask(own_postgres.dsn, WAITS_FOR_APPEND):

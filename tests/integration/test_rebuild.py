@@ -16,6 +16,7 @@ from commands.execution.context import Answer
 from commands.execution.submission import AppendResult, Submission
 from commands.namespaces.create_namespace import CreateNamespace, create_namespace
 from commands.tables.commit_table import CommitTable, commit_table
+from database.advisory_locks import AdvisoryLock
 from domain.identifiers import NamespaceIdentifier, TabularIdentifier
 from domain.read_models.stamped_rows import PART_TOMBSTONES, READ_MODELS
 from icecore.compose import Catalog
@@ -331,7 +332,7 @@ async def test_rows_that_cannot_be_copied_end_the_rebuild_and_the_old_generation
 async def test_one_rebuild_at_a_time(catalog: Catalog) -> None:
     """The second one says so and changes nothing."""
     async with await AsyncConnection.connect(catalog.dsn) as holder:
-        await holder.execute("select pg_advisory_xact_lock(4936203174)")
+        await holder.execute("select pg_advisory_xact_lock(%s)", [AdvisoryLock.APPEND])
         first = asyncio.create_task(rebuild(catalog.dsn))
         await until(catalog.dsn, waits("icecore-rebuild", "advisory"))
         before = dump(catalog.dsn, 2)
@@ -468,7 +469,8 @@ async def test_the_processes_of_a_rebuild_that_was_killed_end_with_it(catalog: C
         process.kill()
         await process.wait()
         # Its own session ends before theirs do.
-        await looker.execute("select pg_terminate_backend(pid) from pg_locks where (classid::bigint << 32 | objid::bigint) = 4936203176")
+        ending = "select pg_terminate_backend(pid) from pg_locks where (classid::bigint << 32 | objid::bigint) = %s"
+        await looker.execute(ending, [AdvisoryLock.REBUILD])
         await until(2, waiting)
         with pytest.raises(RebuildRunningError, match="died"):
             await rebuild(catalog.dsn)

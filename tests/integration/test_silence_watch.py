@@ -7,6 +7,7 @@ from pathlib import Path
 from psycopg import AsyncConnection
 
 from commands.namespaces.create_namespace import CreateNamespace, create_namespace
+from database.advisory_locks import AdvisoryLock
 from database.named_sql import named_sql
 from domain.identifiers import NamespaceIdentifier
 from queries.resolve_warehouse import resolve_warehouse
@@ -42,11 +43,11 @@ async def test_who_reads_by_time_is_not_taken_for_the_append_that_holds_the_lock
             rows = await (await probe.execute(sessions, {"process_ids": [append.info.backend_pid]})).fetchall()
             return [(waits, holder) for _, _, _, waits, holder, _ in rows]
 
-        await elsewhere.execute("select pg_advisory_xact_lock(4936203174)")
+        await elsewhere.execute("select pg_advisory_xact_lock(%s)", [AdvisoryLock.APPEND])
         for connection in (one, other):
-            await connection.execute("select pg_advisory_xact_lock_shared(4936203174)")
+            await connection.execute("select pg_advisory_xact_lock_shared(%s)", [AdvisoryLock.APPEND])
         assert [(False, None)] == await seen()
-        waiting = asyncio.create_task(append.execute("select pg_advisory_xact_lock(4936203174)"))
+        waiting = asyncio.create_task(append.execute("select pg_advisory_xact_lock(%s)", [AdvisoryLock.APPEND]))
         while [(True, None)] != await seen():
             assert not waiting.done()
         await one.commit()

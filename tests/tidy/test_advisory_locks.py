@@ -1,0 +1,64 @@
+"""The number of an advisory lock stands in database/advisory_locks.py alone: two purposes never get the same one."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from database.advisory_locks import AdvisoryLock
+from migrations.apply import load_migrations
+
+CHECKOUT = Path(__file__).parents[2]
+REGISTRY = CHECKOUT / "database" / "advisory_locks.py"
+# A function of Postgres that is called with a number, and a lock of ours that is set to one.
+_NUMBER = re.compile(r"pg_(?:try_)?advisory_\w*lock\w*\(\s*(-?\d+)|_LOCK\b[^=\n]*=\s*(-?\d+)", re.IGNORECASE)
+
+
+def lock_numbers(text: str) -> set[int]:
+    """The numbers of advisory locks in a text: those of the registry, and whatever a lock is taken by."""
+    plain = re.sub(r"(?<=\d)_(?=\d)", "", text)
+    named = {lock.value for lock in AdvisoryLock if re.search(rf"(?<!\d){lock.value}(?!\d)", plain)}
+    return named | {int(first or second) for first, second in _NUMBER.findall(plain)}
+
+
+def source_files() -> list[Path]:
+    """Our modules and SQL files, without the migrations, whose text is never changed."""
+    folders = [first.parent for first in CHECKOUT.glob("*/__init__.py")] + [CHECKOUT / name for name in ("tests", "benchmarks", "demo")]
+    found = {file for folder in folders for kind in ("*.py", "*.sql") for file in folder.rglob(kind)}
+    migrations = {CHECKOUT / "migrations" / f"{migration}.sql" for migration in load_migrations()}
+    assert migrations <= found
+    return sorted(found - migrations - {REGISTRY, Path(__file__)})
+
+
+def test_no_number_of_a_lock_stands_outside_the_registry() -> None:
+    """In code, SQL and tests."""
+    assert {} == {str(file.relative_to(CHECKOUT)): found for file in source_files() if (found := lock_numbers(file.read_text("utf-8")))}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "select pg_advisory_xact_lock(17)",
+        "SELECT pg_try_advisory_lock_shared(\n  4936203999)",
+        'connection.execute("select pg_advisory_unlock(-5)")',
+        "    LEADER_LOCK: int = 4936203999",
+        "WHATEVER = 4_936_203_174",
+        f"where objid = ({AdvisoryLock.REBUILD:d} & 4294967295)",
+    ],
+)
+def test_a_number_would_be_found(text: str) -> None:
+    """As it stands in SQL, in a string and in a constant."""
+    assert lock_numbers(text)
+
+
+@pytest.mark.parametrize("text", ["select pg_advisory_lock(%(lock)s)", "LEADER_LOCK = AdvisoryLock.REBUILD", "port = 49362", "14936203174"])
+def test_other_text_is_not_taken_for_a_number(text: str) -> None:
+    """Parameters and members of the registry are how it should be."""
+    assert set() == lock_numbers(text)
+
+
+def test_migrations_take_the_lock_of_the_registry() -> None:
+    """They name its number themselves: none takes another lock than the append's."""
+    numbers = {str(migration): found for migration in load_migrations() if (found := lock_numbers(migration.text))}
+    assert {"0001_log", "0012_append_loops", "0013_functions"} == set(numbers)
+    assert {AdvisoryLock.APPEND.value} == set.union(*numbers.values())

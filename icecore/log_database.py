@@ -9,9 +9,8 @@ from pydantic import SecretStr
 from domain.client_errors import client_error_text
 from icecore.data_folder import DataFolder
 from icecore.database_url import database_address
-from icecore.embedded_postgres import embedded_postgres, serving_dsn
+from icecore.embedded_postgres import EmbeddedPostgresError, embedded_postgres, serving_dsn
 from icecore.exit_codes import CommandFailed, ExitCode
-from icecore.postgres_account import EmbeddedPostgresError
 from icecore.server_check import UnfitServerError, check_server
 from icecore.settings import Settings
 from migrations.apply import MigrationError, apply_migrations, pending_migrations

@@ -13,11 +13,11 @@ import uvloop
 
 from icecore.data_folder import Claim, DataFolder
 from icecore.demo_warehouse import ensure_demo_warehouse
+from icecore.embedded_postgres import restarted_on_failure
 from icecore.exit_codes import CommandFailed, ExitCode
 from icecore.hooks import check_hooks
 from icecore.listening import listen, spread, url_of
 from icecore.log_database import opened_database, prepare_database
-from icecore.postgres_watch import watched_postgres
 from icecore.publishing import publishing
 from icecore.server import run_server, stop_on_signals
 from icecore.settings import Settings, check_address
@@ -51,7 +51,8 @@ async def _serve(settings: Settings, listening: socket.socket, announce: Callabl
     """The server or its workers, and beside them the process that tells the sinks and the watch over an embedded Postgres."""
     stop = asyncio.Event()
     stop_on_signals(stop, signal.SIGTERM, signal.SIGINT)
-    async with publishing(settings), watched_postgres(settings, stop) if embedded else contextlib.nullcontext():
+    watched = restarted_on_failure(settings.data_dir, stop, state_directory=settings.embedded_state_dir)
+    async with publishing(settings), watched if embedded else contextlib.nullcontext():
         if settings.workers == 1:
             await _serve_alone(settings, listening, announce, stop)
         else:

@@ -23,7 +23,7 @@ async def check_server(dsn: str, *, unsafe_durability: bool = False) -> None:
     unsafe_durability -- warn about settings that can lose acknowledged commits instead of refusing them; for experiments.
     """
     async with await connect(dsn, application_name="icecore-check") as connection:
-        row = await (await connection.execute(named_sql("icecore", "postgres.sql")["server_settings"])).fetchone()
+        row = await (await connection.execute(named_sql("icecore", "server_check.sql")["server_settings"])).fetchone()
     if row is None:
         raise UnfitServerError("The server does not tell its settings")
     version_number, version, in_recovery, fsync, synchronous_commit, full_page_writes, isolation = row

@@ -25,7 +25,7 @@ from api.limits import DEFAULT_LIMITS, MEBIBYTE, ApiLimits
 from api.origins import OriginRules, host_name, is_loopback
 from approval.settings import HOOK_FIELDS, HookSettings
 from icecore.database_url import check_database_url
-from icecore.postgres_account import STATE_DIRECTORY
+from icecore.embedded_postgres import STATE_DIRECTORY
 from publishers.sink_settings import SINK_FIELDS, SinkName, SinkSettings
 from storage.large_documents import BYTES_AT_ONCE_MAX
 

@@ -15,7 +15,9 @@ from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
 from api.accepting import stop_accepting
-from icecore.postgres_account import Account, ClusterPlace, cluster_place, server_account, usable_binaries
+from icecore.embedded_postgres.account import Account
+from icecore.embedded_postgres.binaries import usable_binaries
+from icecore.embedded_postgres.place import ClusterPlace, cluster_place, server_account
 from tests.servers.processes import free_port
 
 CONNECTIONS_MAX = 60

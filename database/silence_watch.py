@@ -13,6 +13,7 @@ import psycopg
 import structlog
 from psycopg.pq import TransactionStatus
 
+from database.advisory_locks import AdvisoryLock
 from database.connection import connect
 from database.named_sql import named_sql
 from database.outage_log import OutageLog
@@ -148,7 +149,7 @@ class SilenceWatch:
         }
         if not silent:
             return
-        rows = await (await probe.execute(_SQL["sessions"], {"process_ids": [*silent]})).fetchall()
+        rows = await (await probe.execute(_SQL["sessions"], {"process_ids": [*silent], "append_lock": AdvisoryLock.APPEND})).fetchall()
         frozen: list[int] = []
         holder: str | None = None
         for process_id, *said in rows:

@@ -1,9 +1,10 @@
 -- name: sessions --
 -- Of our sessions in use; and the transaction that holds the append lock (migrations/0013_functions.sql), which is the same for all of them:
--- not those who read by time and take it together, for a moment (log/positions.sql).
+-- not those who read by time and take it together, for a moment (log/positions.py).
 with append_lock as (
   select l.pid, l.granted, l.virtualtransaction from pg_catalog.pg_locks l
-    where l.mode = 'ExclusiveLock' and l.locktype = 'advisory' and l.classid = 1 and l.objid = 641235878 and l.objsubid = 1
+    where l.mode = 'ExclusiveLock' and l.locktype = 'advisory' and l.objsubid = 1
+      and (l.classid::bigint << 32 | l.objid::bigint) = %(append_lock)s
       and l.database = (select d.oid from pg_catalog.pg_database d where d.datname = pg_catalog.current_database())
 )
 select a.pid, a.state = 'idle', a.state_change, exists (select from append_lock l where l.pid = a.pid and not l.granted),

@@ -16,7 +16,7 @@ from approval.hooks import HeldBack
 from commands.execution.context import Answer, CommandContext
 from commands.execution.executor import CommandExecutor
 from commands.execution.submission import Submission
-from database.named_sql import named_sql
+from database.advisory_locks import AdvisoryLock, try_lock, unlock
 from domain.documents import Json
 from domain.errors import AlreadyExists, BadRequest, CatalogError, InternalError, ServiceUnavailable
 from domain.warehouse import WarehouseState, decide_create
@@ -31,9 +31,6 @@ from storage.profiles import LocalProfile, S3Profile, StorageProfile, parse_stor
 from storage.same_bucket import refuse_bucket_in_endpoint, shared_buckets
 from storage.same_folder import shared_folders
 
-_SQL = named_sql("commands.warehouses", "create_warehouse.sql")
-
-_CREATE_LOCK = 4936203181
 _ALONE_WAIT_SECONDS_MAX = 10.0
 _PAUSE_SECONDS = 0.05
 
@@ -93,13 +90,13 @@ async def _alone(executor: CommandExecutor) -> AsyncIterator[None]:
     deadline = time.monotonic() + _ALONE_WAIT_SECONDS_MAX
     while time.monotonic() < deadline:
         async with executor.reads.connections.connection(math.inf) as connection:
-            if await (await connection.execute(_SQL["begin"], {"lock": _CREATE_LOCK})).fetchone() == (True,):
+            if await try_lock(connection, AdvisoryLock.CREATE_WAREHOUSE):
                 try:
                     yield
                 finally:
                     # A session that has ended holds nothing; what became of the warehouse is known by now.
                     with suppress(psycopg.OperationalError):
-                        await connection.execute(_SQL["end"], {"lock": _CREATE_LOCK})
+                        await unlock(connection, AdvisoryLock.CREATE_WAREHOUSE)
                 return
         # Without a connection in hand: who is at it needs another one.
         await asyncio.sleep(_PAUSE_SECONDS)

@@ -374,7 +374,10 @@ async def test_a_process_that_fails_fails_the_rebuild(catalog: Catalog) -> None:
         await run.step(step)
     with psycopg.connect(catalog.dsn, autocommit=True) as connection:
         # The lock of those beside the first process.
-        others = "exists (select 1 from pg_locks where pid = pg_backend_pid() and mode = 'ShareLock' and objid = 641235883)"
+        others = (
+            "exists (select 1 from pg_locks where pid = pg_backend_pid() and mode = 'ShareLock' "
+            f"and (classid::bigint << 32 | objid::bigint) = {AdvisoryLock.REBUILD_PARTS:d})"
+        )
         connection.execute(f"create function others() returns boolean language sql as $$ select {others} $$")
         for model in READ_MODELS:
             full = sql.SQL("alter table {} add constraint full_disk check (not others())")

@@ -40,7 +40,8 @@ async def test_who_reads_by_time_is_not_taken_for_the_append_that_holds_the_lock
         sessions = named_sql("database", "silence_watch.sql")["sessions"]
 
         async def seen() -> list[tuple[bool, str | None]]:
-            rows = await (await probe.execute(sessions, {"process_ids": [append.info.backend_pid]})).fetchall()
+            values = {"process_ids": [append.info.backend_pid], "append_lock": AdvisoryLock.APPEND}
+            rows = await (await probe.execute(sessions, values)).fetchall()
             return [(waits, holder) for _, _, _, waits, holder, _ in rows]
 
         await elsewhere.execute("select pg_advisory_xact_lock(%s)", [AdvisoryLock.APPEND])

@@ -17,7 +17,8 @@ _NUMBER = re.compile(r"pg_(?:try_)?advisory_\w*lock\w*\(\s*(-?\d+)|_LOCK\b[^=\n]
 def lock_numbers(text: str) -> set[int]:
     """The numbers of advisory locks in a text: those of the registry, and whatever a lock is taken by."""
     plain = re.sub(r"(?<=\d)_(?=\d)", "", text)
-    named = {lock.value for lock in AdvisoryLock if re.search(rf"(?<!\d){lock.value}(?!\d)", plain)}
+    # pg_locks has the lower half of a number in a column of its own.
+    named = {lock.value for lock in AdvisoryLock if re.search(rf"(?<!\d)({lock.value}|{lock.value & 0xFFFFFFFF})(?!\d)", plain)}
     return named | {int(first or second) for first, second in _NUMBER.findall(plain)}
 
 
@@ -44,6 +45,7 @@ def test_no_number_of_a_lock_stands_outside_the_registry() -> None:
         "    LEADER_LOCK: int = 4936203999",
         "WHATEVER = 4_936_203_174",
         f"where objid = ({AdvisoryLock.REBUILD:d} & 4294967295)",
+        f"where classid = 1 and objid = {AdvisoryLock.APPEND & 0xFFFFFFFF}",
     ],
 )
 def test_a_number_would_be_found(text: str) -> None:

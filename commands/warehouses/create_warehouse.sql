@@ -1,5 +1,0 @@
--- name: begin --
-select pg_try_advisory_lock(%(lock)s)
-
--- name: end --
-select pg_advisory_unlock(%(lock)s)

@@ -136,6 +136,11 @@ def decide_unregister(table: TableState) -> TableUnregistered:
     return TableUnregistered()
 
 
+def decide_purge(table: TableState, files_deleted: int, files_left: list[str], files_left_count: int) -> TablePurged | None:
+    """The end of a purge, and what became of the files; None where the table is not being purged (any more)."""
+    return TablePurged(files_deleted, files_left or None, files_left_count or None) if table.status == "purging" else None
+
+
 def decide_rename(
     table: TableState, found: ResolvedName | None, source: TabularIdentifier, destination: TabularIdentifier, name_key: str
 ) -> TableRenamed | None:

@@ -23,6 +23,7 @@ from commands.tables.old_metadata_files import parsed_file
 from database.advisory_locks import AdvisoryLock
 from database.connections import Connection
 from domain.errors import CatalogError, ServiceUnavailable
+from domain.metadata.logs import may_delete_metadata_file
 from projections import old_metadata_files, tables, warehouses
 from projections.old_metadata_files import PendingFile
 from queries.resolve_warehouse import as_warehouse
@@ -157,7 +158,9 @@ class OldMetadataFilesJob(LeaderJob):
                 location = parsed_file(file.location)
                 if location is None or not is_metadata_file(location) or file.others or location.claim_key(storage_identity) != file.key:
                     continue
-                if location != current_file if file.begun else table.is_live and location not in named:
+                if may_delete_metadata_file(
+                    begun=file.begun, current=location == current_file, named=location in named, live=table.is_live
+                ):
                     unnamed[file.key] = location
         return unnamed
 

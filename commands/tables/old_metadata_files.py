@@ -13,13 +13,12 @@ from uuid import UUID
 import structlog
 
 from domain.errors import BadRequest
+from domain.metadata.logs import removed_metadata_files
 from domain.table import TableState
 from storage.locations import StorageLocation
 from storage.metadata_files import is_metadata_file
 
 _log = structlog.get_logger("icecore.commands")
-
-_DELETE_AFTER_COMMIT = "write.metadata.delete-after-commit.enabled"
 
 
 class OldMetadataFile(NamedTuple):
@@ -33,14 +32,9 @@ class OldMetadataFile(NamedTuple):
 
 def old_metadata_files(before: TableState, after: TableState, storage_identity: str) -> list[OldMetadataFile]:
     """What the commit that leads to `after` removes from the log, in the table's places, where the table asks for it to be deleted."""
-    metadata = after.document.value
-    if metadata["properties"].get(_DELETE_AFTER_COMMIT, "").lower() != "true":
-        return []
-    kept = {entry["metadata-file"] for entry in metadata["metadata-log"]}
     files = []
-    for entry in before.document.value["metadata-log"]:
-        text = entry["metadata-file"]
-        location = None if text in kept else parsed_file(text)
+    for text in removed_metadata_files(before.document.value, after.document.value):
+        location = parsed_file(text)
         if location is not None and is_metadata_file(location):
             key = location.claim_key(storage_identity)
             if key.startswith(after.location_keys) and key not in after.location_keys:

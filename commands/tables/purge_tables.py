@@ -18,12 +18,11 @@ from commands.execution.context import CommandContext
 from commands.execution.executor import CommandExecutor
 from commands.execution.leader_job import FENCE_SECONDS_MAX, LeaderJob, LeadershipLost
 from commands.execution.submission import AppendResult, Submission
-from commands.tables.table_purge import NamedFiles, TablePurge
+from commands.tables.table_purge import NamedFiles, PurgedFiles, TablePurge
 from database.advisory_locks import AdvisoryLock
 from database.connections import Connection
 from domain.errors import CatalogError, ServiceUnavailable
-from domain.events import TablePurged
-from domain.table import TableState
+from domain.table import TableState, decide_purge
 from projections import tables, warehouses
 from queries.resolve_warehouse import as_warehouse
 from queries.warehouse import Warehouse
@@ -137,7 +136,7 @@ class PurgeJob(LeaderJob):
         async with self._readers.one() as reader:
             fence = partial(self._fence, leading, table_id)
             files = await TablePurge(store, warehouse.profile.storage_identity, named, reader, fence).run()
-        result = await self._append(warehouse, table_id, TablePurged(files.deleted, files.left or None, files.left_count or None))
+        result = await self._append(warehouse, table_id, files)
         if result is None:
             return False
         _log.info(
@@ -158,24 +157,26 @@ class PurgeJob(LeaderJob):
         """None where the table is not being purged. A large table's state is read in turn with others', and not kept."""
         async with self._executor.large_documents.share() as share:
             found = await self._read(table_id, share)
-            return None if found is None else NamedFiles.of(found[0])
+            return None if found is None or found[0].status != "purging" else NamedFiles.of(found[0])
 
-    async def _append(self, warehouse: Warehouse, table_id: UUID, event: TablePurged) -> AppendResult | None:
+    async def _append(self, warehouse: Warehouse, table_id: UUID, files: PurgedFiles) -> AppendResult | None:
         """None where the table is not being purged any more."""
         async with self._executor.large_documents.share() as share:
             found = await self._read(table_id, share)
             if found is None:
                 return None
             table, generation = found
+            event = decide_purge(table, files.deleted, files.left, files.left_count)
+            if event is None:
+                return None
             context = CommandContext(str(uuid7()), warehouse.project_id, _ACTOR, "purgeTable", causation_id=table.event_id)
             submission = Submission(context)
             submission.add(table_id, warehouse.id, table, [event], generation)
             return await self._executor.committer.submit(submission)
 
     async def _read(self, table_id: UUID, share: DocumentShare) -> tuple[TableState, int] | None:
-        """The state, and the generation of the read models it was read from, while the table's files are to be deleted."""
-        found = await self._executor.resolver.table_by_id(table_id).read(share)
-        return None if found is None or found[0].status != "purging" else found
+        """The state, and the generation of the read models it was read from."""
+        return await self._executor.resolver.table_by_id(table_id).read(share)
 
     async def _fence(self, leading: Connection, table_id: UUID) -> None:
         """Raises LeadershipLost unless this process leads and the table's places are still its own."""

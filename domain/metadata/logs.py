@@ -1,10 +1,15 @@
-"""The snapshot log and the metadata log of a table: how a commit appends to them, trims them and keeps them in order."""
+"""The snapshot log and the metadata log of a table: how a commit appends to them, trims them and keeps them in order; which files go."""
 
 from collections.abc import Container, Mapping, Sequence
 
 from domain.errors import IllegalArgument, ValidationFailed
 from domain.metadata.fields import Json
-from domain.metadata.properties import METADATA_PREVIOUS_VERSIONS_MAX, METADATA_PREVIOUS_VERSIONS_MAX_DEFAULT, property_as_int
+from domain.metadata.properties import (
+    METADATA_DELETE_AFTER_COMMIT,
+    METADATA_PREVIOUS_VERSIONS_MAX,
+    METADATA_PREVIOUS_VERSIONS_MAX_DEFAULT,
+    property_as_int,
+)
 
 CLOCK_SKEW_MS_MAX = 60_000
 """How far log entries may lie before their predecessors: commits come from machines whose clocks differ."""
@@ -15,6 +20,23 @@ def append_metadata_log(log: list[Json], previous_location: str, previous_update
     entries_max = max(1, property_as_int(properties, METADATA_PREVIOUS_VERSIONS_MAX, METADATA_PREVIOUS_VERSIONS_MAX_DEFAULT))
     kept = log[len(log) - entries_max + 1 :] if len(log) >= entries_max else log
     return [*kept, {"timestamp-ms": previous_updated_ms, "metadata-file": previous_location}]
+
+
+def removed_metadata_files(before: Json, after: Json) -> list[str]:
+    """The files that a commit removed from the log, where the table as it is now asks for them to be deleted."""
+    if after["properties"].get(METADATA_DELETE_AFTER_COMMIT, "").lower() != "true":
+        return []
+    kept = {entry["metadata-file"] for entry in after["metadata-log"]}
+    return [entry["metadata-file"] for entry in before["metadata-log"] if entry["metadata-file"] not in kept]
+
+
+def may_delete_metadata_file(*, begun: bool, current: bool, named: bool, live: bool) -> bool:
+    """Whether a file that was removed from the log may be deleted; a table that is gone keeps what is left of its files.
+
+    begun -- a store was asked to delete it, which may take effect at any time: then it is kept for nobody, not for its log either.
+    current -- it is the table's newest, or the last of one that is gone. named -- its log or its head names it again.
+    """
+    return not current if begun else live and not named
 
 
 def correct_snapshot_log(

@@ -10,6 +10,7 @@ from domain.metadata.schemas import SchemaIndex, describe_schema
 FORMAT_VERSION = "format-version"
 PARQUET_COMPRESSION = "write.parquet.compression-codec"
 PARQUET_COMPRESSION_OF_NEW_TABLES = "zstd"
+METADATA_DELETE_AFTER_COMMIT = "write.metadata.delete-after-commit.enabled"
 METADATA_PREVIOUS_VERSIONS_MAX = "write.metadata.previous-versions-max"
 METADATA_PREVIOUS_VERSIONS_MAX_DEFAULT = 100
 """Entries of the metadata log that are kept."""

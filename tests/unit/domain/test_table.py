@@ -32,6 +32,7 @@ from domain.table import (
     decide_commit,
     decide_create,
     decide_drop,
+    decide_purge,
     decide_register,
     decide_rename,
     decide_unregister,
@@ -362,6 +363,25 @@ def test_only_a_live_table_ends() -> None:
             decide_unregister(gone)
         with pytest.raises(AssertionError, match="gone"):
             decide_drop(gone, purge_requested=False)
+
+
+@pytest.mark.parametrize(
+    ("left", "count", "expected"),
+    [([], 0, TablePurged(3)), (["a"], 1, TablePurged(3, ["a"], 1)), (["a", "b"], 7, TablePurged(3, ["a", "b"], 7))],
+)
+def test_a_purge_ends_with_what_became_of_the_files(left: list[str], count: int, expected: TablePurged) -> None:
+    """Files that stay are named and counted, where there are any; folded, the places are free."""
+    event = decide_purge(folded(CREATED, TableDropped(True)), 3, left, count)
+    assert expected == event
+    assert ("purged", frozenset()) == ((state := folded(CREATED, TableDropped(True), event)).status, claims(state))
+
+
+@pytest.mark.parametrize(
+    "end", [[], [TableDropped(False)], [TableDropped(True, gc_enabled=False)], [TableUnregistered()], [TableDropped(True), TablePurged(1)]]
+)
+def test_only_a_purge_that_goes_on_ends(end: list[Event]) -> None:
+    """What lives, keeps its files or is purged already is not purged."""
+    assert decide_purge(folded(CREATED, *end), 3, [], 0) is None
 
 
 def test_a_commit_is_recorded_with_its_places() -> None:

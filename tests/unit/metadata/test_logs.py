@@ -3,10 +3,20 @@
 from collections.abc import Callable, Sequence
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from domain.errors import IllegalArgument, ValidationFailed
 from domain.metadata.fields import Json
-from domain.metadata.logs import CLOCK_SKEW_MS_MAX, append_metadata_log, check_metadata_log, check_snapshot_log, correct_snapshot_log
+from domain.metadata.logs import (
+    CLOCK_SKEW_MS_MAX,
+    append_metadata_log,
+    check_metadata_log,
+    check_snapshot_log,
+    correct_snapshot_log,
+    may_delete_metadata_file,
+    removed_metadata_files,
+)
 from tests.unit.metadata.tables import NOW_MS
 
 Check = Callable[..., None]
@@ -113,3 +123,51 @@ def test_the_snapshot_log_ends_with_the_current_snapshot() -> None:
             correct_snapshot_log(log_, {0, 1, 2}, current, set(), has_removed=False)
     for current_id in (None, 9):
         assert entries == correct_snapshot_log(entries, {1, 2}, current_id, set(), has_removed=False)
+
+
+DELETES = "write.metadata.delete-after-commit.enabled"
+
+
+def document(*files: str, **properties: str) -> Json:
+    """What the rules about files look at."""
+    return {"properties": properties, "metadata-log": [{"timestamp-ms": NOW_MS, "metadata-file": file} for file in files]}
+
+
+@pytest.mark.parametrize(("value", "removed"), [(None, []), ("false", []), ("", []), ("yes", []), ("true", ["a"]), ("TRUE", ["a"])])
+def test_files_that_leave_the_log_are_deleted_where_the_table_asks_for_it(value: str | None, removed: list[str]) -> None:
+    """Read as Java reads it; what the table says after the commit counts."""
+    properties = {} if value is None else {DELETES: value}
+    assert removed == removed_metadata_files(document("a", "b"), document("b", "c", **properties))
+    assert [] == removed_metadata_files(document("a", "b", **{DELETES: "true"}), document("b", "c"))
+
+
+def test_a_file_that_stays_in_the_log_stays() -> None:
+    """Elsewhere in it too."""
+    after = document("c", "a", **{DELETES: "true"})
+    assert [] == removed_metadata_files(document("a", "c"), after)
+    assert ["b", "d"] == removed_metadata_files(document("a", "b", "d"), after)
+
+
+@given(max_entries=st.integers(-1, 5), commits=st.integers(1, 12))
+def test_every_file_is_in_the_log_or_was_removed_once(max_entries: int, commits: int) -> None:
+    """Commit after commit, whatever write.metadata.previous-versions-max says."""
+    properties = {DELETES: "true", "write.metadata.previous-versions-max": str(max_entries)}
+    before, removed = document(**properties), []
+    for number in range(commits):
+        entries = append_metadata_log(before["metadata-log"], str(number), NOW_MS + number, properties)
+        after = {"properties": properties, "metadata-log": entries}
+        removed += removed_metadata_files(before, after)
+        before = after
+    kept = [entry["metadata-file"] for entry in before["metadata-log"]]
+    assert [str(number) for number in range(commits)] == [*removed, *kept]
+    assert len(kept) <= max(1, max_entries)
+
+
+@pytest.mark.parametrize("current", [False, True])
+@pytest.mark.parametrize("named", [False, True])
+@pytest.mark.parametrize("live", [False, True])
+def test_a_file_is_deleted_while_its_table_lives_and_does_not_name_it(live: bool, named: bool, current: bool) -> None:
+    """Once a store was asked to delete it, only the newest file is kept: nobody can rely on any other."""
+    named = named or current
+    assert (live and not named) == may_delete_metadata_file(begun=False, current=current, named=named, live=live)
+    assert (not current) == may_delete_metadata_file(begun=True, current=current, named=named, live=live)

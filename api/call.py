@@ -3,6 +3,7 @@
 import asyncio
 import hashlib
 from collections.abc import Awaitable, Callable, Mapping, Sized
+from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
 from uuid import UUID
@@ -10,6 +11,9 @@ from uuid import UUID
 import orjson
 from aiohttp import web
 
+from access.request_context import ANONYMOUS, RequestContext, SentRequest
+from access.resolve_warehouse import resolve_warehouse
+from access.warehouse import Warehouse
 from api.bodies import VALUE_BYTES, Fields, parse_json_object, read_body
 from api.byte_budget import BODY_HELD, UNCOUNTED_BYTES_MAX, ByteBudget, HeldBytes, HeldContent, LargeAnswers
 from api.catalog import CATALOG, Catalog
@@ -18,14 +22,12 @@ from api.piece_payload import PiecePayload
 from api.request_ids import REQUEST_ID, sane_or_none
 from api.routing import Operation
 from api.targets import check_parameters, decode_segment, parse_query, respell_levels, warehouse_reference
-from commands.execution.context import Answer, CommandContext, SentRequest
+from commands.execution.answer import Answer
 from commands.execution.executor import CommandExecutor
 from domain.byte_pieces import Content, joined
 from domain.errors import BadRequest
 from domain.identifiers import uuid_or_none
 from domain.json_rules import count_values, widened_bytes
-from queries.resolve_warehouse import resolve_warehouse
-from queries.warehouse import Warehouse
 
 SEPARATOR: web.AppKey[str | None] = web.AppKey("separator")
 """What joins namespace levels beside the specification's own; None: nothing."""
@@ -37,7 +39,6 @@ LARGE_ANSWERS: web.AppKey[LargeAnswers] = web.AppKey("large_answers", LargeAnswe
 GZIP_CACHE: web.AppKey[GzipCache] = web.AppKey("gzip_cache")
 
 PROJECT_ID_DEFAULT = UUID(int=0)
-ACTOR_ANONYMOUS = "anonymous"
 
 POSITION_HEADER = "Icecore-Position"
 
@@ -45,7 +46,7 @@ _WHOLE_BYTES_MAX = 16 * 1024
 """Answers up to this size are written at once."""
 
 Command = TypeVar("Command")
-Execute = Callable[[CommandExecutor, CommandContext, Warehouse, Command], Awaitable[Answer]]
+Execute = Callable[[CommandExecutor, RequestContext, Warehouse, Command], Awaitable[Answer]]
 # Parsed, the worst of this size takes 0.1 MB and less than a millisecond: it is neither estimated nor counted.
 _SMALL_BODY_BYTES_MAX = 4 * 1024
 # With its parsed form. What has more is parsed in a thread, as the rules for JSON go through all of it: this takes a millisecond.
@@ -70,15 +71,17 @@ class Call:
 
     app -- the application it came to, which holds what its addresses share.
     segments -- the encoded path segments by placeholder; parse them by api/targets.py.
+    context -- who asks, and for what; a command's also has its Idempotency-Key.
     expected -- room for an answer that was large the last time, until the answer itself takes it.
     shared -- the same for an answer that shares most of its bytes with others, which are counted once.
     """
 
-    __slots__ = ("_query", "app", "catalog", "expected", "operation", "request", "segments", "shared")
+    __slots__ = ("_query", "app", "catalog", "context", "expected", "operation", "request", "segments", "shared")
 
     def __init__(self, app: web.Application, request: web.Request, operation: Operation, segments: Mapping[str, str]) -> None:
         self.app, self.request, self.operation, self.segments = app, request, operation, segments
         self.catalog: Catalog = app[CATALOG]
+        self.context = self._context()
         self._query: Mapping[str, str] | None = None
         self.expected: HeldBytes | None = None
         self.shared: HeldContent | None = None
@@ -87,6 +90,18 @@ class Call:
         separator = app[SEPARATOR]
         if separator is not None and "namespace" in segments:
             self.segments = {**segments, "namespace": respell_levels(segments["namespace"], separator)}
+
+    def _context(self) -> RequestContext:
+        headers = self.request.headers
+        return RequestContext(
+            request_id=self.request[REQUEST_ID],
+            project_id=PROJECT_ID_DEFAULT,
+            # Nobody is authenticated yet.
+            principal=ANONYMOUS,
+            operation=self.operation.name,
+            correlation_id=sane_or_none(headers.get("X-Correlation-Id")),
+            traceparent=sane_or_none(headers.get("traceparent")),
+        )
 
     @property
     def query(self) -> Mapping[str, str]:
@@ -115,7 +130,7 @@ class Call:
         """The warehouse `{prefix}` names; without a prefix, the only one."""
         prefix = self.segments.get("prefix")
         reference = None if prefix is None else warehouse_reference(decode_segment(prefix, "warehouse"))
-        return await resolve_warehouse(self.catalog.reads, PROJECT_ID_DEFAULT, reference)
+        return await resolve_warehouse(self.catalog.backends, self.context.project_id, reference)
 
     @property
     def asked_for(self) -> tuple[str, ...]:
@@ -139,19 +154,15 @@ class Call:
         target = orjson.dumps([self.operation.name, str(warehouse.id), names, options])
         return hashlib.sha256(len(target).to_bytes(8, "big") + target + body).digest()
 
-    def context(self, warehouse: Warehouse, body: bytes, options: tuple[bool, ...]) -> CommandContext:
+    def command_context(self, warehouse: Warehouse, body: bytes, options: tuple[bool, ...]) -> RequestContext:
+        """The context with the Idempotency-Key, and with the request as it was sent."""
         key = self._idempotency_key()
-        headers = self.request.headers
-        return CommandContext(
-            request_id=self.request[REQUEST_ID],
-            project_id=PROJECT_ID_DEFAULT,
-            actor=ACTOR_ANONYMOUS,
-            operation=self.operation.name,
+        return replace(
+            self.context,
             idempotency_key=key,
             request_hash=b"" if key is None else self._request_hash(warehouse, body, options),
-            correlation_id=sane_or_none(headers.get("X-Correlation-Id")),
-            traceparent=sane_or_none(headers.get("traceparent")),
             sent=SentRequest(self.segments, self.request.rel_url.raw_query_string, body),
+            # Not in the call's own: the two would hold each other until a collection.
             make_room=self.make_room,
         )
 
@@ -162,7 +173,7 @@ class Call:
         warehouse = await self.warehouse()
         # An answer repeats most of what was sent.
         self.make_room(len(body))
-        answer = await execute(self.catalog.write, self.context(warehouse, body, options), warehouse, command)
+        answer = await execute(self.catalog.commands, self.command_context(warehouse, body, options), warehouse, command)
         headers = {POSITION_HEADER: str(answer.position)}
         if answer.etag is not None:
             headers["ETag"] = answer.etag

@@ -5,23 +5,27 @@ from typing import Any, Protocol
 
 from aiohttp import web
 
+from access.backends import Backends
 from api.history.event_source import EventSource
 from api.limits import ApiLimits
 from commands.execution.executor import CommandExecutor
-from queries.read_side import ReadSide
+from queries.executor import QueryExecutor
 
 
 class Catalog(Protocol):
-    """The write side, the read side, the log's events, the limits, and a coroutine that says how the process is.
+    """What runs commands and queries, what holds the data, the log's events, the limits, and a coroutine that says how the process is.
 
     event_schemas -- the JSON Schemas of events, by CloudEvent type.
     """
 
     @property
-    def write(self) -> CommandExecutor: ...
+    def backends(self) -> Backends: ...
 
     @property
-    def reads(self) -> ReadSide: ...
+    def commands(self) -> CommandExecutor: ...
+
+    @property
+    def queries(self) -> QueryExecutor: ...
 
     @property
     def events(self) -> EventSource: ...

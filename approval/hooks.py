@@ -12,6 +12,7 @@ from uuid import UUID
 
 import structlog
 
+from access.warehouse import Warehouse
 from approval.contract import ALLOW, Allow, ApprovalHook, Hold, NoVerdictError, ObjectChange, ProposedChange, Refuse, Verdict
 from approval.proposed_change import ChangeReader, Connections, ReviewedRequest, carries_files, held_objects
 from domain.client_errors import client_error_text
@@ -20,7 +21,6 @@ from domain.errors import ApprovalUnavailable, CatalogError, ChangeForbidden, Ch
 from domain.identifiers import dotted_key, name_key
 from domain.proposal import ProposalState
 from domain.streams import Change
-from queries.warehouse import Warehouse
 
 _log = structlog.get_logger("icecore.approval")
 

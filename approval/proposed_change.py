@@ -8,6 +8,7 @@ from uuid import UUID
 
 import orjson
 
+from access.warehouse import Warehouse
 from approval.contract import ObjectChange, ObjectKind, ProposedChange
 from database.connections import Connection
 from database.named_sql import named_sql
@@ -19,7 +20,6 @@ from domain.streams import Change, State
 from domain.table import TableState
 from domain.view import ViewState
 from domain.warehouse import WarehouseState
-from queries.warehouse import Warehouse
 
 _SQL = named_sql("approval", "approval.sql")
 

@@ -13,10 +13,12 @@ import orjson
 import uvloop
 from uuid_utils.compat import uuid7
 
+from access.request_context import ANONYMOUS, RequestContext
+from access.resolve_warehouse import resolve_warehouse
+from access.warehouse import Warehouse
 from benchmarks import work
 from benchmarks.rest import RestCatalog
 from benchmarks.servers import WAREHOUSE, settings_of
-from commands.execution.context import CommandContext
 from commands.execution.submission import Submission
 from commands.namespaces.create_namespace import CreateNamespace, create_namespace
 from commands.tabulars.metadata_files import location_key, written_table
@@ -29,8 +31,6 @@ from domain.metadata.parse import parse_table_metadata
 from icecore.compose import Catalog, open_catalog
 from log.head import log_head
 from projections import names
-from queries.resolve_warehouse import resolve_warehouse
-from queries.warehouse import Warehouse
 
 Json = dict[str, Any]
 
@@ -57,8 +57,8 @@ class Seeded:
     position: int
 
 
-def _context(operation: str) -> CommandContext:
-    return CommandContext(str(uuid7()), PROJECT_ID, "anonymous", operation)
+def _context(operation: str) -> RequestContext:
+    return RequestContext(str(uuid7()), PROJECT_ID, ANONYMOUS, operation)
 
 
 def table_document(location: str, table_uuid: str, snapshots: int = 2) -> Json:
@@ -100,7 +100,7 @@ def make_warehouse(dsn: str, profile: Json, *, name: str = WAREHOUSE) -> None:
 
     async def run() -> None:
         async with open_catalog(settings_of(dsn)) as catalog:
-            await create_warehouse(catalog.write, _context("createWarehouse"), CreateWarehouse(name, profile))
+            await create_warehouse(catalog.commands, _context("createWarehouse"), CreateWarehouse(name, profile))
 
     uvloop.run(run())
 
@@ -118,10 +118,10 @@ def append_tables(dsn: str, namespace: str, count: int, *, with_files: bool, war
 async def _append_tables(dsn: str, namespace: str, count: int, with_files: bool, warehouse_name: str) -> Seeded:
     started = time.monotonic()
     async with open_catalog(settings_of(dsn)) as catalog:
-        warehouse = await resolve_warehouse(catalog.reads, PROJECT_ID, warehouse_name)
+        warehouse = await resolve_warehouse(catalog.backends, PROJECT_ID, warehouse_name)
         identifier = NamespaceIdentifier((namespace,))
-        await create_namespace(catalog.write, _context("createNamespace"), warehouse, CreateNamespace(identifier, {}))
-        async with catalog.reads.connection() as connection:
+        await create_namespace(catalog.commands, _context("createNamespace"), warehouse, CreateNamespace(identifier, {}))
+        async with catalog.backends.connection() as connection:
             namespace_id = await names.find_namespace(connection, warehouse.scope, identifier)
         numbers = iter(range(count))
 
@@ -130,7 +130,7 @@ async def _append_tables(dsn: str, namespace: str, count: int, with_files: bool,
                 await _append_table(catalog, warehouse, namespace_id, f"t{number}", with_files)
 
         await asyncio.gather(*(append_some() for _ in range(_IN_FLIGHT)))
-        async with catalog.reads.connection() as connection:
+        async with catalog.backends.connection() as connection:
             # What a table of this size would have long had: figures for the planner.
             await connection.execute("analyze")
             position = await log_head(connection)
@@ -148,7 +148,7 @@ async def _append_table(catalog: Catalog, warehouse: Warehouse, namespace_id: UU
     submission.alive.append(namespace_id)
     event = TableRegistered(namespace_id, name, warehouse.scope.key(name), location_key(warehouse, metadata), file, metadata)
     submission.add(table_id, warehouse.id, None, [event])
-    result = await catalog.write.committer.submit(submission)
+    result = await catalog.commands.committer.submit(submission)
     assert result.outcome == "appended", result
 
 

@@ -29,7 +29,7 @@ from eventsourcing.utils import Environment, retry
 from psycopg.conninfo import conninfo_to_dict
 from uuid_utils.compat import uuid7
 
-from commands.execution.context import CommandContext
+from access.request_context import Principal, RequestContext
 from commands.execution.submission import Submission
 from database.connection import OPTIONS
 from database.named_sql import named_sql
@@ -42,7 +42,7 @@ _SQL = named_sql("commands", "event_store.sql")
 _APPEND = named_sql("commands.execution", "committer.sql")["append"]
 
 _NIL = UUID(int=0)
-_ACTOR_DEFAULT = "eventsourcing"
+_PRINCIPAL_DEFAULT = "eventsourcing"
 _OPERATION = "eventsourcing"
 # What stands in a command's way, and what in the library's words is a broken rule of the store.
 _CONFLICTS = frozenset({"head", "parent", "not_empty", "claim", "location"})
@@ -244,11 +244,11 @@ def environment(dsn: str) -> dict[str, str]:
     }
 
 
-def _context(envelope: dict[str, Any]) -> CommandContext:
-    return CommandContext(
+def _context(envelope: dict[str, Any]) -> RequestContext:
+    return RequestContext(
         request_id=envelope.get("request_id") or str(uuid7()),
         project_id=envelope.get("project_id", _NIL),
-        actor=envelope.get("actor", _ACTOR_DEFAULT),
+        principal=Principal(envelope.get("actor", _PRINCIPAL_DEFAULT)),
         operation=_OPERATION,
         correlation_id=envelope.get("correlation_id"),
         traceparent=envelope.get("traceparent"),

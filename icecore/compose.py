@@ -10,7 +10,9 @@ from typing import Any
 import structlog
 from aiohttp import web
 
-from api.call import PROJECT_ID_DEFAULT
+from access.authorization import AllowAll
+from access.backends import Backends
+from access.request_context import PROJECT_ID_DEFAULT
 from api.limits import ApiLimits
 from api.origins import OriginRules
 from api.server import build_app
@@ -33,7 +35,7 @@ from icecore.settings import Settings
 from log.head import is_read_only, log_head
 from publishers.event_schemas import event_schemas
 from publishers.pull import EventSource
-from queries.read_side import ReadSide
+from queries.executor import QueryExecutor
 from storage.object_store import ObjectStores
 
 _log = structlog.get_logger("icecore.compose")
@@ -45,8 +47,9 @@ _FORGET_KEYS_EVERY_SECONDS = 600
 class Catalog:
     """The parts of one running catalog."""
 
-    reads: ReadSide
-    write: CommandExecutor
+    backends: Backends
+    commands: CommandExecutor
+    queries: QueryExecutor
     limits: ApiLimits
     purge: PurgeJob
     old_files: OldMetadataFilesJob
@@ -74,10 +77,10 @@ class Catalog:
     async def health(self) -> dict[str, Any]:
         """`ok` where the log can be read and takes writes, with its position; else why not."""
         try:
-            async with self.reads.connection() as connection:
+            async with self.backends.connection() as connection:
                 log: dict[str, Any] = {"position": await log_head(connection)}
                 read_only = await is_read_only(connection)
-            refused = self.write.committer.writes_refused or ("takes no writes: Postgres is read-only" if read_only else None)
+            refused = self.commands.committer.writes_refused or ("takes no writes: Postgres is read-only" if read_only else None)
             if refused is not None:
                 return {"status": "unavailable", "log": {**log, "error": f"The log {refused}"}}
             return {"status": "ok", "log": log}
@@ -97,30 +100,26 @@ async def open_catalog(settings: Settings, *, jobs: bool = False) -> AsyncIterat
         connections = ConnectionHandOff(settings.dsn, settings.database_read_connections_max, application_name="icecore-reads")
         opened.push_async_callback(connections.close)
         stores = ObjectStores(fsync=settings.local_files_fsync)
-        reads = ReadSide(
-            connections,
-            stores,
-            secrets,
-            cache_bytes_max=settings.read_cache_bytes_max,
-            large_documents_bytes_max=settings.large_documents_bytes_max,
-        )
-        opened.push_async_callback(reads.close)
+        backends = Backends(connections, stores, secrets, large_documents_bytes_max=settings.large_documents_bytes_max)
+        authorizer = AllowAll()
+        queries = QueryExecutor(backends, authorizer, cache_bytes_max=settings.read_cache_bytes_max)
+        opened.push_async_callback(queries.close)
         committer = Committer(settings.dsn, settings.database_write_connections_max)
         committer.start()
         opened.push_async_callback(committer.close)
-        reports = MetricsReports(reads, settings.metrics_reports_max)
+        reports = MetricsReports(backends, settings.metrics_reports_max)
         reports.start()
         opened.push_async_callback(reports.close)
-        write = CommandExecutor(reads, committer, secrets, reports, decide_seconds_max=settings.commit_deadline_seconds)
+        commands = CommandExecutor(backends, authorizer, committer, secrets, reports, decide_seconds_max=settings.commit_deadline_seconds)
         hooks = await opened.enter_async_context(opened_hooks(settings))
         if hooks:
-            write.appender.approval = Approval(hooks, reads.connection)
+            commands.appender.approval = Approval(hooks, backends.connection)
         events = EventSource(settings.dsn, followers_max=settings.event_followers_max, base_url=settings.public_url or "")
         opened.push_async_callback(events.close)
-        purge, old_files, parts = PurgeJob(write), OldMetadataFilesJob(write), PartsJob(write)
-        expiry = ExpiryJob(write, PROJECT_ID_DEFAULT)
+        purge, old_files, parts = PurgeJob(commands), OldMetadataFilesJob(commands), PartsJob(commands)
+        expiry = ExpiryJob(commands, PROJECT_ID_DEFAULT)
         catalog = Catalog(
-            reads, write, settings.api_limits(), purge, old_files, parts, expiry, events,
+            backends, commands, queries, settings.api_limits(), purge, old_files, parts, expiry, events,
             settings.dsn, settings.namespace_separator, settings.origin_rules(),
         )  # fmt: skip
         if jobs:
@@ -132,17 +131,17 @@ async def open_catalog(settings: Settings, *, jobs: bool = False) -> AsyncIterat
             opened.push_async_callback(catalog.parts.close)
             catalog.expiry.start()
             opened.push_async_callback(catalog.expiry.close)
-            forgetting = asyncio.create_task(_forget_keys(reads, settings.idempotency_key_lifetime), name="forget-keys")
+            forgetting = asyncio.create_task(_forget_keys(backends, settings.idempotency_key_lifetime), name="forget-keys")
             opened.callback(forgetting.cancel)
         yield catalog
 
 
-async def _forget_keys(reads: ReadSide, lifetime: timedelta) -> None:
+async def _forget_keys(backends: Backends, lifetime: timedelta) -> None:
     """Deletes Idempotency-Keys once nobody may count on them: a little after the lifetime that was advertised."""
     outage = OutageLog("icecore.compose", "idempotency_keys_kept", "idempotency_keys_are_forgotten")
     while True:
         try:
-            async with reads.connection() as connection:
+            async with backends.connection() as connection:
                 forgotten = await idempotency.forget(connection, lifetime * 1.1)
             outage.succeeded()
             if forgotten:

@@ -2,21 +2,19 @@
 
 import uuid_utils
 
-from api.call import PROJECT_ID_DEFAULT
-from commands.execution.context import CommandContext
+from access.request_context import ANONYMOUS, PROJECT_ID_DEFAULT, RequestContext
 from commands.warehouses.create_warehouse import CreateWarehouse, create_warehouse
 from icecore.compose import open_catalog
 from icecore.settings import Settings
 from projections import warehouses
 
 DEMO_WAREHOUSE = "demo"
-ACTOR_DEFAULT = "anonymous"
 
 
 async def ensure_demo_warehouse(settings: Settings) -> None:
     """Creates the warehouse `demo` in a catalog that has none."""
     async with open_catalog(settings) as catalog:
-        async with catalog.reads.connection() as connection:
+        async with catalog.backends.connection() as connection:
             if await warehouses.read_all(connection, PROJECT_ID_DEFAULT):
                 return
         directory = settings.data_dir / "warehouse"
@@ -24,9 +22,9 @@ async def ensure_demo_warehouse(settings: Settings) -> None:
         profile = {"type": "local", "directory": str(directory)}
         command = CreateWarehouse(name=DEMO_WAREHOUSE, storage_profile=profile, storage_credential=None, exact_names=False)
         # The program's own, made before anybody could say anything.
-        await create_warehouse(catalog.write, operator_context("createWarehouse"), command, reviewed=False)
+        await create_warehouse(catalog.commands, operator_context("createWarehouse"), command, reviewed=False)
 
 
-def operator_context(operation: str) -> CommandContext:
+def operator_context(operation: str) -> RequestContext:
     """The envelope of what an operator does at the command line."""
-    return CommandContext(request_id=str(uuid_utils.uuid7()), project_id=PROJECT_ID_DEFAULT, actor=ACTOR_DEFAULT, operation=operation)
+    return RequestContext(request_id=str(uuid_utils.uuid7()), project_id=PROJECT_ID_DEFAULT, principal=ANONYMOUS, operation=operation)

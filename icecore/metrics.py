@@ -48,7 +48,7 @@ class CatalogCollector(Collector):
             yield _gauge("icecore_log_position", "Position of the last event of the log", self.position)
 
     def _writes(self) -> Iterator[Metric]:
-        queues, committer = self._catalog.write.queues, self._catalog.write.committer
+        queues, committer = self._catalog.commands.queues, self._catalog.commands.committer
         yield _gauge("icecore_lane_commands_waiting", "Commands that wait behind others on the same object", queues.queued)
         yield _sizes("icecore_chain_commands", "Commands decided on each other and appended together", queues.figures.batch_lengths)
         yield _counter("icecore_chains_lost", "Chains decided again because another process came first", queues.figures.lost)
@@ -57,12 +57,12 @@ class CatalogCollector(Collector):
         yield _sizes("icecore_batch_commands", "Commands in one call of append", committer.figures.batch_sizes)
         yield _counter("icecore_append_seconds", "Seconds in calls of append, as the process sees them", committer.figures.append_seconds)
         yield _counter("icecore_append_locked_seconds", "Seconds under the append lock", committer.figures.locked_seconds)
-        if (approval := self._catalog.write.appender.approval) is not None:
+        if (approval := self._catalog.commands.appender.approval) is not None:
             yield from _approval(approval.figures)
         yield _counter("icecore_appends_in_doubt", "Calls of append whose answer was lost", committer.figures.in_doubt)
 
     def _reads(self) -> Iterator[Metric]:
-        cache, connections = self._catalog.reads.cache.figures, self._catalog.reads.connections
+        cache, connections = self._catalog.queries.cache.figures, self._catalog.backends.connections
         yield _counter("icecore_read_cache_hits", "Answers given from memory", cache.hits)
         yield _counter("icecore_read_cache_misses", "Answers that had to be read", cache.misses)
         yield _counter("icecore_read_cache_evictions", "Answers let go for want of room", cache.evicted)
@@ -149,7 +149,7 @@ async def served_metrics(catalog: Catalog, host: str, port: int) -> AsyncIterato
         if request.method not in _METHODS:
             raise MethodNotAllowed(f"Method not allowed: {request.method}", _METHODS)
         try:
-            async with catalog.reads.connection() as connection:
+            async with catalog.backends.connection() as connection:
                 collector.position = await log_head(connection)
         except CatalogError:
             collector.position = None

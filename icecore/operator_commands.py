@@ -12,7 +12,7 @@ import uvloop
 from rich.console import Console
 from rich.table import Column, Table
 
-from api.call import PROJECT_ID_DEFAULT
+from access.request_context import PROJECT_ID_DEFAULT
 from commands.warehouses.create_warehouse import CreateWarehouse, create_warehouse
 from icecore.compose import open_catalog
 from icecore.data_folder import DataFolder
@@ -67,7 +67,7 @@ def list_warehouses(settings: Settings, console: Console, *, as_json: bool) -> E
 
     async def run(opened: Settings) -> list[dict[str, Any]]:
         await require_schema(opened)
-        async with open_catalog(opened) as catalog, catalog.reads.connection() as connection:
+        async with open_catalog(opened) as catalog, catalog.backends.connection() as connection:
             found = await warehouses.read_all(connection, PROJECT_ID_DEFAULT)
         return [{"id": str(each.id), "name": each.name, "storage-profile": each.storage_profile} for each in found]
 
@@ -89,7 +89,7 @@ def make_warehouse(settings: Settings, console: Console, command: CreateWarehous
     async def run(opened: Settings) -> bytes:
         await require_schema(opened)
         async with open_catalog(opened) as catalog:
-            answer = await create_warehouse(catalog.write, operator_context("createWarehouse"), command)
+            answer = await create_warehouse(catalog.commands, operator_context("createWarehouse"), command)
         assert isinstance(answer.body, bytes), "a warehouse is described at once"
         return answer.body
 

@@ -1,37 +1,44 @@
 """The tables, and the views, directly in a namespace."""
 
+from access.authorization import Resource
+from access.request_context import RequestContext
+from access.warehouse import Warehouse
 from database.connections import Connection
 from domain.held_bytes import held_bytes
 from domain.identifiers import NamespaceIdentifier
 from projections import names
 from projections.names import ListedNames
 from queries.answers import Page, PageRequest
+from queries.executor import Fresh, QueryExecutor
 from queries.freshness import content_tag, listing_tag
-from queries.read_side import Fresh, ReadSide
-from queries.warehouse import Warehouse
 
 
-async def list_tables(reads: ReadSide, warehouse: Warehouse, namespace: NamespaceIdentifier, page: PageRequest) -> Page[str]:
+async def list_tables(
+    queries: QueryExecutor, context: RequestContext, warehouse: Warehouse, namespace: NamespaceIdentifier, page: PageRequest
+) -> Page[str]:
     """Their names; NoSuchNamespace where there is no such namespace."""
-    listed = await list_below(reads, warehouse, namespace, page, "table")
+    listed = await list_below(queries, context, warehouse, namespace, page, "table")
     return Page(listed.names, listed.next_key)
 
 
-async def list_views(reads: ReadSide, warehouse: Warehouse, namespace: NamespaceIdentifier, page: PageRequest) -> Page[str]:
+async def list_views(
+    queries: QueryExecutor, context: RequestContext, warehouse: Warehouse, namespace: NamespaceIdentifier, page: PageRequest
+) -> Page[str]:
     """Their names; NoSuchNamespace where there is no such namespace."""
-    listed = await list_below(reads, warehouse, namespace, page, "view")
+    listed = await list_below(queries, context, warehouse, namespace, page, "view")
     return Page(listed.names, listed.next_key)
 
 
 async def list_below(
-    reads: ReadSide, warehouse: Warehouse, parent: NamespaceIdentifier | None, page: PageRequest, kind: str
+    queries: QueryExecutor, context: RequestContext, warehouse: Warehouse, parent: NamespaceIdentifier | None, page: PageRequest, kind: str
 ) -> ListedNames:
     """One page of the names of a kind directly below a namespace, or below the warehouse."""
 
     async def read(connection: Connection) -> Fresh[ListedNames]:
         parent_id = warehouse.id if parent is None else await names.find_namespace(connection, warehouse.scope, parent)
         listed = await names.list_page(connection, warehouse.scope, parent_id, kind, page.after, page.size)
-        return Fresh(listed, held_bytes(listed.names), (listing_tag(kind), content_tag(parent_id)))
+        resource = Resource("warehouse" if parent is None else "namespace", parent_id)
+        return Fresh(listed, resource, held_bytes(listed.names), (listing_tag(kind), content_tag(parent_id)))
 
     path = (warehouse.id,) if parent is None else warehouse.scope.namespace_path(parent)
-    return await reads.answer(("list", kind, *path, page.after, page.size), warehouse.as_of, read)
+    return await queries.answer(context, ("list", kind, *path, page.after, page.size), warehouse.as_of, read)

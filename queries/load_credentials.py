@@ -2,13 +2,14 @@
 
 import orjson
 
+from access.request_context import RequestContext
+from access.warehouse import Warehouse
 from domain.identifiers import TabularIdentifier
+from queries.executor import QueryExecutor
 from queries.load_table import table_exists
-from queries.read_side import ReadSide
-from queries.warehouse import Warehouse
 
 
-async def load_credentials(reads: ReadSide, warehouse: Warehouse, table: TabularIdentifier) -> bytes:
+async def load_credentials(queries: QueryExecutor, context: RequestContext, warehouse: Warehouse, table: TabularIdentifier) -> bytes:
     """A LoadCredentialsResponse; NoSuchTable."""
-    await table_exists(reads, warehouse, table)
+    await table_exists(queries, context, warehouse, table)
     return orjson.dumps({"storage-credentials": []})

@@ -1,16 +1,20 @@
 """A namespace and its properties."""
 
+from access.authorization import Resource
+from access.request_context import RequestContext
+from access.warehouse import Warehouse
 from database.connections import Connection
 from domain.identifiers import NamespaceIdentifier
 from projections import names, namespaces
 from projections.bounded_reads import LargeDocument
 from queries.answers import NamespaceAnswer
+from queries.executor import Fresh, QueryExecutor
 from queries.freshness import content_tag
-from queries.read_side import Fresh, ReadSide
-from queries.warehouse import Warehouse
 
 
-async def load_namespace(reads: ReadSide, warehouse: Warehouse, namespace: NamespaceIdentifier) -> NamespaceAnswer:
+async def load_namespace(
+    queries: QueryExecutor, context: RequestContext, warehouse: Warehouse, namespace: NamespaceIdentifier
+) -> NamespaceAnswer:
     """Levels as the client spelled them; NoSuchNamespace."""
 
     async def read(connection: Connection, bytes_max: int) -> Fresh[dict[str, str]] | LargeDocument:
@@ -19,13 +23,13 @@ async def load_namespace(reads: ReadSide, warehouse: Warehouse, namespace: Names
         if isinstance(properties, LargeDocument):
             return properties
         size = sum(len(key) + len(value) for key, value in properties.items())
-        return Fresh(properties, size, (content_tag(namespace_id),))
+        return Fresh(properties, Resource("namespace", namespace_id), size, (content_tag(namespace_id),))
 
     key = ("namespace", *warehouse.scope.namespace_path(namespace))
-    properties = await reads.answer_found(key, warehouse.as_of, lambda: reads.read_within(read))
+    properties = await queries.answer_found(context, key, warehouse.as_of, lambda: queries.backends.read_within(read))
     return NamespaceAnswer(namespace.levels, properties)
 
 
-async def namespace_exists(reads: ReadSide, warehouse: Warehouse, namespace: NamespaceIdentifier) -> None:
+async def namespace_exists(queries: QueryExecutor, context: RequestContext, warehouse: Warehouse, namespace: NamespaceIdentifier) -> None:
     """NoSuchNamespace where it does not."""
-    await load_namespace(reads, warehouse, namespace)
+    await load_namespace(queries, context, warehouse, namespace)

@@ -3,6 +3,10 @@
 from dataclasses import dataclass
 from uuid import UUID
 
+from access.authorization import Resource
+from access.backends import Backends
+from access.request_context import RequestContext
+from access.warehouse import Warehouse
 from database.connections import Connection
 from domain.byte_pieces import Content
 from domain.errors import NoSuchTable, NotFound
@@ -10,9 +14,8 @@ from domain.identifiers import TabularIdentifier
 from projections import names, results, tables
 from projections.tables import LoadedTable, SoughtTable
 from queries.answers import TableAnswer
+from queries.executor import Fresh, QueryExecutor
 from queries.freshness import content_tag, name_tag
-from queries.read_side import Fresh, ReadSide
-from queries.warehouse import Warehouse
 from storage.locations import StorageLocation
 
 
@@ -26,7 +29,12 @@ class _Kept:
 
 
 async def load_table(
-    reads: ReadSide, warehouse: Warehouse, table: TabularIdentifier, snapshots: str = "all", if_none_match: str | None = None
+    queries: QueryExecutor,
+    context: RequestContext,
+    warehouse: Warehouse,
+    table: TabularIdentifier,
+    snapshots: str = "all",
+    if_none_match: str | None = None,
 ) -> TableAnswer:
     """A LoadTableResult; no body where `if_none_match` still holds.
 
@@ -39,9 +47,9 @@ async def load_table(
 
     async def find() -> Fresh[_Kept]:
         if as_of is None:
-            loaded = await reads.table_loads.load(sought)
+            loaded = await queries.table_loads.load(sought)
         else:
-            loaded = await _loaded_then(reads, warehouse, table, as_of, referenced_only)
+            loaded = await _loaded_then(queries.backends, warehouse, table, as_of, referenced_only)
         if loaded is None:
             raise NoSuchTable(f"Table does not exist: {table}")
         etag = results.table_etag(loaded.event_id, referenced_only=referenced_only)
@@ -49,36 +57,36 @@ async def load_table(
         metadata_file = None
         if warehouse.profile.missing_file_check:
             metadata_file = StorageLocation.parse_structure(loaded.metadata_location, what="metadata-location")
-        return Fresh(_Kept(etag, body, metadata_file), len(body), (content_tag(loaded.table_id),))
+        return Fresh(_Kept(etag, body, metadata_file), Resource("table", loaded.table_id), len(body), (content_tag(loaded.table_id),))
 
-    kept = await reads.answer_found(("table", sought), as_of, find)
+    kept = await queries.answer_found(context, ("table", sought), as_of, find)
     if kept.metadata_file is not None and as_of is None:
-        await _check_file(reads, warehouse, kept.metadata_file)
+        await _check_file(queries.backends, warehouse, kept.metadata_file)
     if if_none_match is not None and _matches(if_none_match, kept.etag):
         return TableAnswer(kept.etag, None)
     return TableAnswer(kept.etag, kept.body)
 
 
 async def _loaded_then(
-    reads: ReadSide, warehouse: Warehouse, table: TabularIdentifier, as_of: int, referenced_only: bool
+    backends: Backends, warehouse: Warehouse, table: TabularIdentifier, as_of: int, referenced_only: bool
 ) -> LoadedTable | None:
-    async with reads.connection() as connection:
+    async with backends.connection() as connection:
         table_id = await names.find_table(connection, warehouse.scope, table)
         return await tables.load_then(connection, table_id, as_of, referenced_only=referenced_only)
 
 
-async def table_exists(reads: ReadSide, warehouse: Warehouse, table: TabularIdentifier) -> None:
+async def table_exists(queries: QueryExecutor, context: RequestContext, warehouse: Warehouse, table: TabularIdentifier) -> None:
     """NoSuchTable where it does not."""
 
     async def read(connection: Connection) -> Fresh[UUID]:
         table_id = await names.find_table(connection, warehouse.scope, table)
-        return Fresh(table_id, 0, (name_tag(table_id),))
+        return Fresh(table_id, Resource("table", table_id), 0, (name_tag(table_id),))
 
-    await reads.answer(("table name", *warehouse.scope.path(table)), warehouse.as_of, read)
+    await queries.answer(context, ("table name", *warehouse.scope.path(table)), warehouse.as_of, read)
 
 
-async def _check_file(reads: ReadSide, warehouse: Warehouse, metadata_file: StorageLocation) -> None:
-    store = await reads.store(warehouse)
+async def _check_file(backends: Backends, warehouse: Warehouse, metadata_file: StorageLocation) -> None:
+    store = await backends.store(warehouse)
     if not await store.exists(metadata_file):
         raise NotFound(f"Failed to open input stream for file: {metadata_file.spelled}")
 

@@ -3,12 +3,14 @@
 from dataclasses import dataclass
 from uuid import UUID
 
+from access.authorization import Resource
+from access.request_context import RequestContext
+from access.warehouse import Warehouse
 from domain.errors import BadRequest, NoSuchTable
 from domain.identifiers import TabularIdentifier
 from log.head import log_head
 from projections import names, reached_snapshots
-from queries.read_side import ReadSide
-from queries.warehouse import Warehouse
+from queries.executor import QueryExecutor
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +25,12 @@ class SnapshotStanding:
 
 
 async def reached_snapshot(
-    reads: ReadSide, warehouse: Warehouse, table: TabularIdentifier, snapshot_id: int, before: SnapshotStanding | None = None
+    queries: QueryExecutor,
+    context: RequestContext,
+    warehouse: Warehouse,
+    table: TabularIdentifier,
+    snapshot_id: int,
+    before: SnapshotStanding | None = None,
 ) -> SnapshotStanding:
     """Whether the table has come to the snapshot; NoSuchTable, also where it was dropped since `before`.
 
@@ -32,7 +39,7 @@ async def reached_snapshot(
     """
     if warehouse.as_of is not None:
         raise BadRequest("Invalid parameter 'warehouse': a past does not change; name the warehouse without a position or time")
-    async with reads.connection() as connection:
+    async with queries.backends.connection() as connection:
         # Read first: the answer holds at this position, or at a later one.
         position = await log_head(connection)
         table_id = await names.find_table(connection, warehouse.scope, table) if before is None else before.table_id
@@ -44,4 +51,5 @@ async def reached_snapshot(
             reached = before.reached
         else:
             reached = await reached_snapshots.has_reached(connection, table_id, current, snapshot_id)
+    await queries.authorize(context, Resource("table", table_id))
     return SnapshotStanding(table_id, standing.version, position, current, reached)

@@ -4,12 +4,12 @@ from collections.abc import Mapping
 from typing import cast
 from uuid import UUID
 
-from api.call import PROJECT_ID_DEFAULT, Call
+from access.resolve_warehouse import resolve_warehouse
+from access.warehouse import Warehouse
+from api.call import Call
 from api.history.event_source import Dialect
 from api.targets import warehouse_reference
 from domain.errors import BadRequest
-from queries.resolve_warehouse import resolve_warehouse
-from queries.warehouse import Warehouse
 
 WAIT_SECONDS_MAX = 60.0
 """Nobody's answer is held back longer, whatever `wait-seconds` says."""
@@ -58,7 +58,7 @@ async def parse_warehouses(call: Call) -> set[UUID]:
 
 async def warehouse_now(call: Call, reference: str, parameter: str) -> Warehouse:
     """The warehouse of a name or id. NoSuchWarehouse; BadRequest for one in the past."""
-    warehouse = await resolve_warehouse(call.catalog.reads, PROJECT_ID_DEFAULT, warehouse_reference(reference))
+    warehouse = await resolve_warehouse(call.catalog.backends, call.context.project_id, warehouse_reference(reference))
     if warehouse.as_of is not None:
         raise BadRequest(f"Invalid parameter '{parameter}': a past does not go on; name the warehouse without a position or time")
     return warehouse

@@ -50,8 +50,7 @@ async def _until_snapshot(call: Call, source: EventSource, query: Mapping[str, s
     namespace = query["namespace"] if separator is None else respell_levels(query["namespace"], separator)
     table = tabular_asked(namespace, query["table"], "table name")
     snapshot_id = _snapshot_id(query["snapshot-id"])
-    reads = call.catalog.reads
-    standing = await reached_snapshot(reads, warehouse, table, snapshot_id)
+    standing = await reached_snapshot(call.catalog.queries, call.context, warehouse, table, snapshot_id)
     if not standing.reached and seconds > 0:
         with source.following():
             loop = asyncio.get_running_loop()
@@ -60,7 +59,7 @@ async def _until_snapshot(call: Call, source: EventSource, query: Mapping[str, s
                 left = end - loop.time()
                 if left <= 0 or not await source.arrived(standing.position, left):
                     break
-                standing = await reached_snapshot(reads, warehouse, table, snapshot_id, standing)
+                standing = await reached_snapshot(call.catalog.queries, call.context, warehouse, table, snapshot_id, standing)
     return _answer(standing)
 
 

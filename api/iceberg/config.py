@@ -2,17 +2,17 @@
 
 from aiohttp import web
 
-from api.call import PROJECT_ID_DEFAULT, SEPARATOR, Call
+from access.resolve_warehouse import resolve_warehouse
+from api.call import SEPARATOR, Call
 from api.limits import iso_8601_duration
 from api.routing import ROUTES
 from api.targets import warehouse_reference
-from queries.resolve_warehouse import resolve_warehouse
 
 
 async def get_config(call: Call) -> web.Response:
     """The prefix of a warehouse, pinned to a position where the client asked for a past; 404 for an unknown warehouse."""
     text = call.query.get("warehouse")
-    warehouse = await resolve_warehouse(call.catalog.reads, PROJECT_ID_DEFAULT, warehouse_reference(text) if text else None)
+    warehouse = await resolve_warehouse(call.catalog.backends, call.context.project_id, warehouse_reference(text) if text else None)
     overrides = {"prefix": warehouse.prefix}
     separator = call.app[SEPARATOR]
     if separator is not None:

@@ -2,6 +2,7 @@
 
 from aiohttp import web
 
+from access.warehouse import Warehouse
 from api.call import Call
 from api.pages import listing_digest, page_token, parse_page
 from api.targets import namespace_sought, parents_sought
@@ -14,7 +15,6 @@ from domain.errors import NoSuchNamespace
 from domain.identifiers import NamespaceIdentifier, name_key
 from queries import list_namespaces as question
 from queries import load_namespace
-from queries.warehouse import Warehouse
 
 
 async def list_namespaces(call: Call) -> web.Response:
@@ -34,7 +34,7 @@ async def _children(call: Call, warehouse: Warehouse, parent: NamespaceIdentifie
     levels = () if parent is None else parent.levels
     listing = listing_digest("namespaces", warehouse.prefix, *(name_key(level, exact=warehouse.exact_names) for level in levels))
     page = parse_page(call.query, listing, call.catalog.limits)
-    found = await question.list_namespaces(call.catalog.reads, warehouse, parent, page)
+    found = await question.list_namespaces(call.catalog.queries, call.context, warehouse, parent, page)
     token = None if found.next_key is None else page_token(listing, found.next_key)
     return await call.json({"namespaces": found.items, "next-page-token": token})
 
@@ -47,13 +47,13 @@ async def create_namespace(call: Call) -> web.Response:
 
 async def load_namespace_metadata(call: Call) -> web.Response:
     namespace = namespace_sought(call.segments["namespace"])
-    answer = await load_namespace.load_namespace(call.catalog.reads, await call.warehouse(), namespace)
+    answer = await load_namespace.load_namespace(call.catalog.queries, call.context, await call.warehouse(), namespace)
     return await call.json({"namespace": answer.levels, "properties": dict(answer.properties)})
 
 
 async def namespace_exists(call: Call) -> web.Response:
     namespace = namespace_sought(call.segments["namespace"])
-    await load_namespace.namespace_exists(call.catalog.reads, await call.warehouse(), namespace)
+    await load_namespace.namespace_exists(call.catalog.queries, call.context, await call.warehouse(), namespace)
     return web.Response(status=204)
 
 

@@ -75,7 +75,7 @@ async def load_table(call: Call) -> web.Response:
     if snapshots not in _SNAPSHOTS_LOADED:
         raise BadRequest("Invalid parameter 'snapshots': must be all or refs")
     if_none_match = call.request.headers.get("If-None-Match")
-    answer = await question.load_table(call.catalog.reads, await call.warehouse(), table, snapshots, if_none_match)
+    answer = await question.load_table(call.catalog.queries, call.context, await call.warehouse(), table, snapshots, if_none_match)
     headers = {"ETag": answer.etag}
     if answer.body is None:
         return web.Response(status=304, headers=headers)
@@ -83,7 +83,7 @@ async def load_table(call: Call) -> web.Response:
 
 
 async def table_exists(call: Call) -> web.Response:
-    await question.table_exists(call.catalog.reads, await call.warehouse(), table_sought(call))
+    await question.table_exists(call.catalog.queries, call.context, await call.warehouse(), table_sought(call))
     return web.Response(status=204)
 
 
@@ -122,7 +122,7 @@ async def rename_table(call: Call) -> web.Response:
 
 
 async def load_credentials(call: Call) -> web.Response:
-    body = await credentials_question.load_credentials(call.catalog.reads, await call.warehouse(), table_sought(call))
+    body = await credentials_question.load_credentials(call.catalog.queries, call.context, await call.warehouse(), table_sought(call))
     response = await call.json_bytes(body)
     response.headers["Cache-Control"] = "private, no-store"
     return response

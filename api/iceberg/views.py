@@ -51,11 +51,11 @@ async def register_view(call: Call) -> web.Response:
 
 
 async def load_view(call: Call) -> web.Response:
-    return await call.json_bytes(await question.load_view(call.catalog.reads, await call.warehouse(), _view_sought(call)))
+    return await call.json_bytes(await question.load_view(call.catalog.queries, call.context, await call.warehouse(), _view_sought(call)))
 
 
 async def view_exists(call: Call) -> web.Response:
-    await question.view_exists(call.catalog.reads, await call.warehouse(), _view_sought(call))
+    await question.view_exists(call.catalog.queries, call.context, await call.warehouse(), _view_sought(call))
     return web.Response(status=204)
 
 

@@ -5,21 +5,22 @@ from uuid import UUID
 
 from aiohttp import web
 
+from access.request_context import Approved, RequestContext
+from access.resolve_warehouse import resolve_warehouse
+from access.warehouse import Warehouse
 from api.bodies import Fields
 from api.byte_budget import BODY_HELD, HeldBytes
-from api.call import BODY_BUDGET, POSITION_HEADER, PROJECT_ID_DEFAULT, Call, Command, Execute, room_for_parsed
+from api.call import BODY_BUDGET, POSITION_HEADER, Call, Command, Execute, room_for_parsed
 from api.iceberg.operations import OPERATIONS
 from api.pages import listing_digest, page_token, parse_page
 from api.targets import decode_segment, warehouse_reference
-from commands.execution.context import Answer, Approved, CommandContext
+from commands.execution.answer import Answer
 from commands.proposals.proposals import proposal_json
 from commands.proposals.reject_proposal import RejectProposal, reject_proposal
 from domain.errors import BadRequest, NoSuchProposal
 from domain.identifiers import uuid_or_none
 from domain.proposal import PROPOSAL_STATUSES, ProposalState
 from projections import proposals
-from queries.resolve_warehouse import resolve_warehouse
-from queries.warehouse import Warehouse
 
 LIST_PARAMETERS = frozenset({"status", "warehouse", "pageToken", "pageSize"})
 REASON_LENGTH_MAX = 2_000
@@ -35,11 +36,11 @@ async def list_proposals(call: Call) -> web.Response:
     reference = query.get("warehouse")
     warehouse = None
     if reference:
-        warehouse = await resolve_warehouse(call.catalog.reads, PROJECT_ID_DEFAULT, warehouse_reference(reference))
+        warehouse = await resolve_warehouse(call.catalog.backends, call.context.project_id, warehouse_reference(reference))
     listing = listing_digest("proposals", status or "", "" if warehouse is None else warehouse.prefix)
     asked = parse_page(query, listing, call.catalog.limits)
     size = asked.size or call.catalog.limits.page_size_default
-    async with call.catalog.reads.connection() as connection:
+    async with call.catalog.backends.connection() as connection:
         # One more is read to see whether there is a next page.
         found = await proposals.read_page(
             connection,
@@ -80,7 +81,7 @@ async def reject(call: Call) -> web.Response:
         raise fields.invalid("reason", f"must be some words, at most {REASON_LENGTH_MAX} characters")
     warehouse = await _warehouse(call, state)
     command = RejectProposal(state.id, reason)
-    answer = await reject_proposal(call.catalog.write, call.context(warehouse, body, ()), warehouse, command)
+    answer = await reject_proposal(call.catalog.commands, call.command_context(warehouse, body, ()), warehouse, command)
     return await _answered(call, answer)
 
 
@@ -107,8 +108,8 @@ class _Approval(Call):
     async def warehouse(self) -> Warehouse:
         return self._warehouse
 
-    def context(self, warehouse: Warehouse, body: bytes, options: tuple[bool, ...]) -> CommandContext:
-        context = self._approving.context(warehouse, b"", ())
+    def command_context(self, warehouse: Warehouse, body: bytes, options: tuple[bool, ...]) -> RequestContext:
+        context = self._approving.command_context(warehouse, b"", ())
         approved = Approved(self._state.id, self._state.operation, self._stored_bytes)
         return replace(context, causation_id=self._state.event_id, sent=None, approves=approved)
 
@@ -116,7 +117,7 @@ class _Approval(Call):
         self, execute: Execute[Command], command: Command, *, body: bytes = b"", options: tuple[bool, ...] = ()
     ) -> web.Response:
         """Keeps the command's answer: what is sent is about the proposal."""
-        self.answer = await execute(self.catalog.write, self.context(self._warehouse, body, options), self._warehouse, command)
+        self.answer = await execute(self.catalog.commands, self.command_context(self._warehouse, body, options), self._warehouse, command)
         return web.Response()
 
 
@@ -130,7 +131,7 @@ async def _proposal(call: Call) -> tuple[ProposalState, int, HeldBytes]:
         await room_for_parsed(document, held)
 
     proposal_id = _proposal_id(decode_segment(call.segments["proposal"], "proposal"))
-    return await call.catalog.write.proposals.load(proposal_id, make_room), stored_bytes, held
+    return await call.catalog.commands.proposals.load(proposal_id, make_room), stored_bytes, held
 
 
 def _proposal_id(text: str) -> UUID:
@@ -141,7 +142,7 @@ def _proposal_id(text: str) -> UUID:
 
 
 async def _warehouse(call: Call, state: ProposalState) -> Warehouse:
-    return await resolve_warehouse(call.catalog.reads, PROJECT_ID_DEFAULT, str(state.warehouse_id))
+    return await resolve_warehouse(call.catalog.backends, call.context.project_id, str(state.warehouse_id))
 
 
 async def _answered(call: Call, answer: Answer) -> web.Response:

@@ -14,7 +14,7 @@ from typing import Any
 import aiohttp
 from pydantic import SecretStr
 
-from api.call import PROJECT_ID_DEFAULT
+from access.request_context import ANONYMOUS, PROJECT_ID_DEFAULT, RequestContext
 from benchmarks.reliability.checks import Evidence, findings, unacknowledged_but_logged
 from benchmarks.reliability.cluster import Cluster, Line
 from benchmarks.reliability.history import History
@@ -22,7 +22,6 @@ from benchmarks.reliability.nemesis import Nemesis
 from benchmarks.reliability.sabotage import VARIABLE, Control, sabotage_database
 from benchmarks.reliability.server import SECRET_KEY, Server, serving
 from benchmarks.reliability.workload import Workload
-from commands.execution.context import CommandContext
 from commands.warehouses.create_warehouse import CreateWarehouse, create_warehouse
 from icecore.compose import open_catalog
 from icecore.settings import Settings
@@ -108,8 +107,8 @@ async def prepare_template(cluster: Cluster, warehouse_directory: Path) -> None:
     await apply_migrations(dsn)
     settings = Settings(database_url=SecretStr(dsn), secret_key=SecretStr(SECRET_KEY))
     async with open_catalog(settings) as catalog:
-        context = CommandContext("reliability", PROJECT_ID_DEFAULT, "anonymous", "createWarehouse")
-        await create_warehouse(catalog.write, context, CreateWarehouse("demo", {"type": "local", "directory": str(warehouse_directory)}))
+        context = RequestContext("reliability", PROJECT_ID_DEFAULT, ANONYMOUS, "createWarehouse")
+        await create_warehouse(catalog.commands, context, CreateWarehouse("demo", {"type": "local", "directory": str(warehouse_directory)}))
 
 
 async def run(cluster: Cluster, name: str, seed: str, plan: Plan, *, control: Control | None = None, faults: str = "") -> Report:

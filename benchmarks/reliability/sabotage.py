@@ -76,7 +76,7 @@ def _answer_before_commit() -> None:
 
 
 def _tables_one_by_one() -> None:
-    from commands.execution.context import Answer
+    from commands.execution.answer import Answer
     from commands.tables.commit_table import commit_table
 
     async def one_by_one(write: Any, context: Any, warehouse: Any, command: Any) -> Answer:

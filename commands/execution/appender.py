@@ -5,19 +5,19 @@ from uuid import UUID
 
 import structlog
 
+from access.backends import Backends
+from access.request_context import RequestContext
+from access.warehouse import Warehouse
 from approval.hooks import Approval
 from approval.proposed_change import ReviewedRequest
 from commands.execution import fault_points
 from commands.execution.committer import Committer
-from commands.execution.context import CommandContext
 from commands.execution.gather import gather_errors
 from commands.execution.handler import Decision, Settled
 from commands.execution.staged_parts import remove_staged_parts
 from commands.execution.submission import NOT_APPENDED, AppendResult, Submission
 from commands.proposals.proposals import Proposals
 from domain.errors import CatalogError
-from queries.read_side import ReadSide
-from queries.warehouse import Warehouse
 from storage.metadata_files import write_metadata
 
 _log = structlog.get_logger("icecore.commands")
@@ -26,14 +26,14 @@ _log = structlog.get_logger("icecore.commands")
 class Appender:
     """Of one process."""
 
-    def __init__(self, reads: ReadSide, committer: Committer, proposals: Proposals) -> None:
-        self._reads = reads
+    def __init__(self, backends: Backends, committer: Committer, proposals: Proposals) -> None:
+        self._backends = backends
         self._committer = committer
         self._proposals = proposals
         self.approval: Approval | None = None
         """The hooks every change is shown to; None where there are none."""
 
-    def reviews(self, context: CommandContext) -> bool:
+    def reviews(self, context: RequestContext) -> bool:
         """Whether anybody looks at the request's decisions."""
         return self.approval is not None or context.approves is not None
 
@@ -53,7 +53,7 @@ class Appender:
         context, approved = submission.context, submission.context.approves
         request = ReviewedRequest(
             context.operation if approved is None else approved.operation,
-            context.actor,
+            context.principal.id,
             context.request_id,
             None if approved is None else approved.proposal_id,
         )
@@ -62,7 +62,7 @@ class Appender:
     async def write_files(self, warehouse: Warehouse, decision: Decision) -> None:
         decision.submission.record = decision.record
         if decision.files:
-            store = await self._reads.store(warehouse)
+            store = await self._backends.store(warehouse)
             for failure in await gather_errors([write_metadata(store, file.location, file.document) for file in decision.files]):
                 if failure is not None:
                     raise failure
@@ -102,7 +102,7 @@ class Appender:
         files = [file.location for file in decision.files]
         if files:
             try:
-                await (await self._reads.store(warehouse)).delete(files)
+                await (await self._backends.store(warehouse)).delete(files)
             except CatalogError as error:
                 _log.warning("metadata_file_left", files=[str(file) for file in files], error=error.message)
         await self._discard_staged(decision)
@@ -110,6 +110,6 @@ class Appender:
     async def _discard_staged(self, decision: Decision) -> None:
         for table_id, _ in decision.submission.staged:
             try:
-                await remove_staged_parts(self._reads.connection, table_id)
+                await remove_staged_parts(self._backends.connection, table_id)
             except CatalogError as error:
                 _log.warning("staged_parts_left", table_id=str(table_id), error=error.message)

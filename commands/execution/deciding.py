@@ -6,7 +6,7 @@ from typing import ParamSpec, TypeVar
 
 import orjson
 
-from commands.execution.context import CommandContext
+from access.request_context import RequestContext
 from domain.namespace import NamespaceState
 from domain.table import TableState
 from domain.view import ViewState
@@ -21,7 +21,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-def is_large_request(context: CommandContext) -> bool:
+def is_large_request(context: RequestContext) -> bool:
     """Whether reading and deciding what was sent takes long."""
     size = len(context.sent.body) if context.sent is not None else context.approves.stored_bytes if context.approves is not None else 0
     return size > REQUEST_INLINE_BYTES_MAX

@@ -4,11 +4,15 @@ import time
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
+from access.authorization import Authorizer
+from access.backends import Backends
+from access.request_context import RequestContext
+from access.warehouse import Warehouse
 from approval.hooks import HeldBack
 from commands.execution import idempotency
+from commands.execution.answer import Answer
 from commands.execution.appender import Appender
 from commands.execution.committer import Committer
-from commands.execution.context import Answer, CommandContext
 from commands.execution.handler import CommandHandler, CreatedTable, Settled, StreamCommandHandler
 from commands.execution.idempotency import Remembered
 from commands.execution.replays import Replays
@@ -23,8 +27,6 @@ from commands.tabulars.metadata_files import place_taken
 from database.connections import Connection
 from database.named_sql import named_sql
 from domain.errors import CatalogError, CommitFailed, InternalError, NoSuchWarehouse, UnsupportedOperation
-from queries.read_side import ReadSide
-from queries.warehouse import Warehouse
 from security.secrets import SecretStore
 from storage.object_store import ObjectStore
 
@@ -41,31 +43,33 @@ class CommandExecutor:
 
     def __init__(
         self,
-        reads: ReadSide,
+        backends: Backends,
+        authorizer: Authorizer,
         committer: Committer,
         secrets: SecretStore,
         metrics_reports: MetricsReports,
         *,
         decide_seconds_max: float = DECIDE_SECONDS_MAX,
     ) -> None:
-        self.reads = reads
+        self.backends = backends
+        self._authorizer = authorizer
         self.secrets = secrets
         self.metrics_reports = metrics_reports
         self.committer = committer
-        self.resolver = Resolver(reads)
-        self.proposals = Proposals(reads.connection, committer)
-        self.appender = Appender(reads, committer, self.proposals)
-        self.queues = StreamQueues(self.appender, reads.large_documents)
-        self.large_documents = reads.large_documents
-        self._replays = Replays(reads)
+        self.resolver = Resolver(backends)
+        self.proposals = Proposals(backends.connection, committer)
+        self.appender = Appender(backends, committer, self.proposals)
+        self.queues = StreamQueues(self.appender, backends.large_documents)
+        self.large_documents = backends.large_documents
+        self._replays = Replays(backends)
         committer.on_away = self.queues.refuse_waiting
         self._decide_seconds_max = decide_seconds_max
 
     def connection(self) -> AbstractAsyncContextManager[Connection]:
-        return self.reads.connection()
+        return self.backends.connection()
 
     async def store(self, warehouse: Warehouse) -> ObjectStore:
-        return await self.reads.store(warehouse)
+        return await self.backends.store(warehouse)
 
     async def execute(self, handler: Handler) -> Answer:
         """The command's answer, once it is in the log; raises its refusal, which its key gets again if it carries one."""
@@ -123,7 +127,7 @@ class CommandExecutor:
         stream = self.resolver.remember(warehouse, created.identifier, created.claim)
         self.queues.begin(stream, created.state, created.document_bytes, began)
 
-    async def _answered(self, context: CommandContext, warehouse: Warehouse, settled: Settled) -> Answer | None:
+    async def _answered(self, context: RequestContext, warehouse: Warehouse, settled: Settled) -> Answer | None:
         """The answer, or None where another command came first."""
         decision, result = settled.decision, settled.result
         if result is None:
@@ -142,13 +146,13 @@ class CommandExecutor:
                 return await self._refused(context, warehouse, place_taken(result.detail or ""))
             case "parent" if result.detail == str(warehouse.id):
                 # Warehouses are never dropped: the database was restored to a time before this one.
-                self.reads.warehouses.clear()
+                self.backends.warehouses.clear()
                 raise NoSuchWarehouse(f"Warehouse does not exist: {warehouse.name}")
             case "error":
                 raise InternalError("The log refused the command")
         return None
 
-    async def _refused(self, context: CommandContext, warehouse: Warehouse, refusal: CatalogError) -> Answer:
+    async def _refused(self, context: RequestContext, warehouse: Warehouse, refusal: CatalogError) -> Answer:
         """Raises the refusal, once it is remembered if it carries a key: so that the key always gets the same answer."""
         if context.approves is not None and refusal.deterministic:
             refusal = await self.proposals.why_closed(context, warehouse, refusal)
@@ -159,7 +163,7 @@ class CommandExecutor:
             return await self._replayed(context, warehouse, result)
         raise refusal
 
-    async def _held(self, context: CommandContext, warehouse: Warehouse, held: HeldBack) -> Answer:
+    async def _held(self, context: RequestContext, warehouse: Warehouse, held: HeldBack) -> Answer:
         """Raises the refusal that names the proposal, which is in the log by then and remembered by the request's key."""
         refusal, result = await self.proposals.hold(context, warehouse, held)
         if result is None:
@@ -168,20 +172,20 @@ class CommandExecutor:
             return await self._replayed(context, warehouse, result)
         raise refusal
 
-    async def _replayed(self, context: CommandContext, warehouse: Warehouse, result: AppendResult) -> Answer:
+    async def _replayed(self, context: RequestContext, warehouse: Warehouse, result: AppendResult) -> Answer:
         if result.outcome == "key_reused":
             raise idempotency.key_reused()
         assert result.record is not None
         assert result.detail is not None
         return await self._again(context, warehouse, Remembered(result.record, result.position, result.detail, replicated=False))
 
-    async def _again(self, context: CommandContext, warehouse: Warehouse, remembered: Remembered) -> Answer:
+    async def _again(self, context: RequestContext, warehouse: Warehouse, remembered: Remembered) -> Answer:
         record = remembered.record
         if record.status >= 400:
             raise proposals.told_again(record)
         return await self._replays.answer(context, warehouse, remembered)
 
-    async def _head(self, context: CommandContext) -> int:
+    async def _head(self, context: RequestContext) -> int:
         """The position that a command which changes nothing is answered with: the standbys have what it rests on."""
         async with self.connection() as connection:
             row = await (await connection.execute(_SQL["head"])).fetchone()

@@ -5,7 +5,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-from commands.execution.context import Answer, CommandContext
+from access.request_context import RequestContext
+from access.warehouse import Warehouse
+from commands.execution.answer import Answer
 from commands.execution.resolver import ResolvedStream
 from commands.execution.submission import AppendResult, IdempotencyRecord, Submission
 from domain.byte_pieces import Content
@@ -13,7 +15,6 @@ from domain.claims import NameClaim
 from domain.identifiers import TabularIdentifier
 from domain.streams import State
 from domain.table import TableState
-from queries.warehouse import Warehouse
 from storage.locations import StorageLocation
 
 S = TypeVar("S", bound=State)
@@ -69,7 +70,7 @@ class Settled:
 class CommandHandler(ABC):
     """One request's command that is decided on what the read models say; the queues of its streams stand still meanwhile."""
 
-    context: CommandContext
+    context: RequestContext
     warehouse: Warehouse
 
     async def resolve(self) -> Sequence[ResolvedStream[State]]:
@@ -85,7 +86,7 @@ class CommandHandler(ABC):
 class StreamCommandHandler(ABC, Generic[S]):
     """One request's command on one stream, decided on its state alone: appended in a batch with others on the same stream."""
 
-    context: CommandContext
+    context: RequestContext
     warehouse: Warehouse
 
     @abstractmethod

@@ -3,13 +3,14 @@
 from dataclasses import dataclass
 from datetime import timedelta
 
-from commands.execution.context import Answer, CommandContext
+from access.request_context import RequestContext
+from access.warehouse import Warehouse
+from commands.execution.answer import Answer
 from commands.execution.submission import IdempotencyRecord
 from database.connections import Connection
 from database.named_sql import named_sql
 from domain.errors import UnprocessableEntity
 from projections import results, tables, views
-from queries.warehouse import Warehouse
 
 _SQL = named_sql("commands.execution", "committer.sql")
 
@@ -27,10 +28,10 @@ class Remembered:
     replicated: bool
 
 
-async def find(connection: Connection, context: CommandContext) -> Remembered | None:
+async def find(connection: Connection, context: RequestContext) -> Remembered | None:
     """What the context's key was used for, if it was; UnprocessableEntity where that was another request."""
     cursor = await connection.execute(
-        _SQL["find_key"], {"project_id": context.project_id, "actor": context.actor, "key": context.idempotency_key}, binary=True
+        _SQL["find_key"], {"project_id": context.project_id, "actor": context.principal.id, "key": context.idempotency_key}, binary=True
     )
     row = await cursor.fetchone()
     if row is None:

@@ -52,7 +52,7 @@ class LeaderJob(ABC):
     async def lead(self, work: Callable[[Connection], Awaitable[int]]) -> int:
         """What `work` comes to on the leading connection; 0 where another process leads."""
         # It is held for as long as the work takes; a statement on it is cut only where Postgres answers nobody.
-        async with self._executor.reads.connections.connection(math.inf) as leading:
+        async with self._executor.backends.connections.connection(math.inf) as leading:
             if not await try_lock(leading, self.LEADER_LOCK):
                 return 0
             try:

@@ -4,12 +4,13 @@ import asyncio
 from dataclasses import replace
 from uuid import UUID
 
+from access.backends import Backends
+from access.request_context import RequestContext
+from access.warehouse import Warehouse
 from commands.execution import idempotency
-from commands.execution.context import Answer, CommandContext
+from commands.execution.answer import Answer
 from commands.execution.idempotency import Remembered
 from database.named_sql import named_sql
-from queries.read_side import ReadSide
-from queries.warehouse import Warehouse
 from storage.large_documents import LARGE_BYTES_MIN
 
 _SQL = named_sql("commands.execution", "replays.sql")
@@ -21,11 +22,11 @@ _Replayed = tuple[UUID, int, str, int]
 class Replays:
     """Of one process."""
 
-    def __init__(self, reads: ReadSide) -> None:
-        self._reads = reads
+    def __init__(self, backends: Backends) -> None:
+        self._backends = backends
         self._reading: dict[_Replayed, asyncio.Task[Answer]] = {}
 
-    async def answer(self, context: CommandContext, warehouse: Warehouse, remembered: Remembered) -> Answer:
+    async def answer(self, context: RequestContext, warehouse: Warehouse, remembered: Remembered) -> Answer:
         """The first answer again. TooManyRequests, also by `context.make_room`, where there is no room for it: a replay changes nothing."""
         record = remembered.record
         if record.object_id is None or record.version is None or record.body is not None:
@@ -44,9 +45,9 @@ class Replays:
             # Seen, even where nobody waits any more.
             done.exception()
 
-    async def _read(self, context: CommandContext, warehouse: Warehouse, remembered: Remembered) -> Answer:
+    async def _read(self, context: RequestContext, warehouse: Warehouse, remembered: Remembered) -> Answer:
         record = remembered.record
-        async with self._reads.connection() as connection:
+        async with self._backends.connection() as connection:
             parameters = {"object_id": record.object_id, "version": record.version}
             row = await (await connection.execute(_SQL["document_bytes"], parameters)).fetchone()
             assert row is not None
@@ -57,7 +58,7 @@ class Replays:
                 return replace(await idempotency.answer_again(connection, warehouse, remembered), replayed=True)
         if context.make_room is not None:
             context.make_room(size)
-        async with self._reads.large_documents.share() as share:
+        async with self._backends.large_documents.share() as share:
             await share.take(size)
-            async with self._reads.connection_once() as connection:
+            async with self._backends.connection_once() as connection:
                 return replace(await idempotency.answer_again(connection, warehouse, remembered), replayed=True)

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 from uuid import UUID
 
+from access.backends import Backends
+from access.warehouse import Warehouse
 from commands.execution.name_cache import Called, NameCache
 from database.connections import Connection
 from domain.claims import NameClaim
@@ -17,8 +19,6 @@ from domain.view import ViewState
 from log.changes import read_last_event_id
 from projections import names, namespaces, tables, views
 from projections.bounded_reads import LargeDocument
-from queries.read_side import ReadSide
-from queries.warehouse import Warehouse
 from storage.large_documents import LARGE_BYTES_MIN, DocumentShare
 
 S_co = TypeVar("S_co", bound=State, covariant=True)
@@ -34,7 +34,7 @@ class ResolvedStream(Generic[S_co]):
 
     id: UUID
     claim: NameClaim | None
-    _reads: ReadSide
+    _backends: Backends
     _names: NameCache
     _read: Callable[[Connection, UUID, int], Awaitable[tuple[S_co, int] | LargeDocument | None]]
 
@@ -43,7 +43,7 @@ class ResolvedStream(Generic[S_co]):
 
         share -- held until the state is done with; without one, there is room for a large state only while it is read.
         """
-        found = await self._reads.read_within(lambda connection, bytes_max: self._read(connection, self.id, bytes_max), share)
+        found = await self._backends.read_within(lambda connection, bytes_max: self._read(connection, self.id, bytes_max), share)
         if found is None and self.claim is not None:
             # The database was restored to a point before it: the name may stand for another one by now.
             self._names.forget(self.claim)
@@ -51,12 +51,12 @@ class ResolvedStream(Generic[S_co]):
 
     async def last_event_id(self) -> UUID | None:
         """None where there is no such stream."""
-        async with self._reads.connection() as connection:
+        async with self._backends.connection() as connection:
             return await read_last_event_id(connection, self.id)
 
     async def take_room(self, share: DocumentShare) -> None:
         """For the state, if it is large: before its queue is joined, since who waits for room there keeps others waiting."""
-        async with self._reads.connection() as connection:
+        async with self._backends.connection() as connection:
             found = await self._read(connection, self.id, LARGE_BYTES_MIN)
         if isinstance(found, LargeDocument):
             await share.take(found.size)
@@ -81,8 +81,8 @@ class ResolvedStream(Generic[S_co]):
 class Resolver:
     """Resolves the names of one process's requests."""
 
-    def __init__(self, reads: ReadSide) -> None:
-        self._reads = reads
+    def __init__(self, backends: Backends) -> None:
+        self._backends = backends
         self._names = NameCache()
 
     async def table(self, warehouse: Warehouse, table: TabularIdentifier, *, anew: bool = False) -> ResolvedStream[TableState]:
@@ -100,17 +100,17 @@ class Resolver:
         claim = await self._find(warehouse, view, "view")
         if claim is None:
             raise NoSuchView(f"View does not exist: {view}")
-        return ResolvedStream(claim.owner, claim, self._reads, self._names, views.read_state_within)
+        return ResolvedStream(claim.owner, claim, self._backends, self._names, views.read_state_within)
 
     async def namespace(self, warehouse: Warehouse, namespace: NamespaceIdentifier) -> ResolvedStream[NamespaceState]:
         """NoSuchNamespace where there is none."""
-        async with self._reads.connection() as connection:
+        async with self._backends.connection() as connection:
             namespace_id = await names.find_namespace(connection, warehouse.scope, namespace)
-        return ResolvedStream(namespace_id, None, self._reads, self._names, namespaces.read_state_within)
+        return ResolvedStream(namespace_id, None, self._backends, self._names, namespaces.read_state_within)
 
     def table_by_id(self, table_id: UUID) -> ResolvedStream[TableState]:
         """Whatever its name."""
-        return ResolvedStream(table_id, None, self._reads, self._names, tables.read_state_within)
+        return ResolvedStream(table_id, None, self._backends, self._names, tables.read_state_within)
 
     def remember(self, warehouse: Warehouse, table: TabularIdentifier, claim: NameClaim) -> ResolvedStream[TableState]:
         """A table that was created under this name."""
@@ -118,7 +118,7 @@ class Resolver:
         return self._table(claim)
 
     def _table(self, claim: NameClaim) -> ResolvedStream[TableState]:
-        return ResolvedStream(claim.owner, claim, self._reads, self._names, tables.read_state_within)
+        return ResolvedStream(claim.owner, claim, self._backends, self._names, tables.read_state_within)
 
     async def _find(self, warehouse: Warehouse, identifier: TabularIdentifier, kind: str, *, anew: bool = False) -> NameClaim | None:
         called: Called = (kind, *warehouse.scope.path(identifier))
@@ -126,7 +126,7 @@ class Resolver:
         if known is not None:
             # It may have come to stand for something else: then the state it leads to says so, and it is looked up again.
             return known
-        async with self._reads.connection() as connection:
+        async with self._backends.connection() as connection:
             found = await names.find(connection, warehouse.scope, identifier.namespace, identifier.name)
         if found is None or found.object_id is None or found.kind != kind:
             return None
@@ -135,9 +135,9 @@ class Resolver:
         return claim
 
 
-async def take_room(reads: ReadSide, share: DocumentShare, streams: Sequence[ResolvedStream[State]]) -> None:
+async def take_room(backends: Backends, share: DocumentShare, streams: Sequence[ResolvedStream[State]]) -> None:
     """For all tables at once: with room for some in hand, two transactions could wait for each other. Nothing where there is a share."""
-    async with reads.connection() as connection:
+    async with backends.connection() as connection:
         size = await tables.open_bytes(connection, [stream.id for stream in streams])
     if len(streams) > 1 and size > share.bytes_max:
         raise BadRequest(f"Invalid table-changes: the tables' metadata is larger than {share.bytes_max} bytes together")

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from uuid_utils.compat import uuid7
 
-from commands.execution.context import CommandContext
+from access.request_context import RequestContext
 from commands.tables.old_metadata_files import OldMetadataFile
 from domain.claims import Claim, LocationClaim, NameClaim, check_places
 from domain.document_sizes import check_kept_whole_size, check_table_size
@@ -66,7 +66,7 @@ class Submission:
     table_bytes_max -- what one table's document may have as JSON.
     """
 
-    context: CommandContext
+    context: RequestContext
     command_id: UUID = field(default_factory=uuid7)
     generation: int | None = None
     record: IdempotencyRecord | None = None
@@ -162,7 +162,7 @@ class Submission:
         context = self.context
         command: Json = {
             "id": self.command_id,
-            "actor": context.actor,
+            "actor": context.principal.id,
             "project": context.project_id,
             "request": context.request_id,
             "correlation": context.correlation_id,

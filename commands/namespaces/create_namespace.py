@@ -7,7 +7,9 @@ from uuid import UUID
 import orjson
 from uuid_utils.compat import uuid7
 
-from commands.execution.context import Answer, CommandContext
+from access.request_context import RequestContext
+from access.warehouse import Warehouse
+from commands.execution.answer import Answer
 from commands.execution.deciding import decided, is_large_request
 from commands.execution.executor import CommandExecutor
 from commands.execution.handler import CommandHandler, Decision
@@ -16,7 +18,6 @@ from database.connections import Connection
 from domain.identifiers import NamespaceIdentifier
 from domain.namespace import decide_create
 from projections import names
-from queries.warehouse import Warehouse
 from security.property_rules import refuse_credential_properties
 
 
@@ -26,7 +27,7 @@ class CreateNamespace:
     properties: Mapping[str, str]
 
 
-async def create_namespace(executor: CommandExecutor, context: CommandContext, warehouse: Warehouse, command: CreateNamespace) -> Answer:
+async def create_namespace(executor: CommandExecutor, context: RequestContext, warehouse: Warehouse, command: CreateNamespace) -> Answer:
     """200 with the namespace and its properties; the parent must exist, the name must be free."""
     return await executor.execute(_Creation(context, warehouse, executor, command))
 

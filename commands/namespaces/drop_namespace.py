@@ -4,7 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
-from commands.execution.context import Answer, CommandContext
+from access.request_context import RequestContext
+from access.warehouse import Warehouse
+from commands.execution.answer import Answer
 from commands.execution.executor import CommandExecutor
 from commands.execution.handler import CommandHandler, Decision
 from commands.execution.resolver import ResolvedStream
@@ -13,7 +15,6 @@ from database.connections import Connection
 from domain.identifiers import NamespaceIdentifier
 from domain.namespace import NamespaceState, decide_drop
 from projections import names
-from queries.warehouse import Warehouse
 from storage.large_documents import DocumentShare
 
 _CHILDREN = ("table", "view", "namespace")
@@ -24,7 +25,7 @@ class DropNamespace:
     namespace: NamespaceIdentifier
 
 
-async def drop_namespace(executor: CommandExecutor, context: CommandContext, warehouse: Warehouse, command: DropNamespace) -> Answer:
+async def drop_namespace(executor: CommandExecutor, context: RequestContext, warehouse: Warehouse, command: DropNamespace) -> Answer:
     """204; NamespaceNotEmpty while it holds tables, views or namespaces."""
     async with executor.large_documents.share() as share:
         return await executor.execute(_Drop(context, warehouse, executor, command, share))

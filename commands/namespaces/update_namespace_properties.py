@@ -5,14 +5,15 @@ from dataclasses import dataclass
 
 import orjson
 
-from commands.execution.context import Answer, CommandContext
+from access.request_context import RequestContext
+from access.warehouse import Warehouse
+from commands.execution.answer import Answer
 from commands.execution.executor import CommandExecutor
 from commands.execution.handler import Decision, StreamCommandHandler
 from commands.execution.resolver import ResolvedStream, Resolver
 from commands.execution.submission import IdempotencyRecord, Submission
 from domain.identifiers import NamespaceIdentifier
 from domain.namespace import NamespaceState, decide_update
-from queries.warehouse import Warehouse
 from security.property_rules import refuse_credential_properties
 
 
@@ -24,7 +25,7 @@ class UpdateNamespaceProperties:
 
 
 async def update_namespace_properties(
-    executor: CommandExecutor, context: CommandContext, warehouse: Warehouse, command: UpdateNamespaceProperties
+    executor: CommandExecutor, context: RequestContext, warehouse: Warehouse, command: UpdateNamespaceProperties
 ) -> Answer:
     """200 with what was updated, removed and missing; 422 for a key in both."""
     return await executor.execute(_Update(context, warehouse, executor.resolver, command))

@@ -8,8 +8,8 @@ from uuid import UUID
 import structlog
 from uuid_utils.compat import uuid7
 
+from access.request_context import Principal, RequestContext
 from commands.execution.clock import now_ms
-from commands.execution.context import CommandContext
 from commands.execution.executor import CommandExecutor
 from commands.execution.leader_job import LeaderJob
 from commands.execution.submission import Submission
@@ -21,7 +21,7 @@ from projections import proposals
 _log = structlog.get_logger("icecore.proposals")
 
 _PROPOSALS_PER_ROUND_MAX = 100
-_ACTOR = "icecore-expiry"
+_PRINCIPAL = Principal("icecore-expiry")
 
 
 class ExpiryJob(LeaderJob):
@@ -50,7 +50,7 @@ class ExpiryJob(LeaderJob):
         if found is None or event is None:
             return False
         state, _ = found
-        submission = Submission(CommandContext(str(uuid7()), self._project_id, _ACTOR, "expireProposal", causation_id=state.event_id))
+        submission = Submission(RequestContext(str(uuid7()), self._project_id, _PRINCIPAL, "expireProposal", causation_id=state.event_id))
         submission.add(state.id, state.warehouse_id, state, [event])
         result = await self._executor.committer.submit(submission)
         _log.info("proposal_expired", proposal_id=str(proposal_id), outcome=result.outcome)

@@ -9,11 +9,12 @@ from uuid import UUID
 import orjson
 from uuid_utils.compat import uuid7
 
+from access.request_context import RequestContext, SentRequest
+from access.warehouse import Warehouse
 from approval.hooks import HeldBack
 from approval.proposed_change import object_heads
 from commands.execution.clock import now_ms
 from commands.execution.committer import Committer
-from commands.execution.context import CommandContext, SentRequest
 from commands.execution.submission import AppendResult, IdempotencyRecord, Submission
 from database.connections import Connection
 from database.named_sql import named_sql
@@ -30,7 +31,6 @@ from domain.errors import (
 )
 from domain.proposal import HeldChange, ProposalState, decide_approve, decide_open, decide_stale, stale, time_text
 from projections import proposals
-from queries.warehouse import Warehouse
 
 _SQL = named_sql("commands.proposals", "proposals.sql")
 
@@ -105,7 +105,7 @@ class Proposals:
         self._connections = connections
         self._committer = committer
 
-    async def hold(self, context: CommandContext, warehouse: Warehouse, held: HeldBack) -> tuple[CatalogError, AppendResult | None]:
+    async def hold(self, context: RequestContext, warehouse: Warehouse, held: HeldBack) -> tuple[CatalogError, AppendResult | None]:
         """Opens the proposal, or finds the one that is open for the same change: what the client is told.
 
         With it the result of the append that opened it, which remembers the refusal under the request's key; None where there was none.
@@ -120,7 +120,7 @@ class Proposals:
             context.operation,
             _command_key(context.operation, request),
             request,
-            context.actor,
+            context.principal.id,
             held.hook,
             held.message,
             held.expires_in_seconds,
@@ -156,7 +156,7 @@ class Proposals:
             raise NoSuchProposal(f"Proposal does not exist: {proposal_id}")
         return found[0]
 
-    async def why_closed(self, context: CommandContext, warehouse: Warehouse, refusal: CatalogError) -> CatalogError:
+    async def why_closed(self, context: RequestContext, warehouse: Warehouse, refusal: CatalogError) -> CatalogError:
         """What stands against an approval: that the proposal is closed, whoever did it, rather than what its change then runs into.
 
         Where what the change was held for is not the same any more, the proposal is closed by this.
@@ -185,7 +185,7 @@ class Proposals:
         context = submission.context
         assert context.approves is not None
         state = await self.load(context.approves.proposal_id)
-        event = decide_approve(state, object_heads(submission.changes), context.actor, now_ms())
+        event = decide_approve(state, object_heads(submission.changes), context.principal.id, now_ms())
         after = submission.add(state.id, warehouse.id, state, [event])
         assert isinstance(after, ProposalState)
         return IdempotencyRecord(200, body=orjson.dumps(proposal_json(after)))

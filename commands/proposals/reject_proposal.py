@@ -5,14 +5,15 @@ from uuid import UUID
 
 import orjson
 
+from access.request_context import RequestContext
+from access.warehouse import Warehouse
+from commands.execution.answer import Answer
 from commands.execution.clock import now_ms
-from commands.execution.context import Answer, CommandContext
 from commands.execution.executor import CommandExecutor
 from commands.execution.handler import CommandHandler, Decision
 from commands.execution.submission import IdempotencyRecord, Submission
 from commands.proposals.proposals import Proposals, proposal_json
 from domain.proposal import ProposalState, decide_reject
-from queries.warehouse import Warehouse
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +22,7 @@ class RejectProposal:
     reason: str
 
 
-async def reject_proposal(executor: CommandExecutor, context: CommandContext, warehouse: Warehouse, command: RejectProposal) -> Answer:
+async def reject_proposal(executor: CommandExecutor, context: RequestContext, warehouse: Warehouse, command: RejectProposal) -> Answer:
     """200 with the proposal; ProposalClosed where something was decided already or its time is up."""
     return await executor.execute(_Rejection(context, warehouse, executor.proposals, command))
 
@@ -33,7 +34,7 @@ class _Rejection(CommandHandler):
 
     async def decide(self) -> Decision:
         state = await self.proposals.load(self.command.proposal_id)
-        event = decide_reject(state, self.context.actor, self.command.reason, now_ms())
+        event = decide_reject(state, self.context.principal.id, self.command.reason, now_ms())
         submission = Submission(self.context)
         after = submission.add(state.id, self.warehouse.id, state, [event])
         assert isinstance(after, ProposalState)

@@ -6,8 +6,10 @@ from uuid import UUID
 
 from uuid_utils.compat import uuid7
 
+from access.request_context import RequestContext
+from access.warehouse import Warehouse
+from commands.execution.answer import Answer
 from commands.execution.clock import now_ms
-from commands.execution.context import Answer, CommandContext
 from commands.execution.deciding import decided, is_large_request
 from commands.execution.executor import CommandExecutor
 from commands.execution.handler import CommandHandler, Decision, MetadataFile, StreamCommandHandler
@@ -31,7 +33,6 @@ from domain.metadata.requirements import check_requirements, is_creation
 from domain.metadata.updates import apply_updates
 from domain.table import TableCommit, TableState, decide_commit
 from projections import results
-from queries.warehouse import Warehouse
 from security.property_rules import refuse_credential_properties
 from storage.location_door import check_document_locations
 from storage.locations import StorageLocation
@@ -54,7 +55,7 @@ class CommittedTable:
     place: StorageLocation
 
 
-async def commit_table(executor: CommandExecutor, context: CommandContext, warehouse: Warehouse, command: CommitTable) -> Answer:
+async def commit_table(executor: CommandExecutor, context: RequestContext, warehouse: Warehouse, command: CommitTable) -> Answer:
     """200 with a CommitTableResponse; CommitFailed where a requirement does not hold."""
     if creates(command):
         return await executor.execute(_Creation(context, warehouse, executor, command))
@@ -97,7 +98,7 @@ class _Creation(CommandHandler):
         return created_alone(submission, created, self.command.table, results.commit_table_response(created.loaded))
 
 
-async def parsed(context: CommandContext, command: CommitTable) -> TableCommit:
+async def parsed(context: RequestContext, command: CommitTable) -> TableCommit:
     """Its requirements and updates, read once."""
     return await decided(is_large_request(context), TableCommit.parse, command.requirements, command.updates)
 

@@ -4,8 +4,10 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from access.request_context import RequestContext
+from access.warehouse import Warehouse
+from commands.execution.answer import Answer
 from commands.execution.clock import now_ms
-from commands.execution.context import Answer, CommandContext
 from commands.execution.deciding import decided, is_large_request, is_large_state
 from commands.execution.executor import CommandExecutor
 from commands.execution.handler import CommandHandler, Decision, MetadataFile
@@ -15,7 +17,6 @@ from commands.tables.commit_table import CommitTable, add_commit, add_created, c
 from commands.tabulars.metadata_files import written_table
 from domain.errors import BadRequest
 from domain.table import TableCommit, TableState
-from queries.warehouse import Warehouse
 from storage.large_documents import DocumentShare
 
 
@@ -27,7 +28,7 @@ class CommitTransaction:
 
 
 async def commit_transaction(
-    executor: CommandExecutor, context: CommandContext, warehouse: Warehouse, command: CommitTransaction
+    executor: CommandExecutor, context: RequestContext, warehouse: Warehouse, command: CommitTransaction
 ) -> Answer:
     """204 once every table's commit is in the log under one command; no reader sees half."""
     async with executor.large_documents.share() as share:
@@ -51,7 +52,7 @@ class _Transaction(CommandHandler):
         resolver = self.executor.resolver
         self.tables = await asyncio.gather(*(resolver.table(self.warehouse, commit.table) for commit in commits))
         # Before the tables' queues are joined: who waits for room there keeps others waiting.
-        await take_room(self.executor.reads, self.share, self.tables)
+        await take_room(self.executor.backends, self.share, self.tables)
         return self.tables
 
     async def decide(self) -> Decision:

@@ -6,8 +6,10 @@ from uuid import UUID
 
 from uuid_utils.compat import uuid7
 
+from access.request_context import RequestContext
+from access.warehouse import Warehouse
+from commands.execution.answer import Answer
 from commands.execution.clock import now_ms
-from commands.execution.context import Answer, CommandContext
 from commands.execution.deciding import decided, is_large_request
 from commands.execution.executor import CommandExecutor
 from commands.execution.handler import CommandHandler, CreatedTable, Decision, MetadataFile
@@ -32,7 +34,6 @@ from domain.names import FreeName
 from domain.table import TableState, decide_create
 from projections import results
 from projections.tables import LoadedTable
-from queries.warehouse import Warehouse
 from security.property_rules import refuse_credential_properties
 from storage.location_door import check_document_locations
 
@@ -51,7 +52,7 @@ class CreateTable:
     stage_create: bool
 
 
-async def create_table(executor: CommandExecutor, context: CommandContext, warehouse: Warehouse, command: CreateTable) -> Answer:
+async def create_table(executor: CommandExecutor, context: RequestContext, warehouse: Warehouse, command: CreateTable) -> Answer:
     """200 with a LoadTableResult; a staged create writes nothing, claims nothing and has no metadata location."""
     return await executor.execute(_Creation(context, warehouse, executor, command))
 

@@ -2,14 +2,15 @@
 
 from dataclasses import dataclass
 
-from commands.execution.context import Answer, CommandContext
+from access.request_context import RequestContext
+from access.warehouse import Warehouse
+from commands.execution.answer import Answer
 from commands.execution.executor import CommandExecutor
 from commands.execution.handler import Decision, StreamCommandHandler
 from commands.execution.resolver import ResolvedStream, Resolver
 from commands.execution.submission import IdempotencyRecord, Submission
 from domain.identifiers import TabularIdentifier
 from domain.table import TableState, decide_drop
-from queries.warehouse import Warehouse
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +19,7 @@ class DropTable:
     purge_requested: bool
 
 
-async def drop_table(executor: CommandExecutor, context: CommandContext, warehouse: Warehouse, command: DropTable) -> Answer:
+async def drop_table(executor: CommandExecutor, context: RequestContext, warehouse: Warehouse, command: DropTable) -> Answer:
     """204; with `purge_requested` a job deletes the files, and the location is free when they are gone.
 
     Where the table's property gc.enabled forbids it, the files stay, the event says so, and the location is free at once.

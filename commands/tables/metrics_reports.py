@@ -7,10 +7,10 @@ from uuid import UUID
 
 from uuid_utils.compat import uuid7
 
+from access.backends import Backends
 from database.named_sql import named_sql
 from database.outage_log import OutageLog
 from domain.client_errors import client_error_text
-from queries.read_side import ReadSide
 
 _SQL = named_sql("commands.tables", "metrics_reports.sql")
 
@@ -38,8 +38,8 @@ class MetricsReports:
     reports_max, bytes_max -- of those that are kept, the newest.
     """
 
-    def __init__(self, reads: ReadSide, reports_max: int, bytes_max: int = KEPT_BYTES_MAX) -> None:
-        self._reads = reads
+    def __init__(self, backends: Backends, reports_max: int, bytes_max: int = KEPT_BYTES_MAX) -> None:
+        self._backends = backends
         self._reports_max, self._bytes_max = reports_max, bytes_max
         self._queue: asyncio.Queue[_Report] = asyncio.Queue(QUEUE_REPORTS_MAX)
         self._bytes = 0
@@ -80,7 +80,7 @@ class MetricsReports:
 
     async def _keep(self, batch: list[_Report], *, forget: bool = False) -> None:
         try:
-            async with self._reads.connection() as connection:
+            async with self._backends.connection() as connection:
                 await connection.execute(
                     _SQL["keep"],
                     {

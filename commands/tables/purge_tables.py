@@ -14,7 +14,9 @@ import psycopg
 import structlog
 from uuid_utils.compat import uuid7
 
-from commands.execution.context import CommandContext
+from access.request_context import Principal, RequestContext
+from access.resolve_warehouse import as_warehouse
+from access.warehouse import Warehouse
 from commands.execution.executor import CommandExecutor
 from commands.execution.leader_job import FENCE_SECONDS_MAX, LeaderJob, LeadershipLost
 from commands.execution.submission import AppendResult, Submission
@@ -24,8 +26,6 @@ from database.connections import Connection
 from domain.errors import CatalogError, ServiceUnavailable
 from domain.table import TableState, decide_purge
 from projections import tables, warehouses
-from queries.resolve_warehouse import as_warehouse
-from queries.warehouse import Warehouse
 from storage.large_documents import DocumentShare
 from storage.manifest_reader import ManifestReaders
 
@@ -39,7 +39,7 @@ PAUSE_SECONDS_MAX = 300.0
 FAILURES_REMEMBERED_MAX = 10_000
 # How often tables that were dropped meanwhile are looked for, while others are being purged.
 _LOOK_SECONDS = 1.0
-_ACTOR = "icecore-purge"
+_PRINCIPAL = Principal("icecore-purge")
 
 
 class _Failure(NamedTuple):
@@ -169,7 +169,7 @@ class PurgeJob(LeaderJob):
             event = decide_purge(table, files.deleted, files.left, files.left_count)
             if event is None:
                 return None
-            context = CommandContext(str(uuid7()), warehouse.project_id, _ACTOR, "purgeTable", causation_id=table.event_id)
+            context = RequestContext(str(uuid7()), warehouse.project_id, _PRINCIPAL, "purgeTable", causation_id=table.event_id)
             submission = Submission(context)
             submission.add(table_id, warehouse.id, table, [event], generation)
             return await self._executor.committer.submit(submission)

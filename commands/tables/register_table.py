@@ -7,7 +7,9 @@ from uuid import UUID
 
 from uuid_utils.compat import uuid7
 
-from commands.execution.context import Answer, CommandContext
+from access.request_context import RequestContext
+from access.warehouse import Warehouse
+from commands.execution.answer import Answer
 from commands.execution.executor import CommandExecutor
 from commands.execution.handler import CommandHandler, Decision
 from commands.execution.resolver import ResolvedStream, StaleName, take_room
@@ -31,7 +33,6 @@ from domain.metadata.parse import parse_table_metadata
 from domain.names import FreeName
 from domain.table import TableState, decide_register, may_have_lost_file
 from projections import results
-from queries.warehouse import Warehouse
 from security.property_rules import check_registered_properties
 from storage.large_documents import DocumentShare
 from storage.location_door import check_document_locations
@@ -63,7 +64,7 @@ class _File:
     metadata: Json
 
 
-async def register_table(executor: CommandExecutor, context: CommandContext, warehouse: Warehouse, command: RegisterTable) -> Answer:
+async def register_table(executor: CommandExecutor, context: RequestContext, warehouse: Warehouse, command: RegisterTable) -> Answer:
     """200 with a LoadTableResult; every location the file names must be the warehouse's own."""
     async with executor.large_documents.share() as share:
         return await executor.execute(_Registration(context, warehouse, executor, command, share))
@@ -85,7 +86,7 @@ class _Registration(CommandHandler):
         self.file = await self._read_file(self.table)
         if self.table is None:
             return ()
-        await take_room(self.executor.reads, self.share, [self.table])
+        await take_room(self.executor.backends, self.share, [self.table])
         return [self.table]
 
     async def _overwritten(self) -> ResolvedStream[TableState] | None:

@@ -2,13 +2,14 @@
 
 from dataclasses import dataclass
 
-from commands.execution.context import Answer, CommandContext
+from access.request_context import RequestContext
+from access.warehouse import Warehouse
+from commands.execution.answer import Answer
 from commands.execution.executor import CommandExecutor
 from commands.execution.resolver import ResolvedStream
 from commands.tabulars.rename_tabular import TabularRename
 from domain.identifiers import TabularIdentifier
 from domain.table import TableState
-from queries.warehouse import Warehouse
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +18,7 @@ class RenameTable:
     destination: TabularIdentifier
 
 
-async def rename_table(executor: CommandExecutor, context: CommandContext, warehouse: Warehouse, command: RenameTable) -> Answer:
+async def rename_table(executor: CommandExecutor, context: RequestContext, warehouse: Warehouse, command: RenameTable) -> Answer:
     """204; see `TabularRename`."""
     async with executor.large_documents.share() as share:
         return await executor.execute(_Rename(context, warehouse, executor, command.source, command.destination, share))

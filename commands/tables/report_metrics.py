@@ -2,11 +2,12 @@
 
 from dataclasses import dataclass
 
-from commands.execution.context import Answer, CommandContext
+from access.request_context import RequestContext
+from access.warehouse import Warehouse
+from commands.execution.answer import Answer
 from commands.execution.executor import CommandExecutor
 from domain.identifiers import TabularIdentifier
 from projections import names
-from queries.warehouse import Warehouse
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +18,7 @@ class ReportMetrics:
     report: bytes
 
 
-async def report_metrics(executor: CommandExecutor, context: CommandContext, warehouse: Warehouse, command: ReportMetrics) -> Answer:
+async def report_metrics(executor: CommandExecutor, context: RequestContext, warehouse: Warehouse, command: ReportMetrics) -> Answer:
     """204; NoSuchTable where there is no such table. Not an event: nothing in the catalog changes."""
     async with executor.connection() as connection:
         table_id = await names.find_table(connection, warehouse.scope, command.table)

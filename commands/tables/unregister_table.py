@@ -2,7 +2,9 @@
 
 from dataclasses import dataclass
 
-from commands.execution.context import Answer, CommandContext
+from access.request_context import RequestContext
+from access.warehouse import Warehouse
+from commands.execution.answer import Answer
 from commands.execution.executor import CommandExecutor
 from commands.execution.handler import Decision, StreamCommandHandler
 from commands.execution.resolver import ResolvedStream, Resolver
@@ -11,7 +13,6 @@ from commands.tabulars.metadata_files import loaded_table, written_table
 from domain.identifiers import TabularIdentifier
 from domain.table import TableState, decide_unregister
 from projections import results
-from queries.warehouse import Warehouse
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +20,7 @@ class UnregisterTable:
     table: TabularIdentifier
 
 
-async def unregister_table(executor: CommandExecutor, context: CommandContext, warehouse: Warehouse, command: UnregisterTable) -> Answer:
+async def unregister_table(executor: CommandExecutor, context: RequestContext, warehouse: Warehouse, command: UnregisterTable) -> Answer:
     """200 with the last metadata and where it is."""
     return await executor.execute(_Unregistration(context, warehouse, executor.resolver, command))
 

@@ -8,6 +8,7 @@ from uuid import UUID
 
 from uuid_utils.compat import uuid7
 
+from access.warehouse import Warehouse
 from commands.execution.handler import MetadataFile
 from database.connections import Connection
 from domain.byte_pieces import Content, content_of
@@ -20,7 +21,6 @@ from domain.table import TableState
 from log.head import log_head
 from projections import location_claims, names, old_metadata_files
 from projections.tables import LoadedTable
-from queries.warehouse import Warehouse
 from storage.location_door import PATH_PROPERTIES, files_named
 from storage.locations import StorageLocation
 from storage.metadata_files import metadata_file_location

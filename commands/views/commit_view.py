@@ -5,8 +5,10 @@ from dataclasses import dataclass
 
 import orjson
 
+from access.request_context import RequestContext
+from access.warehouse import Warehouse
+from commands.execution.answer import Answer
 from commands.execution.clock import now_ms
-from commands.execution.context import Answer, CommandContext
 from commands.execution.executor import CommandExecutor
 from commands.execution.handler import Decision, StreamCommandHandler
 from commands.execution.resolver import ResolvedStream, Resolver
@@ -16,7 +18,6 @@ from commands.views.create_view import view_body
 from domain.documents import VIEW_KINDS, Json, fold, split
 from domain.identifiers import TabularIdentifier
 from domain.view import ViewState, decide_commit
-from queries.warehouse import Warehouse
 from security.property_rules import refuse_credential_properties
 from storage.location_door import check_document_locations
 
@@ -30,7 +31,7 @@ class CommitView:
     updates: Sequence[Json]
 
 
-async def commit_view(executor: CommandExecutor, context: CommandContext, warehouse: Warehouse, command: CommitView) -> Answer:
+async def commit_view(executor: CommandExecutor, context: RequestContext, warehouse: Warehouse, command: CommitView) -> Answer:
     """200 with a LoadViewResult; CommitFailed where a requirement does not hold."""
     return await executor.execute(_Commit(context, warehouse, executor.resolver, command))
 

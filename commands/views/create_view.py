@@ -7,8 +7,10 @@ from uuid import UUID
 import orjson
 from uuid_utils.compat import uuid7
 
+from access.request_context import RequestContext
+from access.warehouse import Warehouse
+from commands.execution.answer import Answer
 from commands.execution.clock import now_ms
-from commands.execution.context import Answer, CommandContext
 from commands.execution.deciding import decided, is_large_request
 from commands.execution.executor import CommandExecutor
 from commands.execution.handler import CommandHandler, Decision
@@ -22,7 +24,6 @@ from domain.view import ViewState, decide_create
 from domain.view_metadata.builder import new_view_metadata
 from projections import results
 from projections.views import LoadedView
-from queries.warehouse import Warehouse
 from security.property_rules import refuse_credential_properties
 from storage.location_door import check_document_locations
 
@@ -39,7 +40,7 @@ class CreateView:
     properties: Mapping[str, str]
 
 
-async def create_view(executor: CommandExecutor, context: CommandContext, warehouse: Warehouse, command: CreateView) -> Answer:
+async def create_view(executor: CommandExecutor, context: RequestContext, warehouse: Warehouse, command: CreateView) -> Answer:
     """200 with a LoadViewResult; the name must be free of tables and views."""
     return await executor.execute(_Creation(context, warehouse, executor, command))
 

@@ -2,14 +2,15 @@
 
 from dataclasses import dataclass
 
-from commands.execution.context import Answer, CommandContext
+from access.request_context import RequestContext
+from access.warehouse import Warehouse
+from commands.execution.answer import Answer
 from commands.execution.executor import CommandExecutor
 from commands.execution.handler import Decision, StreamCommandHandler
 from commands.execution.resolver import ResolvedStream, Resolver
 from commands.execution.submission import IdempotencyRecord, Submission
 from domain.identifiers import TabularIdentifier
 from domain.view import ViewState, decide_drop
-from queries.warehouse import Warehouse
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +18,7 @@ class DropView:
     view: TabularIdentifier
 
 
-async def drop_view(executor: CommandExecutor, context: CommandContext, warehouse: Warehouse, command: DropView) -> Answer:
+async def drop_view(executor: CommandExecutor, context: RequestContext, warehouse: Warehouse, command: DropView) -> Answer:
     """204."""
     return await executor.execute(_Drop(context, warehouse, executor.resolver, command))
 

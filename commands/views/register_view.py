@@ -6,7 +6,9 @@ from dataclasses import dataclass
 import orjson
 from uuid_utils.compat import uuid7
 
-from commands.execution.context import Answer, CommandContext
+from access.request_context import RequestContext
+from access.warehouse import Warehouse
+from commands.execution.answer import Answer
 from commands.execution.executor import CommandExecutor
 from commands.execution.handler import CommandHandler, Decision
 from commands.execution.submission import IdempotencyRecord, Submission
@@ -17,7 +19,6 @@ from domain.identifiers import NamespaceIdentifier, TabularIdentifier
 from domain.names import FreeName
 from domain.view import ViewState, decide_register
 from domain.view_metadata.parse import parse_view_metadata
-from queries.warehouse import Warehouse
 from security.property_rules import check_registered_properties
 from storage.large_documents import DocumentShare
 from storage.location_door import check_document_locations
@@ -32,7 +33,7 @@ class RegisterView:
     metadata_location: str
 
 
-async def register_view(executor: CommandExecutor, context: CommandContext, warehouse: Warehouse, command: RegisterView) -> Answer:
+async def register_view(executor: CommandExecutor, context: RequestContext, warehouse: Warehouse, command: RegisterView) -> Answer:
     """200 with a LoadViewResult; every location the file names must be the warehouse's own."""
     async with executor.large_documents.share() as share:
         return await executor.execute(_Registration(context, warehouse, executor, command, share))

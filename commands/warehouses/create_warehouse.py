@@ -12,8 +12,11 @@ import orjson
 import psycopg
 from uuid_utils.compat import uuid7
 
+from access.request_context import RequestContext
+from access.resolve_warehouse import as_warehouse
+from access.warehouse import Warehouse
 from approval.hooks import HeldBack
-from commands.execution.context import Answer, CommandContext
+from commands.execution.answer import Answer
 from commands.execution.executor import CommandExecutor
 from commands.execution.submission import Submission
 from database.advisory_locks import AdvisoryLock, try_lock, unlock
@@ -21,8 +24,6 @@ from domain.documents import Json
 from domain.errors import AlreadyExists, BadRequest, CatalogError, InternalError, ServiceUnavailable
 from domain.warehouse import WarehouseState, decide_create
 from projections import warehouses
-from queries.resolve_warehouse import as_warehouse
-from queries.warehouse import Warehouse
 from security.property_rules import refuse_credential_properties
 from storage.credentials import parse_storage_credential
 from storage.locations import StorageLocation
@@ -46,7 +47,7 @@ class CreateWarehouse:
 
 
 async def create_warehouse(
-    executor: CommandExecutor, context: CommandContext, command: CreateWarehouse, *, reviewed: bool = True
+    executor: CommandExecutor, context: RequestContext, command: CreateWarehouse, *, reviewed: bool = True
 ) -> Answer:
     """201 with the warehouse's id; AlreadyExists where the project has one of that name.
 
@@ -89,7 +90,7 @@ async def _alone(executor: CommandExecutor) -> AsyncIterator[None]:
     """In all processes: of two that are created at once neither would find the other's places. Raises ServiceUnavailable."""
     deadline = time.monotonic() + _ALONE_WAIT_SECONDS_MAX
     while time.monotonic() < deadline:
-        async with executor.reads.connections.connection(math.inf) as connection:
+        async with executor.backends.connections.connection(math.inf) as connection:
             if await try_lock(connection, AdvisoryLock.CREATE_WAREHOUSE):
                 try:
                     yield
@@ -103,7 +104,7 @@ async def _alone(executor: CommandExecutor) -> AsyncIterator[None]:
     raise ServiceUnavailable("Other warehouses are being created", retry_after_seconds=1)
 
 
-async def _refuse_shared_places(executor: CommandExecutor, context: CommandContext, profile: StorageProfile) -> None:
+async def _refuse_shared_places(executor: CommandExecutor, context: RequestContext, profile: StorageProfile) -> None:
     """Two warehouses may use one place, because what lies there is claimed by its path and store; not by two paths or endpoints."""
     async with executor.connection() as connection:
         states = await warehouses.read_all(connection, context.project_id)
@@ -133,7 +134,7 @@ def _shared_place(mine: StorageLocation, theirs: StorageLocation, name: str, way
     )
 
 
-async def _review(executor: CommandExecutor, context: CommandContext, warehouse: Warehouse, submission: Submission) -> None:
+async def _review(executor: CommandExecutor, context: RequestContext, warehouse: Warehouse, submission: Submission) -> None:
     """Raises what refuses it. There is no request that could be run again, so that what is held is refused too."""
     try:
         await executor.appender.ask_hooks(warehouse, submission)
@@ -142,7 +143,7 @@ async def _review(executor: CommandExecutor, context: CommandContext, warehouse:
         raise refusal from None
 
 
-async def _forget(executor: CommandExecutor, context: CommandContext, secret_ref: UUID | None) -> None:
+async def _forget(executor: CommandExecutor, context: RequestContext, secret_ref: UUID | None) -> None:
     """The credential of a warehouse that did not come to be."""
     if secret_ref is not None:
         async with executor.connection() as connection:

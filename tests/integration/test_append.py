@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from psycopg import AsyncConnection
 from uuid_utils.compat import uuid7
 
+from access.request_context import Principal, RequestContext
 from commands.execution import committer as committing
 from commands.execution.committer import BATCH_COMMANDS_MAX, Committer
-from commands.execution.context import CommandContext
 from commands.execution.submission import AppendResult, IdempotencyRecord, Submission
 from database import connection as connection_module
 from database.advisory_locks import AdvisoryLock
@@ -53,7 +53,7 @@ async def committer(database: str) -> AsyncIterator[Committer]:
     await opened.close()
 
 
-def namespace(name: str, parent_id: UUID = WAREHOUSE_ID, given: CommandContext | None = None) -> tuple[Submission, NamespaceState]:
+def namespace(name: str, parent_id: UUID = WAREHOUSE_ID, given: RequestContext | None = None) -> tuple[Submission, NamespaceState]:
     """A command that creates a namespace, and what it leaves."""
     submission = Submission(given or context("createNamespace"))
     state = submission.add(uuid7(), WAREHOUSE_ID, None, [NamespaceCreated(parent_id, name, name, {})])
@@ -542,7 +542,7 @@ async def test_a_key_belongs_to_its_project_and_actor(committer: Committer) -> N
     """Another's equal key is another key."""
     key = uuid4()
     for n, (project_id, actor) in enumerate([(PROJECT_ID, "anonymous"), (PROJECT_ID, "other"), (uuid4(), "anonymous")]):
-        submission, _ = namespace(f"n{n}", given=CommandContext("r", project_id, actor, "createNamespace", key, b"h"))
+        submission, _ = namespace(f"n{n}", given=RequestContext("r", project_id, Principal(actor), "createNamespace", key, b"h"))
         submission.record = IdempotencyRecord(200)
         assert "appended" == (await committer.submit(submission)).outcome
 
@@ -764,8 +764,8 @@ async def test_one_time_for_a_command_and_times_in_the_order_of_positions(commit
 
 async def test_the_envelope_is_what_the_command_said(committer: Committer, database: str) -> None:
     """Every column of the row comes from somewhere."""
-    given_context = CommandContext(
-        "request", uuid4(), "actor ✓", "createWarehouse", None, b"", "correlation", cause := uuid4(), "00-trace-span-01"
+    given_context = RequestContext(
+        "request", uuid4(), Principal("actor ✓"), "createWarehouse", None, b"", "correlation", cause := uuid4(), "00-trace-span-01"
     )
     submission, warehouse_id = Submission(given_context), uuid7()
     submission.add(warehouse_id, warehouse_id, None, [WarehouseCreated("w", "w", {"type": "local"}, None, False)])

@@ -146,7 +146,7 @@ async def test_states_of_every_stream_at_every_version(catalog: Catalog) -> None
             assert [*range(1, newest + 1)] == [application.state(stream, version).version for version in range(1, newest + 1)]
             assert application.state(stream) == application.state(stream, newest)
             assert newest == application.state(stream).version
-        async with catalog.reads.connection() as connection:
+        async with catalog.backends.connection() as connection:
             for table_id in {table_id for table_id, *_ in heads}:
                 found = await tables.read_state(connection, table_id)
                 assert found is not None

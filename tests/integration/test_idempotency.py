@@ -527,7 +527,7 @@ def test_a_refusal_of_the_request_itself_is_remembered_too(client: RestClient) -
 async def test_a_fault_does_not_end_the_forgetting_of_keys(database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The table is away for a moment, as during a restore; the next round forgets what is old."""
     monkeypatch.setattr(compose, "_FORGET_KEYS_EVERY_SECONDS", 0.05)
-    async with opened_catalog(database, tmp_path / "warehouse", jobs=True) as catalog, catalog.reads.connection() as connection:
+    async with opened_catalog(database, tmp_path / "warehouse", jobs=True) as catalog, catalog.backends.connection() as connection:
         with structlog.testing.capture_logs() as logs:
             await connection.execute("alter table icecore.idempotency rename to away")
             while "idempotency_keys_kept" not in [log["event"] for log in logs]:

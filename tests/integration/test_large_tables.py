@@ -14,6 +14,8 @@ import orjson
 import psycopg
 import pytest
 
+from access.resolve_warehouse import resolve_warehouse
+from access.warehouse import Warehouse
 from approval.contract import Refuse
 from commands.execution.staged_parts import PARTS_APPENDED_MAX, stage_parts
 from commands.execution.submission import Submission
@@ -34,8 +36,6 @@ from projections import tables
 from projections.rebuild import rebuild
 from projections.verify import verify
 from queries.load_table import load_table
-from queries.resolve_warehouse import resolve_warehouse
-from queries.warehouse import Warehouse
 from tests.fixtures.catalog import PROJECT_ID, context, opened_catalog
 from tests.fixtures.leftovers import nothing_left
 from tests.integration.approval.judging import Judge, asking
@@ -49,12 +49,12 @@ ROOT = Path(__file__).parents[2]
 async def catalog(database: str, tmp_path: Path) -> AsyncIterator[Catalog]:
     """A catalog that reads everything from the database, with the namespace `a`."""
     async with opened_catalog(database, tmp_path / "warehouse", cache_bytes_max=0) as opened:
-        await create_namespace(opened.write, context("createNamespace"), await demo(opened), CreateNamespace(TABLE.namespace, {}))
+        await create_namespace(opened.commands, context("createNamespace"), await demo(opened), CreateNamespace(TABLE.namespace, {}))
         yield opened
 
 
 async def demo(catalog: Catalog, past: str = "") -> Warehouse:
-    return await resolve_warehouse(catalog.reads, PROJECT_ID, f"demo{past}")
+    return await resolve_warehouse(catalog.backends, PROJECT_ID, f"demo{past}")
 
 
 def metadata_file(directory: Path, folder: str = "large", snapshots: int = SNAPSHOTS) -> str:
@@ -101,13 +101,13 @@ def metadata_file(directory: Path, folder: str = "large", snapshots: int = SNAPS
 
 async def register(catalog: Catalog, location: str, name: str = "t", *, overwrite: bool = False) -> int:
     command = RegisterTable(TABLE.namespace, name, location, overwrite)
-    return (await register_table(catalog.write, context("registerTable"), await demo(catalog), command)).position
+    return (await register_table(catalog.commands, context("registerTable"), await demo(catalog), command)).position
 
 
 async def expire(catalog: Catalog, snapshot_ids: list[int]) -> int:
     update = {"action": "remove-snapshots", "snapshot-ids": snapshot_ids}
     command = CommitTable(TABLE, [], [update])
-    return (await commit_table(catalog.write, context("updateTable"), await demo(catalog), command)).position
+    return (await commit_table(catalog.commands, context("updateTable"), await demo(catalog), command)).position
 
 
 async def append(catalog: Catalog, directory: Path, snapshot_id: int) -> int:
@@ -125,13 +125,13 @@ async def append(catalog: Catalog, directory: Path, snapshot_id: int) -> int:
         {"action": "add-snapshot", "snapshot": snapshot},
         {"action": "set-snapshot-ref", "ref-name": "main", "type": "branch", "snapshot-id": snapshot_id},
     ]
-    answer = await commit_table(catalog.write, context("updateTable"), await demo(catalog), CommitTable(TABLE, [], updates))
+    answer = await commit_table(catalog.commands, context("updateTable"), await demo(catalog), CommitTable(TABLE, [], updates))
     assert answer.body is not None
     return len(answer.body)
 
 
 async def loaded(catalog: Catalog, past: str = "", snapshots: str = "all") -> dict[str, Any]:
-    answer = await load_table(catalog.reads, await demo(catalog, past), TABLE, snapshots)
+    answer = await load_table(catalog.queries, context("loadTable"), await demo(catalog, past), TABLE, snapshots)
     assert answer.body is not None
     document: dict[str, Any] = orjson.loads(joined(answer.body))["metadata"]
     return document
@@ -139,7 +139,7 @@ async def loaded(catalog: Catalog, past: str = "", snapshots: str = "all") -> di
 
 async def state_ordinals(catalog: Catalog) -> dict[str, list[int]]:
     """What the next commit would be decided on, by ordinals."""
-    async with catalog.reads.connection() as connection:
+    async with catalog.backends.connection() as connection:
         (table_id,) = (await (await connection.execute("select distinct table_id from icecore.tables")).fetchone()) or (None,)
         found = await tables.read_state(connection, table_id)
     assert found is not None
@@ -189,7 +189,7 @@ async def test_a_large_registration_that_is_refused_leaves_no_parts(
     async def stage_and_lose(connections: Any, submission: Submission, table_id: Any) -> None:
         await stage_parts(connections, submission, table_id)
         parts_staged.append(ask(catalog.dsn, "select count(*) from icecore.table_parts"))
-        await create_table(catalog.write, context("createTable"), await demo(catalog), first)
+        await create_table(catalog.commands, context("createTable"), await demo(catalog), first)
 
     monkeypatch.setattr(registering, "stage_parts", stage_and_lose)
     with pytest.raises(BadRequest, match="Location is already taken"):
@@ -230,7 +230,7 @@ async def test_what_was_staged_and_is_no_longer_good_is_staged_again(
 ) -> None:
     """Another generation serves, or the job gave the parts up and has removed some: append says so, and the command is decided again."""
     outcomes = []
-    submit_chain = catalog.write.committer.submit_chain
+    submit_chain = catalog.commands.committer.submit_chain
 
     async def stage_and_lose(connections: Any, submission: Submission, table_id: Any) -> None:
         await stage_parts(connections, submission, table_id)
@@ -249,7 +249,7 @@ async def test_what_was_staged_and_is_no_longer_good_is_staged_again(
         return results
 
     monkeypatch.setattr(registering, "stage_parts", stage_and_lose)
-    monkeypatch.setattr(catalog.write.committer, "submit_chain", noted)
+    monkeypatch.setattr(catalog.commands.committer, "submit_chain", noted)
     await register(catalog, metadata_file(tmp_path))
     assert ["generation" if meanwhile == "rebuild" else "staged", "appended"] == outcomes
     await catalog.parts.run_once(staged_seconds_max=0)
@@ -278,7 +278,7 @@ async def hang(submissions):
 
 async def main():
     async with large.opened_catalog(sys.argv[1], Path(sys.argv[2])) as catalog:
-        catalog.write.committer.submit_chain = hang
+        catalog.commands.committer.submit_chain = hang
         await large.register(catalog, sys.argv[3])
 
 asyncio.run(main())
@@ -325,7 +325,7 @@ async def test_parts_that_were_staged_by_nobody_are_named(catalog: Catalog, tmp_
 async def test_a_commit_joins_and_copies_none_of_a_large_document(database: str, tmp_path: Path) -> None:
     """What it takes of memory, all buffers among it, is less than a quarter of the file it writes and of the answer it gives."""
     async with opened_catalog(database, tmp_path / "warehouse") as catalog:
-        await create_namespace(catalog.write, context("createNamespace"), await demo(catalog), CreateNamespace(TABLE.namespace, {}))
+        await create_namespace(catalog.commands, context("createNamespace"), await demo(catalog), CreateNamespace(TABLE.namespace, {}))
         await register(catalog, metadata_file(tmp_path, snapshots=10_000))
         # Decided on what was read; the next ones on what is in memory.
         await append(catalog, tmp_path, 10_001)
@@ -390,10 +390,10 @@ async def test_refs_that_went_in_bulk_hold_no_snapshot(catalog: Catalog, tmp_pat
     warehouse = await demo(catalog)
     names = {f"t{n}": n for n in range(1, PARTS_CLOSED_INLINE_MAX + 2)}
     tags = [{"action": "set-snapshot-ref", "ref-name": name, "type": "tag", "snapshot-id": n} for name, n in names.items()]
-    await commit_table(catalog.write, context("updateTable"), warehouse, CommitTable(TABLE, [], tags))
+    await commit_table(catalog.commands, context("updateTable"), warehouse, CommitTable(TABLE, [], tags))
     assert len(names) + 1 == len((await loaded(catalog, snapshots="refs"))["snapshots"])
     gone = [{"action": "remove-snapshot-ref", "ref-name": name} for name in names]
-    await commit_table(catalog.write, context("updateTable"), warehouse, CommitTable(TABLE, [], gone))
+    await commit_table(catalog.commands, context("updateTable"), warehouse, CommitTable(TABLE, [], gone))
     for tombstones in (1, 0):
         assert tombstones == left_over(catalog.dsn)[2]
         assert 1 == len((await loaded(catalog, snapshots="refs"))["snapshots"])
@@ -429,7 +429,7 @@ async def test_a_commit_before_the_job_is_decided_on_what_is_left(catalog: Catal
     await expire(catalog, list(range(1, SNAPSHOTS)))
     async with opened_catalog(catalog.dsn, tmp_path / "warehouse", cache_bytes_max=0) as other:
         update = {"action": "set-properties", "updates": {"k": "v"}}
-        await commit_table(other.write, context("updateTable"), await demo(other), CommitTable(TABLE, [], [update]))
+        await commit_table(other.commands, context("updateTable"), await demo(other), CommitTable(TABLE, [], [update]))
     assert 0 < left_over(catalog.dsn)[2]
     assert [SNAPSHOTS] == [each["snapshot-id"] for each in (await loaded(catalog))["snapshots"]]
     await rebuild(catalog.dsn)
@@ -443,7 +443,7 @@ async def test_a_job_that_is_stopped_half_way_is_gone_on_with(catalog: Catalog, 
     await register(catalog, metadata_file(tmp_path))
     await expire(catalog, list(range(1, SNAPSHOTS)))
     reached = asyncio.Event()
-    job = PartsJob(catalog.write)
+    job = PartsJob(catalog.commands)
     close_some = job._close_some
 
     async def close_some_then_hang(*given: Any) -> tuple[int, int]:

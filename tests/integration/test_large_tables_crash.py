@@ -92,7 +92,7 @@ def own_postgres(own_server: str) -> OwnPostgres:
 async def catalog(own_postgres: OwnPostgres, tmp_path: Path) -> AsyncIterator[Catalog]:
     """A catalog that reads everything from that database, with the namespace `a`."""
     async with opened_catalog(own_postgres.dsn, tmp_path / "warehouse", cache_bytes_max=0) as opened:
-        await create_namespace(opened.write, context("createNamespace"), await demo(opened), CreateNamespace(TABLE.namespace, {}))
+        await create_namespace(opened.commands, context("createNamespace"), await demo(opened), CreateNamespace(TABLE.namespace, {}))
         yield opened
 
 
@@ -125,7 +125,7 @@ async def test_parts_that_a_crash_took_while_others_were_written_ahead_are_writt
 ) -> None:
     """Those written before the crash are gone, those after it are there: they are counted before the append."""
     location, uses = metadata_file(tmp_path), 0
-    connections = catalog.write.connection
+    connections = catalog.commands.connection
 
     @asynccontextmanager
     async def connection_after_a_crash() -> AsyncIterator[Connection]:

@@ -29,7 +29,7 @@ def s3_client(shared_catalog: SharedCatalog, s3_server: S3Server, store_proxy: L
     name = f"lossy-{uuid4().hex[:8]}"
     profile = s3_profile(s3_server) | {"endpoint": store_proxy.endpoint}
     command = CreateWarehouse(name, profile, S3_CREDENTIAL)
-    shared_catalog.run(create_warehouse(shared_catalog.parts.write, context("createWarehouse"), command))
+    shared_catalog.run(create_warehouse(shared_catalog.parts.commands, context("createWarehouse"), command))
     client = RestClient(shared_catalog.server.url, name)
     assert 200 == client.create_namespace("a").status
     yield client

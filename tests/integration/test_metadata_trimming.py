@@ -11,6 +11,7 @@ from uuid import UUID, uuid4
 import psycopg
 import pytest
 
+from access.resolve_warehouse import resolve_warehouse
 from commands.execution import committer
 from commands.execution.leader_job import LeaderJob
 from commands.execution.submission import AppendResult, Submission
@@ -20,7 +21,6 @@ from commands.tables.settle_parts import PartsJob
 from domain.identifiers import NamespaceIdentifier, TabularIdentifier
 from domain.read_models.rows import PARTS_CLOSED_INLINE_MAX
 from projections import old_metadata_files
-from queries.resolve_warehouse import resolve_warehouse
 from storage.locations import StorageLocation
 from tests.fixtures.catalog import PROJECT_ID, context
 from tests.fixtures.rest_client import RestAnswer, RestClient, set_properties, table_path
@@ -77,8 +77,8 @@ def elsewhere(shared_catalog: SharedCatalog, warehouse: FreshWarehouse, *updates
 
     async def commit() -> None:
         catalog = shared_catalog.parts
-        found = await resolve_warehouse(catalog.reads, PROJECT_ID, warehouse.name)
-        await commit_table(catalog.write, context("updateTable"), found, CommitTable(TABLE, [], updates))
+        found = await resolve_warehouse(catalog.backends, PROJECT_ID, warehouse.name)
+        await commit_table(catalog.commands, context("updateTable"), found, CommitTable(TABLE, [], updates))
 
     shared_catalog.run(commit())
 

@@ -51,14 +51,14 @@ async def test_what_happened_is_counted(one: Process, catalog: Catalog, tmp_path
     assert 1 == found["icecore_refusals_total", frozenset({("type", "NoSuchTableException")})]
     assert 3 == found["icecore_requests_total", frozenset({("operation", "loadTable"), ("status", "200")})]
     assert 4 == found["icecore_request_seconds_count", frozenset({("operation", "loadTable")})]
-    async with catalog.reads.connection() as connection:
+    async with catalog.backends.connection() as connection:
         assert await log_head(connection) == found["icecore_log_position", frozenset()]
 
 
 async def test_a_log_that_is_away_is_said(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
     """The scrape still answers."""
-    catalog.reads.connections._dsn = "host=127.0.0.1 port=1 dbname=none"
-    await catalog.reads.connections.close()
+    catalog.backends.connections._dsn = "host=127.0.0.1 port=1 dbname=none"
+    await catalog.backends.connections.close()
     async with served_metrics(catalog, "127.0.0.1", 0) as url:
         found = await _scrape(url)
     assert 0 == found["icecore_log_up", frozenset()]

@@ -79,7 +79,7 @@ def test_reports_of_many_engines_at_once_all_arrive(client: RestClient, shared_c
 
 async def count(catalog: Catalog) -> list[int]:
     """The numbers of the reports that are kept."""
-    async with catalog.reads.connection() as connection:
+    async with catalog.backends.connection() as connection:
         cursor = await connection.execute("select report from icecore.metrics_reports")
         return sorted(int(report.lstrip(b"0") or b"0") for (report,) in await cursor.fetchall())
 
@@ -87,7 +87,7 @@ async def count(catalog: Catalog) -> list[int]:
 @pytest.mark.parametrize(("limits", "kept_of_25"), [((10,), 10), ((1_000, 40), 20)], ids=["by number", "by bytes"])
 async def test_only_the_newest_reports_stay(catalog: Catalog, limits: tuple[int, ...], kept_of_25: int) -> None:
     """`reports_max` and `bytes_max` bound the table: the oldest go."""
-    reports = MetricsReports(catalog.reads, *limits)
+    reports = MetricsReports(catalog.backends, *limits)
     for number in range(25):
         reports.offer(uuid7(), f"{number:02}".encode())
     reports.start()
@@ -109,7 +109,7 @@ def test_a_statement_has_its_bounds(catalog: Catalog, monkeypatch: pytest.Monkey
     """No more reports than it may have, and none behind those that have its bytes."""
     monkeypatch.setattr(metrics_reports, "_BATCH_BYTES_MAX", 10)
     monkeypatch.setattr(metrics_reports, "_BATCH_REPORTS_MAX", 4)
-    reports, table = MetricsReports(catalog.reads, 1_000), uuid7()
+    reports, table = MetricsReports(catalog.backends, 1_000), uuid7()
     for size in sizes:
         reports.offer(table, b"x" * size)
     found = []
@@ -120,7 +120,7 @@ def test_a_statement_has_its_bounds(catalog: Catalog, monkeypatch: pytest.Monkey
 
 async def test_what_waits_is_written_when_the_server_stops(catalog: Catalog) -> None:
     """A graceful stop loses no report."""
-    reports = MetricsReports(catalog.reads, 1_000)
+    reports = MetricsReports(catalog.backends, 1_000)
     for number in range(250):
         reports.offer(uuid7(), str(number).encode())
     await reports.close()
@@ -129,7 +129,7 @@ async def test_what_waits_is_written_when_the_server_stops(catalog: Catalog) -> 
 
 async def test_a_full_queue_drops_reports_and_refuses_nothing(catalog: Catalog) -> None:
     """An engine is never held up by its report."""
-    reports = MetricsReports(catalog.reads, 10_000)
+    reports = MetricsReports(catalog.backends, 10_000)
     for number in range(QUEUE_REPORTS_MAX + 50):
         reports.offer(uuid7(), str(number).encode())
     await reports.close()
@@ -138,7 +138,7 @@ async def test_a_full_queue_drops_reports_and_refuses_nothing(catalog: Catalog) 
 
 async def test_large_reports_fill_the_queue_by_their_bytes(catalog: Catalog) -> None:
     """A thousand reports of the permitted size would be a quarter of a gigabyte; what was written leaves room again."""
-    reports = MetricsReports(catalog.reads, 10_000)
+    reports = MetricsReports(catalog.backends, 10_000)
     large = QUEUE_BYTES_MAX // 4
     for number in (1, 2, 3, 4, 5, 6):
         reports.offer(uuid7(), str(number).encode().zfill(large))
@@ -152,8 +152,8 @@ async def test_large_reports_fill_the_queue_by_their_bytes(catalog: Catalog) -> 
 
 async def test_what_keeps_some_reports_from_being_written_keeps_no_later_ones(catalog: Catalog) -> None:
     """Here the table is away for a moment, as during a restore: an error that is none of the connection's."""
-    reports = MetricsReports(catalog.reads, 10_000)
-    async with catalog.reads.connection() as connection:
+    reports = MetricsReports(catalog.backends, 10_000)
+    async with catalog.backends.connection() as connection:
         await connection.execute("alter table icecore.metrics_reports rename to away")
         with structlog.testing.capture_logs() as logs:
             reports.start()

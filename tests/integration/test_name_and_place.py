@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from uuid_utils.compat import uuid7
 
+from access.warehouse import Warehouse
 from commands.execution.submission import AppendResult, Submission
 from commands.namespaces.create_namespace import CreateNamespace, create_namespace
 from commands.tables.commit_table import CommitTable, commit_table
@@ -20,7 +21,6 @@ from database.connections import Connection
 from domain.errors import AlreadyExists, BadRequest, CatalogError, CommitFailed
 from domain.names import FreeName
 from icecore.compose import Catalog
-from queries.warehouse import Warehouse
 from tests.fixtures.catalog import context, opened_catalog
 from tests.fixtures.rest_client import view_version
 from tests.integration.test_large_tables import demo
@@ -32,33 +32,33 @@ Command = Callable[[Catalog, Warehouse, str, Path], Awaitable[Any]]
 @pytest.fixture
 async def catalog(database: str, tmp_path: Path) -> AsyncIterator[Catalog]:
     async with opened_catalog(database, tmp_path / "warehouse") as opened:
-        await create_namespace(opened.write, context("createNamespace"), await demo(opened), CreateNamespace(NAMESPACE, {}))
+        await create_namespace(opened.commands, context("createNamespace"), await demo(opened), CreateNamespace(NAMESPACE, {}))
         yield opened
 
 
 async def create(catalog: Catalog, warehouse: Warehouse, name: str, folder: Path) -> None:
     command = CreateTable(NAMESPACE, name, f"file://{folder}", SCHEMA, None, None, {}, False)
-    await create_table(catalog.write, context("createTable"), warehouse, command)
+    await create_table(catalog.commands, context("createTable"), warehouse, command)
 
 
 async def end_staged(catalog: Catalog, warehouse: Warehouse, name: str, folder: Path) -> None:
     command = CommitTable(named(name), [{"type": "assert-create"}], staged_updates(folder))
-    await commit_table(catalog.write, context("updateTable"), warehouse, command)
+    await commit_table(catalog.commands, context("updateTable"), warehouse, command)
 
 
 async def create_a_view(catalog: Catalog, warehouse: Warehouse, name: str, folder: Path) -> None:
     command = CreateView(NAMESPACE, name, f"file://{folder}", SCHEMA, view_version("select 1"), {})
-    await create_view(catalog.write, context("createView"), warehouse, command)
+    await create_view(catalog.commands, context("createView"), warehouse, command)
 
 
 async def register(catalog: Catalog, warehouse: Warehouse, name: str, folder: Path) -> None:
     command = RegisterTable(NAMESPACE, name, f"file://{folder}/x.metadata.json", overwrite=False)
-    await register_table(catalog.write, context("registerTable"), warehouse, command)
+    await register_table(catalog.commands, context("registerTable"), warehouse, command)
 
 
 async def register_a_view(catalog: Catalog, warehouse: Warehouse, name: str, folder: Path) -> None:
     command = RegisterView(NAMESPACE, name, f"file://{folder}/x.metadata.json")
-    await register_view(catalog.write, context("registerView"), warehouse, command)
+    await register_view(catalog.commands, context("registerView"), warehouse, command)
 
 
 COMMANDS = [
@@ -93,7 +93,7 @@ async def test_a_place_that_is_lost_at_the_append_is_remembered_by_the_key(
     catalog: Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The same refusal again, though the place is free by then."""
-    folder, warehouse, committer = tmp_path / "warehouse" / "here", await demo(catalog), catalog.write.committer
+    folder, warehouse, committer = tmp_path / "warehouse" / "here", await demo(catalog), catalog.commands.committer
     submit_chain = committer.submit_chain
 
     async def after_the_rival(submissions: Sequence[Submission]) -> list[AppendResult]:
@@ -105,8 +105,8 @@ async def test_a_place_that_is_lost_at_the_append_is_remembered_by_the_key(
     asked = context("createTable", key=uuid7(), request_hash=b"x" * 32)
     command = CreateTable(NAMESPACE, "t", f"file://{folder}", SCHEMA, None, None, {}, False)
     with pytest.raises(BadRequest, match="Location is already taken"):
-        await create_table(catalog.write, asked, warehouse, command)
-    await drop_table(catalog.write, context("dropTable"), warehouse, DropTable(named("rival"), purge_requested=False))
+        await create_table(catalog.commands, asked, warehouse, command)
+    await drop_table(catalog.commands, context("dropTable"), warehouse, DropTable(named("rival"), purge_requested=False))
     with pytest.raises(BadRequest, match="Location is already taken"):
-        await create_table(catalog.write, asked, warehouse, command)
-    await create_table(catalog.write, context("createTable"), warehouse, command)
+        await create_table(catalog.commands, asked, warehouse, command)
+    await create_table(catalog.commands, context("createTable"), warehouse, command)

@@ -72,7 +72,7 @@ def client(database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> It
 
     def lower() -> None:
         monkeypatch.setattr(document_sizes, "KEPT_WHOLE_BYTES_MAX", BYTES_MAX)
-        monkeypatch.setattr(catalogs[0].write.large_documents, "bytes_max", BYTES_MAX)
+        monkeypatch.setattr(catalogs[0].commands.large_documents, "bytes_max", BYTES_MAX)
 
     with served_catalog(database, tmp_path / "warehouse", prepare=catalogs.append) as server:
         opened = Bounded(server.url)

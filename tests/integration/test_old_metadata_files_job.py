@@ -12,6 +12,8 @@ import psycopg
 import pytest
 import structlog
 
+from access.resolve_warehouse import resolve_warehouse
+from access.warehouse import Warehouse
 from commands.execution.leader_job import LeadershipLost
 from commands.namespaces.create_namespace import CreateNamespace, create_namespace
 from commands.tables import delete_old_metadata_files
@@ -25,8 +27,6 @@ from commands.views.create_view import CreateView, create_view
 from domain.errors import BadRequest, NotFound
 from domain.identifiers import NamespaceIdentifier, TabularIdentifier
 from icecore.compose import Catalog
-from queries.resolve_warehouse import resolve_warehouse
-from queries.warehouse import Warehouse
 from storage.locations import StorageLocation
 from storage.metadata_files import read_metadata
 from tests.fixtures.catalog import PROJECT_ID, context, opened_catalog
@@ -94,7 +94,7 @@ class Two:
 
     async def slow_store(self, monkeypatch: pytest.MonkeyPatch, *, one_by_one: bool) -> SlowStore:
         """The first process has it from now on."""
-        write = self.catalogs[0].write
+        write = self.catalogs[0].commands
         slow = SlowStore(await write.store(self.warehouse), one_by_one)
 
         async def store(_: Warehouse) -> SlowStore:
@@ -104,11 +104,11 @@ class Two:
         return slow
 
     async def unregister(self) -> None:
-        await unregister_table(self.catalogs[1].write, context("unregisterTable"), self.warehouse, UnregisterTable(TABLE))
+        await unregister_table(self.catalogs[1].commands, context("unregisterTable"), self.warehouse, UnregisterTable(TABLE))
 
     async def register(self, location: str, name: str = "back", *, overwrite: bool = False) -> None:
         command = RegisterTable(NAMESPACE, name, location, overwrite)
-        await register_table(self.catalogs[1].write, context("registerTable"), self.warehouse, command)
+        await register_table(self.catalogs[1].commands, context("registerTable"), self.warehouse, command)
 
     async def refuse_to_register(self, locations: list[str]) -> None:
         for location in locations:
@@ -120,7 +120,7 @@ class Two:
 async def two(database: str, tmp_path: Path) -> AsyncIterator[Two]:
     async with AsyncExitStack() as opened:
         catalogs = [await opened.enter_async_context(opened_catalog(database, tmp_path / "warehouse")) for _ in range(2)]
-        warehouse, write = await resolve_warehouse(catalogs[0].reads, PROJECT_ID, "demo"), catalogs[0].write
+        warehouse, write = await resolve_warehouse(catalogs[0].backends, PROJECT_ID, "demo"), catalogs[0].commands
         await create_namespace(write, context("createNamespace"), warehouse, CreateNamespace(NAMESPACE, {}))
         command = CreateTable(NAMESPACE, "t", None, SCHEMA, None, None, KEEP_ONE, stage_create=False)
         await create_table(write, context("createTable"), warehouse, command)
@@ -145,11 +145,11 @@ async def test_a_file_is_not_registered_while_a_process_that_led_may_delete_it(
     """It lost its leadership in the middle of a page; the table is gone since, and a second process is done with the page."""
     slow, waiting = await two.slow_store(monkeypatch, one_by_one=one_by_one), two.pending()
     assert 3 == len(waiting)
-    first = asyncio.create_task(OldMetadataFilesJob(two.catalogs[0].write).run_once())
+    first = asyncio.create_task(OldMetadataFilesJob(two.catalogs[0].commands).run_once())
     await slow.asked.wait()
     end_leading(two.dsn)
     await two.unregister()
-    assert 3 == await OldMetadataFilesJob(two.catalogs[1].write).run_once()
+    assert 3 == await OldMetadataFilesJob(two.catalogs[1].commands).run_once()
     await two.refuse_to_register(waiting)
     slow.goes_on.set()
     await asyncio.gather(first, return_exceptions=True)
@@ -158,7 +158,7 @@ async def test_a_file_is_not_registered_while_a_process_that_led_may_delete_it(
 
 async def test_a_process_that_lost_its_leadership_may_lead_again_at_once(two: Two, monkeypatch: pytest.MonkeyPatch) -> None:
     """The store did nothing wrong: its warehouse does not wait, and the round ends."""
-    slow, job = await two.slow_store(monkeypatch, one_by_one=False), OldMetadataFilesJob(two.catalogs[0].write)
+    slow, job = await two.slow_store(monkeypatch, one_by_one=False), OldMetadataFilesJob(two.catalogs[0].commands)
     first = asyncio.create_task(job.run_once())
     await slow.asked.wait()
     end_leading(two.dsn)
@@ -176,10 +176,10 @@ async def test_a_file_is_not_registered_while_a_deletion_that_was_given_up_may_t
     """The store did not answer in time, and is slow rather than away."""
     slow, waiting = await two.slow_store(monkeypatch, one_by_one=False), two.pending()
     monkeypatch.setattr(delete_old_metadata_files, "STORE_SECONDS_MAX", 0.05)
-    assert 0 == await OldMetadataFilesJob(two.catalogs[0].write).run_once()
+    assert 0 == await OldMetadataFilesJob(two.catalogs[0].commands).run_once()
     assert waiting == two.pending()
     await two.unregister()
-    assert 3 == await OldMetadataFilesJob(two.catalogs[1].write).run_once()
+    assert 3 == await OldMetadataFilesJob(two.catalogs[1].commands).run_once()
     await two.refuse_to_register(waiting)
     slow.goes_on.set()
     await asyncio.gather(*slow.deletions)
@@ -200,7 +200,7 @@ async def test_single_deletions_of_a_page_are_not_repeated(two: Two, monkeypatch
 
     monkeypatch.setattr(slow, "delete", third_hangs)
     monkeypatch.setattr(delete_old_metadata_files, "STORE_SECONDS_MAX", 1.0)
-    assert 0 == await OldMetadataFilesJob(two.catalogs[0].write).run_once()
+    assert 0 == await OldMetadataFilesJob(two.catalogs[0].commands).run_once()
     assert (2, waiting[2:]) == (len(deleted), two.pending())
     slow.goes_on.set()
     await asyncio.gather(*slow.deletions)
@@ -208,7 +208,7 @@ async def test_single_deletions_of_a_page_are_not_repeated(two: Two, monkeypatch
 
 async def test_a_file_that_a_commit_removes_while_it_is_read_overwrites_nothing(two: Two, monkeypatch: pytest.MonkeyPatch) -> None:
     """The commit is in the log and the file is deleted, row and all, before the registration decides."""
-    job = OldMetadataFilesJob(two.catalogs[0].write)
+    job = OldMetadataFilesJob(two.catalogs[0].commands)
     assert 3 == await job.run_once()
     (logged,) = two.logged()
     reads: list[str] = []
@@ -216,7 +216,7 @@ async def test_a_file_that_a_commit_removes_while_it_is_read_overwrites_nothing(
     async def read_then_removed(store: Any, location: StorageLocation, share: Any) -> dict[str, Any]:
         document = await read_metadata(store, location, share)
         reads.append(location.spelled)
-        await commit_table(two.catalogs[0].write, context("updateTable"), two.warehouse, CommitTable(TABLE, [], [set_properties(k="5")]))
+        await commit_table(two.catalogs[0].commands, context("updateTable"), two.warehouse, CommitTable(TABLE, [], [set_properties(k="5")]))
         assert 1 == await job.run_once()
         return document
 
@@ -232,7 +232,7 @@ async def test_a_file_that_a_commit_removes_while_it_is_read_overwrites_nothing(
 @pytest.mark.parametrize("whose", ["a table's", "a view's", "its own"])
 async def test_a_current_file_is_not_deleted_whatever_row_names_it(two: Two, whose: str, right_key: bool, begun: bool) -> None:
     """A row that no append made: the table of its id is live, and the file is another's, or the table's own."""
-    write = two.catalogs[0].write
+    write = two.catalogs[0].commands
     create = CreateTable(NAMESPACE, "other", None, SCHEMA, None, None, {}, stage_create=False)
     await create_table(write, context("createTable"), two.warehouse, create)
     await create_view(write, context("createView"), two.warehouse, CreateView(NAMESPACE, "view", None, SCHEMA, VIEW_VERSION, {}))
@@ -273,7 +273,7 @@ async def test_what_is_no_old_metadata_file_is_not_deleted_whatever_row_names_it
             "insert into icecore.old_metadata_files select %s, table_id, warehouse_id, %s, %s from icecore.tables limit 1",
             [key, location, begun],
         )
-    await OldMetadataFilesJob(two.catalogs[0].write).run_once()
+    await OldMetadataFilesJob(two.catalogs[0].commands).run_once()
     assert local(location).exists()
 
 
@@ -285,11 +285,11 @@ async def test_a_file_that_is_begun_waits_while_its_place_is_anothers(two: Two) 
     current = two.current()
     await two.unregister()
     await two.register(current)
-    job = OldMetadataFilesJob(two.catalogs[0].write)
+    job = OldMetadataFilesJob(two.catalogs[0].commands)
     assert (2, 0) == (await job.run_once(), await job.run_once())
     assert waiting[:1] == two.pending()
     command = UnregisterTable(TabularIdentifier(NAMESPACE, "back"))
-    await unregister_table(two.catalogs[1].write, context("unregisterTable"), two.warehouse, command)
+    await unregister_table(two.catalogs[1].commands, context("unregisterTable"), two.warehouse, command)
     with pytest.raises(NotFound):
         await two.register(waiting[0])
     assert 1 == await job.run_once()

@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
-from api.call import PROJECT_ID_DEFAULT
+from access.request_context import PROJECT_ID_DEFAULT
+from access.resolve_warehouse import resolve_warehouse
+from access.warehouse import Warehouse
 from commands.namespaces.create_namespace import CreateNamespace, create_namespace
 from commands.tables.commit_table import CommitTable, commit_table
 from commands.tables.create_table import CreateTable, create_table
@@ -18,8 +20,6 @@ from domain.errors import BadRequest
 from domain.identifiers import NamespaceIdentifier, TabularIdentifier
 from icecore.compose import Catalog
 from projections.verify import verify
-from queries.resolve_warehouse import resolve_warehouse
-from queries.warehouse import Warehouse
 from tests.fixtures.catalog import context
 from tests.fixtures.rest_client import SCHEMA, RestClient
 from tests.fixtures.shared_server import FreshWarehouse, SharedCatalog
@@ -94,28 +94,28 @@ def test_an_odd_purge_request_is_refused(client: RestClient, warehouse: FreshWar
 
 
 async def the_warehouse(catalog: Catalog) -> Warehouse:
-    return await resolve_warehouse(catalog.reads, PROJECT_ID_DEFAULT, "demo")
+    return await resolve_warehouse(catalog.backends, PROJECT_ID_DEFAULT, "demo")
 
 
 async def made_and_dropped(catalog: Catalog, folder: Path) -> Warehouse:
     """A table at `folder` with a snapshot of FILES data files, dropped with its purge asked for; no job runs yet."""
     warehouse = await the_warehouse(catalog)
-    await create_namespace(catalog.write, context("createNamespace"), warehouse, CreateNamespace(NAMESPACE, {}))
+    await create_namespace(catalog.commands, context("createNamespace"), warehouse, CreateNamespace(NAMESPACE, {}))
     await create(catalog, warehouse, "t", folder)
     table = TabularIdentifier(NAMESPACE, "t")
     updates = appended(folder, data_files(folder / "data", FILES))
-    await commit_table(catalog.write, context("updateTable"), warehouse, CommitTable(table, [], updates))
-    await drop_table(catalog.write, context("dropTable"), warehouse, DropTable(table, True))
+    await commit_table(catalog.commands, context("updateTable"), warehouse, CommitTable(table, [], updates))
+    await drop_table(catalog.commands, context("dropTable"), warehouse, DropTable(table, True))
     return warehouse
 
 
 async def create(catalog: Catalog, warehouse: Warehouse, name: str, folder: Path) -> None:
     command = CreateTable(NAMESPACE, name, f"file://{folder}", SCHEMA, None, None, {}, False)
-    await create_table(catalog.write, context("createTable"), warehouse, command)
+    await create_table(catalog.commands, context("createTable"), warehouse, command)
 
 
 async def topics(catalog: Catalog) -> list[str]:
-    async with catalog.reads.connection() as connection:
+    async with catalog.backends.connection() as connection:
         cursor = await connection.execute("select topic from icecore.events order by notification_id desc limit 2")
         return [topic for (topic,) in await cursor.fetchall()]
 
@@ -165,16 +165,16 @@ async def test_a_table_that_moved_is_purged_at_both_places(catalog: Catalog, tmp
     """Where it lies and where it lay, and nothing between."""
     base = tmp_path / "warehouse"
     warehouse = await the_warehouse(catalog)
-    await create_namespace(catalog.write, context("createNamespace"), warehouse, CreateNamespace(NAMESPACE, {}))
+    await create_namespace(catalog.commands, context("createNamespace"), warehouse, CreateNamespace(NAMESPACE, {}))
     await create(catalog, warehouse, "t", base / "old")
     await create(catalog, warehouse, "neighbour", base / "older")
     table = TabularIdentifier(NAMESPACE, "t")
     move = {"action": "set-location", "location": f"file://{base}/new"}
-    await commit_table(catalog.write, context("updateTable"), warehouse, CommitTable(table, [], [move]))
+    await commit_table(catalog.commands, context("updateTable"), warehouse, CommitTable(table, [], [move]))
     assert (1, 1) == (len(files(base / "old")), len(files(base / "new")))
     with pytest.raises(BadRequest, match="Location is already taken"):
         await create(catalog, warehouse, "u", base / "old")
-    await drop_table(catalog.write, context("dropTable"), warehouse, DropTable(table, True))
+    await drop_table(catalog.commands, context("dropTable"), warehouse, DropTable(table, True))
     assert 1 == await catalog.purge.run_once()
     assert (0, 0, 1) == (len(files(base / "old")), len(files(base / "new")), len(files(base / "older")))
     await create(catalog, warehouse, "u", base / "old")

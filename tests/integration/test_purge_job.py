@@ -12,7 +12,9 @@ import orjson
 import pytest
 import structlog
 
-from commands.execution.context import CommandContext
+from access.request_context import ANONYMOUS, RequestContext
+from access.resolve_warehouse import resolve_warehouse
+from access.warehouse import Warehouse
 from commands.execution.executor import CommandExecutor
 from commands.namespaces.create_namespace import CreateNamespace, create_namespace
 from commands.tables.commit_table import CommitTable, commit_table
@@ -28,8 +30,6 @@ from domain.identifiers import NamespaceIdentifier, TabularIdentifier
 from domain.table import TableState
 from icecore.compose import Catalog
 from projections.rebuild import rebuild
-from queries.resolve_warehouse import resolve_warehouse
-from queries.warehouse import Warehouse
 from storage.large_documents import DocumentShare
 from storage.locations import StorageLocation
 from storage.manifest_protocol import MANIFEST
@@ -100,40 +100,40 @@ def named(name: str) -> TabularIdentifier:
 
 async def the_warehouse(catalog: Catalog, name: str = "demo", project_id: UUID = PROJECT_ID) -> Warehouse:
     """With the namespace `a`."""
-    warehouse = await resolve_warehouse(catalog.reads, project_id, name)
+    warehouse = await resolve_warehouse(catalog.backends, project_id, name)
     with suppress(AlreadyExists):
-        await create_namespace(catalog.write, for_project(project_id, "createNamespace"), warehouse, CreateNamespace(NAMESPACE, {}))
+        await create_namespace(catalog.commands, for_project(project_id, "createNamespace"), warehouse, CreateNamespace(NAMESPACE, {}))
     return warehouse
 
 
-def for_project(project_id: UUID, operation: str) -> CommandContext:
-    return CommandContext(str(uuid4()), project_id, "anonymous", operation)
+def for_project(project_id: UUID, operation: str) -> RequestContext:
+    return RequestContext(str(uuid4()), project_id, ANONYMOUS, operation)
 
 
 async def a_table(catalog: Catalog, warehouse: Warehouse, name: str, folder: Path, files_count: int = 1) -> str:
     """At `folder`, with data files in a snapshot; its current metadata file."""
     command = CreateTable(NAMESPACE, name, f"file://{folder}", SCHEMA, None, None, {}, False)
     project_id = warehouse.project_id
-    await create_table(catalog.write, for_project(project_id, "createTable"), warehouse, command)
+    await create_table(catalog.commands, for_project(project_id, "createTable"), warehouse, command)
     updates = appended(folder, data_files(folder / "data", files_count))
-    answer = await commit_table(catalog.write, for_project(project_id, "updateTable"), warehouse, CommitTable(named(name), [], updates))
+    answer = await commit_table(catalog.commands, for_project(project_id, "updateTable"), warehouse, CommitTable(named(name), [], updates))
     assert answer.body is not None
     location: str = orjson.loads(bytes(answer.body.joined() if hasattr(answer.body, "joined") else answer.body))["metadata-location"]
     return location
 
 
 async def dropped(catalog: Catalog, warehouse: Warehouse, name: str) -> None:
-    await drop_table(catalog.write, for_project(warehouse.project_id, "dropTable"), warehouse, DropTable(named(name), True))
+    await drop_table(catalog.commands, for_project(warehouse.project_id, "dropTable"), warehouse, DropTable(named(name), True))
 
 
 async def registered(catalog: Catalog, warehouse: Warehouse, location: str, *, overwrite: bool = False) -> None:
-    await register_table(catalog.write, context("registerTable"), warehouse, RegisterTable(NAMESPACE, "r", location, overwrite))
+    await register_table(catalog.commands, context("registerTable"), warehouse, RegisterTable(NAMESPACE, "r", location, overwrite))
 
 
 async def a_warehouse(catalog: Catalog, name: str, directory: Path, project_id: UUID = PROJECT_ID) -> Warehouse:
     await asyncio.to_thread(directory.mkdir)
     command = CreateWarehouse(name, {"type": "local", "directory": str(directory)})
-    await create_warehouse(catalog.write, for_project(project_id, "createWarehouse"), command)
+    await create_warehouse(catalog.commands, for_project(project_id, "createWarehouse"), command)
     return await the_warehouse(catalog, name, project_id)
 
 
@@ -161,7 +161,7 @@ async def test_a_place_that_is_being_purged_is_refused_before_anything_is_read_o
     location = await a_table(catalog, warehouse, "t", folder)
     await dropped(catalog, warehouse, "t")
     point = Point()
-    gate(monkeypatch, catalog.write, held=point)
+    gate(monkeypatch, catalog.commands, held=point)
     purge = asyncio.create_task(catalog.purge.run_once())
     async with asyncio.timeout(SECONDS_MAX):
         await point.reached.wait()
@@ -171,19 +171,19 @@ async def test_a_place_that_is_being_purged_is_refused_before_anything_is_read_o
         raise AssertionError("a file was touched")
 
     with monkeypatch.context() as patched:
-        patched.setattr(catalog.write, "store", never)
+        patched.setattr(catalog.commands, "store", never)
         with pytest.raises(BadRequest, match="Location is already taken"):
             await registered(catalog, warehouse, location)
         command = CreateTable(NAMESPACE, "u", f"file://{folder}/below", SCHEMA, None, None, {}, False)
         with pytest.raises(BadRequest, match="Location is already taken"):
-            await create_table(catalog.write, context("createTable"), warehouse, command)
+            await create_table(catalog.commands, context("createTable"), warehouse, command)
         command = CreateTable(NAMESPACE, "u", None, SCHEMA, None, None, {"write.data.path": f"file://{folder}/below"}, False)
         with pytest.raises(BadRequest, match="Location is already taken"):
-            await create_table(catalog.write, context("createTable"), warehouse, command)
+            await create_table(catalog.commands, context("createTable"), warehouse, command)
         for place in ({"location": f"file://{folder}/below"}, {"properties": {"write.metadata.path": f"file://{folder}/below"}}):
             ended = CommitTable(named("u"), [{"type": "assert-create"}], staged_updates(tmp_path / "warehouse" / "free", **place))
             with pytest.raises(BadRequest, match="Location is already taken"):
-                await commit_table(catalog.write, context("updateTable"), warehouse, ended)
+                await commit_table(catalog.commands, context("updateTable"), warehouse, ended)
     assert before == files(folder)
     point.let_go.set()
     assert 1 == await purge
@@ -200,16 +200,16 @@ async def test_a_registration_that_read_its_file_before_a_purge_ended_does_not_c
     async with opened_catalog(database, tmp_path / "warehouse") as one, opened_catalog(database, tmp_path / "warehouse") as other:
         warehouse, folder = await the_warehouse(one), tmp_path / "warehouse" / "here"
         location = await a_table(one, warehouse, "t", folder)
-        await drop_table(one.write, context("dropTable"), warehouse, DropTable(named("t"), False))
+        await drop_table(one.commands, context("dropTable"), warehouse, DropTable(named("t"), False))
         if overwrite:
             await a_table(one, warehouse, "r", tmp_path / "warehouse" / "there")
         point = Point()
         with monkeypatch.context() as patched:
-            gate(patched, one.write, read=point)
+            gate(patched, one.commands, read=point)
             first = asyncio.create_task(registered(one, warehouse, location, overwrite=overwrite))
             async with asyncio.timeout(SECONDS_MAX):
                 await point.reached.wait()
-            await register_table(other.write, context("registerTable"), warehouse, RegisterTable(NAMESPACE, "s", location, False))
+            await register_table(other.commands, context("registerTable"), warehouse, RegisterTable(NAMESPACE, "s", location, False))
             await dropped(other, warehouse, "s")
             assert 1 == await other.purge.run_once()
             point.let_go.set()
@@ -229,11 +229,11 @@ async def test_a_leader_that_stalled_deletes_nothing_of_a_later_table(
         # The stall takes in all of the process, also what would find the lost connection while it waits.
         monkeypatch.setattr("commands.tables.purge_tables._LOOK_SECONDS", SECONDS_MAX)
         point = Point()
-        gate(monkeypatch, stalled.write, held=point)
+        gate(monkeypatch, stalled.commands, held=point)
         purge = asyncio.create_task(stalled.purge.run_once())
         async with asyncio.timeout(SECONDS_MAX):
             await point.reached.wait()
-        async with other.reads.connection() as connection:
+        async with other.backends.connection() as connection:
             end = "select pg_terminate_backend(pid, 10000) from pg_locks where locktype = 'advisory' and objid = %s and granted"
             await connection.execute(end, [PurgeJob.LEADER_LOCK & 0xFFFFFFFF])
         assert 1 == await other.purge.run_once()
@@ -256,7 +256,7 @@ async def test_a_leader_beside_another_deletes_nothing_of_a_later_table(
         await a_table(other, warehouse, "t", folder, 5)
         await dropped(other, warehouse, "t")
         point = Point()
-        gate(monkeypatch, stalled.write, held=point)
+        gate(monkeypatch, stalled.commands, held=point)
         purge = asyncio.create_task(stalled.purge.run_once())
         async with asyncio.timeout(SECONDS_MAX):
             await point.reached.wait()
@@ -276,10 +276,10 @@ async def test_a_store_that_hangs_or_fails_keeps_no_other_waiting(
     monkeypatch.setattr("commands.tables.table_purge.STORE_SECONDS_MAX", 2.0)
     odd_s3_server.status = 200
     command = CreateWarehouse("odd", odd_s3_profile(odd_s3_server.endpoint), S3_CREDENTIAL)
-    await create_warehouse(catalog.write, context("createWarehouse"), command)
+    await create_warehouse(catalog.commands, context("createWarehouse"), command)
     odd = await the_warehouse(catalog, "odd")
     for name in ("t", "u", "v", "w"):
-        await create_table(catalog.write, context("createTable"), odd, CreateTable(NAMESPACE, name, None, SCHEMA, None, None, {}, False))
+        await create_table(catalog.commands, context("createTable"), odd, CreateTable(NAMESPACE, name, None, SCHEMA, None, None, {}, False))
         await dropped(catalog, odd, name)
     warehouse, folder = await the_warehouse(catalog), tmp_path / "warehouse" / "here"
     await a_table(catalog, warehouse, "t", folder)
@@ -297,16 +297,16 @@ async def test_every_table_gets_its_turn_though_the_first_hundred_fail(
     failing = [f"t{number}" for number in range(102)]
     for name in failing:
         command = CreateTable(NAMESPACE, name, f"file://{base}/{name}", SCHEMA, None, None, {}, False)
-        await create_table(catalog.write, context("createTable"), warehouse, command)
+        await create_table(catalog.commands, context("createTable"), warehouse, command)
         await dropped(catalog, warehouse, name)
     await a_table(catalog, warehouse, "last", base / "last")
     await dropped(catalog, warehouse, "last")
-    opened = catalog.write.store
+    opened = catalog.commands.store
 
     async def store(of: Warehouse) -> Any:
         return FailingStore(await opened(of), keeps=base / "last")
 
-    monkeypatch.setattr(catalog.write, "store", store)
+    monkeypatch.setattr(catalog.commands, "store", store)
     monkeypatch.setattr("commands.tables.purge_tables.PAUSE_SECONDS_MIN", 0.0)
     purge = asyncio.create_task(catalog.purge.run_once())
     async with asyncio.timeout(SECONDS_MAX):
@@ -326,14 +326,14 @@ async def test_a_fault_in_one_purge_is_logged_once_and_keeps_no_other_waiting(
     for name in ("faulty", "sound"):
         await a_table(catalog, warehouse, name, base / name)
         await dropped(catalog, warehouse, name)
-    opened = catalog.write.store
+    opened = catalog.commands.store
 
     async def store(of: Warehouse) -> Any:
         return FailingStore(await opened(of), keeps=base / "sound", error=ZeroDivisionError("a fault"))
 
     monkeypatch.setattr("commands.tables.purge_tables.PAUSE_SECONDS_MIN", 0.0)
     with monkeypatch.context() as patched, structlog.testing.capture_logs() as logged:
-        patched.setattr(catalog.write, "store", store)
+        patched.setattr(catalog.commands, "store", store)
         purge = asyncio.create_task(catalog.purge.run_once())
         async with asyncio.timeout(SECONDS_MAX):
             while files(base / "sound") and not purge.done():
@@ -372,7 +372,7 @@ async def test_tables_of_every_project_are_purged(catalog: Catalog, tmp_path: Pa
         await dropped(catalog, warehouse, "t")
     assert 2 == await catalog.purge.run_once()
     assert (set(), set()) == (files(tmp_path / "theirs"), files(tmp_path / "warehouse"))
-    async with catalog.reads.connection() as connection:
+    async with catalog.backends.connection() as connection:
         cursor = await connection.execute("select project_id from icecore.events where topic = 'table.purged.v1' order by 1")
         assert [(PROJECT_ID,), (UUID(int=7),)] == await cursor.fetchall()
 
@@ -502,10 +502,10 @@ async def test_a_purge_whose_event_is_not_taken_waits(catalog: Catalog, tmp_path
 
 async def test_a_job_whose_session_ended_can_be_stopped(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its last statement fails: that must not hide from it that it was asked to stop."""
-    job, working = PurgeJob(catalog.write), asyncio.Event()
+    job, working = PurgeJob(catalog.commands), asyncio.Event()
 
     async def work(leading: Connection) -> int:
-        async with catalog.reads.connection() as other:
+        async with catalog.backends.connection() as other:
             await other.execute("select pg_terminate_backend(%s)", (leading.info.backend_pid,))
         working.set()
         await asyncio.Event().wait()

@@ -27,9 +27,9 @@ async def catalog(database: str, tmp_path: Path) -> AsyncIterator[Catalog]:
     document["properties"] = {"comment": "x" * 2 * LARGE_BYTES_MIN}
     file.write_bytes(orjson.dumps(document))
     async with opened_catalog(database, tmp_path / "warehouse") as other:
-        await create_namespace(other.write, context("createNamespace"), await demo(other), CreateNamespace(TABLE.namespace, {}))
+        await create_namespace(other.commands, context("createNamespace"), await demo(other), CreateNamespace(TABLE.namespace, {}))
         await register(other, f"file://{file}")
-        await drop_table(other.write, context("dropTable"), await demo(other), DropTable(TABLE, purge_requested=True))
+        await drop_table(other.commands, context("dropTable"), await demo(other), DropTable(TABLE, purge_requested=True))
     del other
     async with opened_catalog(database, tmp_path / "warehouse") as opened:
         yield opened
@@ -43,8 +43,8 @@ def table_states() -> list[TableState]:
 
 async def test_a_large_table_s_purge_waits_for_its_turn(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
     """It begins when others are done with their large documents, and is tried again where that takes too long."""
-    monkeypatch.setattr(catalog.write.large_documents, "_wait_seconds_max", 0.05)
-    async with catalog.write.large_documents.share() as share:
+    monkeypatch.setattr(catalog.commands.large_documents, "_wait_seconds_max", 0.05)
+    async with catalog.commands.large_documents.share() as share:
         await share.take_all()
         assert 0 == await catalog.purge.run_once()
     catalog.purge._failures.clear()
@@ -54,11 +54,11 @@ async def test_a_large_table_s_purge_waits_for_its_turn(catalog: Catalog, monkey
 async def test_a_large_table_s_document_is_not_kept_during_its_purge(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
     """While its files are deleted nothing of it is in memory but their names, and others read large documents."""
     deleting, before = Point(), table_states()
-    gate(monkeypatch, catalog.write, held=deleting)
+    gate(monkeypatch, catalog.commands, held=deleting)
     purge = asyncio.create_task(catalog.purge.run_once())
     await deleting.reached.wait()
     assert [] == [state for state in table_states() if all(state is not known for known in before)]
-    async with asyncio.timeout(10), catalog.write.large_documents.share() as share:
+    async with asyncio.timeout(10), catalog.commands.large_documents.share() as share:
         await share.take_all()
     deleting.let_go.set()
     assert 1 == await purge

@@ -10,6 +10,8 @@ import orjson
 import psycopg
 import pytest
 
+from access.resolve_warehouse import resolve_warehouse
+from access.warehouse import Warehouse
 from commands.namespaces.create_namespace import CreateNamespace, create_namespace
 from commands.namespaces.update_namespace_properties import UpdateNamespaceProperties, update_namespace_properties
 from commands.tables.commit_table import CommitTable, commit_table
@@ -28,8 +30,6 @@ from queries.list_tabulars import list_tables
 from queries.load_namespace import load_namespace
 from queries.load_table import load_table, table_exists
 from queries.read_cache import ENTRY_OVERHEAD_BYTES, ReadCache
-from queries.resolve_warehouse import resolve_warehouse
-from queries.warehouse import Warehouse
 from tests.fixtures.catalog import PROJECT_ID, context, opened_catalog
 
 NAMESPACE = NamespaceIdentifier(("a",))
@@ -42,8 +42,8 @@ ENTRY_BYTES = ENTRY_OVERHEAD_BYTES + 100 + sys.getsizeof(1)
 @pytest.fixture
 async def warehouse(catalog: Catalog) -> Warehouse:
     """The warehouse `demo` with a table `a.t`."""
-    found = await resolve_warehouse(catalog.reads, PROJECT_ID, "demo")
-    await create_namespace(catalog.write, context("createNamespace"), found, CreateNamespace(NAMESPACE, {}))
+    found = await resolve_warehouse(catalog.backends, PROJECT_ID, "demo")
+    await create_namespace(catalog.commands, context("createNamespace"), found, CreateNamespace(NAMESPACE, {}))
     await _create(catalog, found, "t")
     return found
 
@@ -58,28 +58,28 @@ async def other(catalog: Catalog, database: str, tmp_path: Path) -> AsyncIterato
 async def _create(catalog: Catalog, warehouse: Warehouse, name: str) -> None:
     schema = {"type": "struct", "fields": [{"id": 1, "name": "x", "required": False, "type": "long"}]}
     command = CreateTable(NAMESPACE, name, None, schema, None, None, {}, stage_create=False)
-    await create_table(catalog.write, context("createTable"), warehouse, command)
+    await create_table(catalog.commands, context("createTable"), warehouse, command)
 
 
 async def _set(catalog: Catalog, warehouse: Warehouse, value: int) -> None:
     command = CommitTable(TABLE, [], [{"action": "set-properties", "updates": {"turn": str(value)}}])
-    await commit_table(catalog.write, context("updateTable"), warehouse, command)
+    await commit_table(catalog.commands, context("updateTable"), warehouse, command)
 
 
 async def _turn(catalog: Catalog, warehouse: Warehouse) -> int:
-    answer = await load_table(catalog.reads, warehouse, TABLE)
+    answer = await load_table(catalog.queries, context("loadTable"), warehouse, TABLE)
     assert answer.body is not None
     return int(orjson.loads(answer.body)["metadata"]["properties"].get("turn", -1))
 
 
 async def _warm(reader: Catalog, warehouse: Warehouse) -> None:
     """The table and its namespace are answered from memory."""
-    before = reader.reads.cache.figures.hits
+    before = reader.queries.cache.figures.hits
     # The first look at the log empties what was kept before it.
     for _ in range(3):
         await _turn(reader, warehouse)
-        await load_namespace(reader.reads, warehouse, NAMESPACE)
-    assert reader.reads.cache.figures.hits - before >= 2
+        await load_namespace(reader.queries, context("loadNamespaceMetadata"), warehouse, NAMESPACE)
+    assert reader.queries.cache.figures.hits - before >= 2
 
 
 async def _stale_reads(writer: Catalog, reader: Catalog, warehouse: Warehouse) -> int:
@@ -96,9 +96,9 @@ async def _stale_reads(writer: Catalog, reader: Catalog, warehouse: Warehouse) -
 async def test_what_one_process_wrote_another_reads_at_once(catalog: Catalog, other: Catalog, warehouse: Warehouse) -> None:
     """Not one stale answer, and answers do come from memory."""
     assert 0 == await _stale_reads(catalog, other, warehouse)
-    before = other.reads.cache.figures.hits
+    before = other.queries.cache.figures.hits
     await asyncio.gather(*(_turn(other, warehouse) for _ in range(100)))
-    assert other.reads.cache.figures.hits - before >= 100
+    assert other.queries.cache.figures.hits - before >= 100
 
 
 async def test_control_without_the_read_of_the_log_answers_are_stale(
@@ -116,24 +116,24 @@ async def test_control_without_the_read_of_the_log_answers_are_stale(
 
 async def test_names_listings_and_properties_are_as_fresh(catalog: Catalog, other: Catalog, warehouse: Warehouse) -> None:
     """Renames, drops, creations and properties written by one process are seen by the other at once."""
-    reads, write = other.reads, catalog.write
+    queries, write, asked = other.queries, catalog.commands, context("read")
     everything = PageRequest()
-    assert ["t"] == (await list_tables(reads, warehouse, NAMESPACE, everything)).items
-    await table_exists(reads, warehouse, TABLE)
+    assert ["t"] == (await list_tables(queries, asked, warehouse, NAMESPACE, everything)).items
+    await table_exists(queries, asked, warehouse, TABLE)
     await _create(catalog, warehouse, "u")
-    assert ["t", "u"] == (await list_tables(reads, warehouse, NAMESPACE, everything)).items
+    assert ["t", "u"] == (await list_tables(queries, asked, warehouse, NAMESPACE, everything)).items
     await rename_table(write, context("renameTable"), warehouse, RenameTable(TABLE, TabularIdentifier(NAMESPACE, "v")))
     with pytest.raises(NoSuchTable):
-        await table_exists(reads, warehouse, TABLE)
+        await table_exists(queries, asked, warehouse, TABLE)
     with pytest.raises(NoSuchTable):
-        await load_table(reads, warehouse, TABLE)
-    assert ["u", "v"] == (await list_tables(reads, warehouse, NAMESPACE, everything)).items
+        await load_table(queries, asked, warehouse, TABLE)
+    assert ["u", "v"] == (await list_tables(queries, asked, warehouse, NAMESPACE, everything)).items
     await drop_table(write, context("dropTable"), warehouse, DropTable(TabularIdentifier(NAMESPACE, "u"), purge_requested=False))
-    assert ["v"] == (await list_tables(reads, warehouse, NAMESPACE, everything)).items
-    assert {} == (await load_namespace(reads, warehouse, NAMESPACE)).properties
+    assert ["v"] == (await list_tables(queries, asked, warehouse, NAMESPACE, everything)).items
+    assert {} == (await load_namespace(queries, asked, warehouse, NAMESPACE)).properties
     update = UpdateNamespaceProperties(NAMESPACE, [], {"k": "v"})
     await update_namespace_properties(write, context("updateProperties"), warehouse, update)
-    assert {"k": "v"} == (await load_namespace(reads, warehouse, NAMESPACE)).properties
+    assert {"k": "v"} == (await load_namespace(queries, asked, warehouse, NAMESPACE)).properties
 
 
 async def test_answers_are_the_same_with_and_without_memory(catalog: Catalog, database: str, warehouse: Warehouse, tmp_path: Path) -> None:
@@ -141,16 +141,17 @@ async def test_answers_are_the_same_with_and_without_memory(catalog: Catalog, da
     async with opened_catalog(database, tmp_path / "warehouse", cache_bytes_max=0) as plain:
         for turn in range(50):
             await _set(catalog, warehouse, turn)
-            kept, asked = await asyncio.gather(load_table(catalog.reads, warehouse, TABLE), load_table(plain.reads, warehouse, TABLE))
+            loads = (load_table(each.queries, context("loadTable"), warehouse, TABLE) for each in (catalog, plain))
+            kept, asked = await asyncio.gather(*loads)
             assert asked == kept
-        assert 0 == plain.reads.cache.figures.hits
+        assert 0 == plain.queries.cache.figures.hits
 
 
 async def test_a_rebuild_under_the_readers_changes_no_answer(catalog: Catalog, warehouse: Warehouse) -> None:
     """The generation is read with the log's head."""
-    before = await load_table(catalog.reads, warehouse, TABLE)
+    before = await load_table(catalog.queries, context("loadTable"), warehouse, TABLE)
     await rebuild(catalog.dsn)
-    assert before == await load_table(catalog.reads, warehouse, TABLE)
+    assert before == await load_table(catalog.queries, context("loadTable"), warehouse, TABLE)
 
 
 async def test_changes_that_take_several_statements_are_mended(catalog: Catalog, other: Catalog, warehouse: Warehouse) -> None:
@@ -159,14 +160,14 @@ async def test_changes_that_take_several_statements_are_mended(catalog: Catalog,
     for turn in range(2 * log_changes.CHANGES_AT_ONCE + 1):
         await _set(catalog, warehouse, turn)
     assert 2 * log_changes.CHANGES_AT_ONCE == await _turn(other, warehouse)
-    hits = other.reads.cache.figures.hits
-    await load_namespace(other.reads, warehouse, NAMESPACE)
-    assert hits + 1 == other.reads.cache.figures.hits
+    hits = other.queries.cache.figures.hits
+    await load_namespace(other.queries, context("loadNamespaceMetadata"), warehouse, NAMESPACE)
+    assert hits + 1 == other.queries.cache.figures.hits
 
 
 async def test_postgres_settles_on_one_plan_for_the_read_of_the_log(catalog: Catalog, warehouse: Warehouse) -> None:
     """Planned anew at each call it would take five times as long; the first five calls are planned to see what that is worth."""
-    async with catalog.reads.connection() as connection:
+    async with catalog.backends.connection() as connection:
         for _ in range(20):
             changes = await log_changes.read_changes(connection, log_changes.LogHead(0, None))
             assert log_changes.CHANGES_AT_ONCE > len(changes.streams) > 0
@@ -183,9 +184,9 @@ async def test_more_changes_than_are_mended_empty_the_memory(
     for turn in range(5):
         await _set(catalog, warehouse, turn)
     assert 4 == await _turn(other, warehouse)
-    hits = other.reads.cache.figures.hits
-    await load_namespace(other.reads, warehouse, NAMESPACE)
-    assert hits == other.reads.cache.figures.hits
+    hits = other.queries.cache.figures.hits
+    await load_namespace(other.queries, context("loadNamespaceMetadata"), warehouse, NAMESPACE)
+    assert hits == other.queries.cache.figures.hits
 
 
 async def test_a_read_of_the_log_that_is_cut_is_said_and_the_next_one_answers(catalog: Catalog, warehouse: Warehouse) -> None:
@@ -258,11 +259,11 @@ async def test_the_names_of_a_listing_count_as_they_are(catalog: Catalog, wareho
     """A name of 255 characters takes a kilobyte."""
     for n in range(20):
         command = CreateNamespace(NamespaceIdentifier((f"{n:03}" + "\U0001f600" * 252,)), {})
-        await create_namespace(catalog.write, context("createNamespace"), warehouse, command)
+        await create_namespace(catalog.commands, context("createNamespace"), warehouse, command)
     await _warm(catalog, warehouse)
-    before = catalog.reads.cache.figures.bytes_held
-    await list_namespaces(catalog.reads, warehouse, None, PageRequest())
-    assert catalog.reads.cache.figures.bytes_held - before > 20 * 255 * 4
+    before = catalog.queries.cache.figures.bytes_held
+    await list_namespaces(catalog.queries, context("listNamespaces"), warehouse, None, PageRequest())
+    assert catalog.queries.cache.figures.bytes_held - before > 20 * 255 * 4
 
 
 def test_what_was_dropped_before_all_reads_in_flight_is_not_remembered() -> None:

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from psycopg import AsyncConnection, sql
 
 from commands.execution import committer
-from commands.execution.context import Answer
+from commands.execution.answer import Answer
 from commands.execution.submission import AppendResult, Submission
 from commands.namespaces.create_namespace import CreateNamespace, create_namespace
 from commands.tables.commit_table import CommitTable, commit_table
@@ -176,14 +176,14 @@ async def test_nobody_fails_while_generations_are_switched_under_writers(catalog
         nonlocal committed
         while not stopped.is_set():
             update = {"action": "set-properties", "updates": {f"w{writer}": str(committed), f"k{committed % 7}": "v"}}
-            await commit_table(catalog.write, context("updateTable"), run.warehouse, CommitTable(table, [], [update]))
+            await commit_table(catalog.commands, context("updateTable"), run.warehouse, CommitTable(table, [], [update]))
             committed += 1
 
     async def create(writer: int) -> None:
         nonlocal committed
         while not stopped.is_set():
             command = CreateNamespace(NamespaceIdentifier((f"n{writer}-{committed}",)), {})
-            await create_namespace(catalog.write, context("createNamespace"), run.warehouse, command)
+            await create_namespace(catalog.commands, context("createNamespace"), run.warehouse, command)
             committed += 1
 
     writers = [asyncio.create_task(commit(tables[n % 2], n)) for n in range(4)] + [asyncio.create_task(create(9))]
@@ -256,7 +256,7 @@ async def test_the_switch_waits_for_an_append_that_is_under_way(catalog: Catalog
             return results
 
         with monkeypatch.context() as patched:
-            patched.setattr(catalog.write.committer, "submit_chain", append_slowly)
+            patched.setattr(catalog.commands.committer, "submit_chain", append_slowly)
             creating = asyncio.create_task(run.step(Step("create_namespace", 2)))
             await written.wait()
             rebuilding_now = asyncio.create_task(rebuild(catalog.dsn))

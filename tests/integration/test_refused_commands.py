@@ -9,8 +9,8 @@ from typing import Any
 import orjson
 import pytest
 
+from access.request_context import SentRequest
 from approval.contract import Hold, Refuse
-from commands.execution.context import SentRequest
 from commands.execution.staged_parts import stage_parts
 from commands.execution.submission import AppendResult, Submission
 from commands.namespaces.create_namespace import CreateNamespace, create_namespace
@@ -52,21 +52,21 @@ async def refused(command: Awaitable[Any], error: type[CatalogError]) -> None:
 
 
 async def begin(catalog: Catalog) -> None:
-    await create_namespace(catalog.write, context("createNamespace"), await demo(catalog), CreateNamespace(TABLE.namespace, {}))
+    await create_namespace(catalog.commands, context("createNamespace"), await demo(catalog), CreateNamespace(TABLE.namespace, {}))
 
 
 async def create(catalog: Catalog, table: TabularIdentifier, location: str | None = None) -> None:
     command = CreateTable(table.namespace, table.name, location, SCHEMA, None, None, {}, stage_create=False)
-    await create_table(catalog.write, context("createTable"), await demo(catalog), command)
+    await create_table(catalog.commands, context("createTable"), await demo(catalog), command)
 
 
 async def commit(catalog: Catalog, *requirements: dict[str, Any], table: TabularIdentifier = TABLE) -> None:
-    await commit_table(catalog.write, context("updateTable"), await demo(catalog), CommitTable(table, requirements, [UPDATE]))
+    await commit_table(catalog.commands, context("updateTable"), await demo(catalog), CommitTable(table, requirements, [UPDATE]))
 
 
 async def transaction(catalog: Catalog, *requirements: dict[str, Any]) -> None:
     command = CommitTransaction([CommitTable(TABLE, [], [UPDATE]), CommitTable(OTHER, requirements, [UPDATE])])
-    await commit_transaction(catalog.write, context("commitTransaction"), await demo(catalog), command)
+    await commit_transaction(catalog.commands, context("commitTransaction"), await demo(catalog), command)
 
 
 async def test_of_a_registration_that_append_refuses(catalog: Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -105,7 +105,7 @@ async def test_of_commits_that_lose_to_each_other(catalog: Catalog, tmp_path: Pa
 
     async def add_column() -> bool:
         try:
-            await commit_table(catalog.write, context("updateTable"), warehouse, command)
+            await commit_table(catalog.commands, context("updateTable"), warehouse, command)
         except CommitFailed:
             return False
         return True
@@ -148,7 +148,7 @@ async def test_of_a_commit_whose_append_breaks_off(catalog: Catalog, tmp_path: P
     async def broken(submissions: Sequence[Submission]) -> list[AppendResult]:
         raise CommitStateUnknown("lost")
 
-    monkeypatch.setattr(catalog.write.committer, "submit_chain", broken)
+    monkeypatch.setattr(catalog.commands.committer, "submit_chain", broken)
     with nothing_left():
         await refused(commit(catalog), CommitStateUnknown)
 
@@ -164,33 +164,35 @@ async def test_of_a_commit_and_a_load_of_what_cannot_be_read(catalog: Catalog, t
         raise CommitStateUnknown("unreadable")
 
     monkeypatch.setattr(tables, "load_now", unreadable)
-    monkeypatch.setattr(catalog.write.committer, "submit_chain", unreadable)
+    monkeypatch.setattr(catalog.commands.committer, "submit_chain", unreadable)
     with nothing_left():
-        loads = [refused(load_table(catalog.reads, warehouse, TABLE), CommitStateUnknown) for _ in range(3)]
+        loads = [refused(load_table(catalog.queries, context("loadTable"), warehouse, TABLE), CommitStateUnknown) for _ in range(3)]
         commits = [refused(commit(catalog), CommitStateUnknown) for _ in range(3)]
         await asyncio.gather(*loads, *commits)
-        await refused(load_table(catalog.reads, warehouse, OTHER), CommitStateUnknown)
+        await refused(load_table(catalog.queries, context("loadTable"), warehouse, OTHER), CommitStateUnknown)
         await refused(commit(catalog, table=OTHER), NoSuchTable)
         del loads, commits
         # Kept, it is only asked for whether it is still so.
         monkeypatch.undo()
-        await load_table(catalog.reads, warehouse, TABLE)
+        await load_table(catalog.queries, context("loadTable"), warehouse, TABLE)
         monkeypatch.setattr(freshness, "read_changes", unreadable)
-        await asyncio.gather(*(refused(load_table(catalog.reads, warehouse, TABLE), CommitStateUnknown) for _ in range(3)))
+        await asyncio.gather(
+            *(refused(load_table(catalog.queries, context("loadTable"), warehouse, TABLE), CommitStateUnknown) for _ in range(3))
+        )
 
 
 def test_of_a_commit_that_breaks_on_a_fault_of_ours(database: str, tmp_path: Path) -> None:
     """Its trace is logged, and then let go of."""
 
     def prepare(catalog: Catalog) -> None:
-        submit_chain = catalog.write.committer.submit_chain
+        submit_chain = catalog.commands.committer.submit_chain
 
         async def broken(submissions: Sequence[Submission]) -> list[AppendResult]:
             if submissions[0].context.operation == "updateTable":
                 raise ZeroDivisionError
             return await submit_chain(submissions)
 
-        catalog.write.committer.submit_chain = broken  # type: ignore[method-assign]
+        catalog.commands.committer.submit_chain = broken  # type: ignore[method-assign]
 
     with served_catalog(database, tmp_path / "warehouse", prepare=prepare) as server:
         client = RestClient(server.url)
@@ -221,7 +223,7 @@ async def test_of_a_commit_that_a_hook_holds(catalog: Catalog) -> None:
     warehouse = await demo(catalog)
     with nothing_left():
         asked = replace(context("updateTable"), sent=SentRequest(segments, "", body))
-        await refused(commit_table(catalog.write, asked, warehouse, CommitTable(TABLE, [], [UPDATE])), ChangeHeld)
+        await refused(commit_table(catalog.commands, asked, warehouse, CommitTable(TABLE, [], [UPDATE])), ChangeHeld)
         del asked
 
 
@@ -232,6 +234,6 @@ async def test_of_a_commit_whose_name_has_become_stale(catalog: Catalog) -> None
     await commit(catalog)
     warehouse = await demo(catalog)
     async with opened_catalog(catalog.dsn, Path(warehouse.profile.fields["directory"])) as other:
-        await rename_table(other.write, context("renameTable"), await demo(other), RenameTable(TABLE, OTHER))
+        await rename_table(other.commands, context("renameTable"), await demo(other), RenameTable(TABLE, OTHER))
     with nothing_left():
         await refused(commit(catalog), NoSuchTable)

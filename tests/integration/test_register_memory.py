@@ -65,7 +65,7 @@ async def directory(database: str, tmp_path: Path) -> Path:
     """Holds the warehouse `demo` of that database, with the namespace `a`."""
     async with opened_catalog(database, tmp_path / "warehouse") as catalog:
         await create_namespace(
-            catalog.write, context("createNamespace"), await demo(catalog), CreateNamespace(NamespaceIdentifier(("a",)), {})
+            catalog.commands, context("createNamespace"), await demo(catalog), CreateNamespace(NamespaceIdentifier(("a",)), {})
         )
     return tmp_path
 

@@ -12,6 +12,7 @@ import pytest
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
+from access.resolve_warehouse import resolve_warehouse
 from commands.namespaces.create_namespace import CreateNamespace, create_namespace
 from commands.warehouses.create_warehouse import CreateWarehouse, create_warehouse
 from database.connections import ConnectionHandOff
@@ -22,7 +23,6 @@ from log.arrivals import Arrivals
 from projections.verify import verify
 from publishers.shared_batches import SharedBatches
 from queries.load_namespace import load_namespace
-from queries.resolve_warehouse import resolve_warehouse
 from tests.fixtures.catalog import PROJECT_ID, CatalogServer, context, opened_catalog, served_catalog
 from tests.fixtures.rest_client import RestClient, set_properties
 
@@ -115,8 +115,8 @@ async def test_who_waits_for_events_waits_for_those_of_the_restored_log(database
 
 
 async def create_namespace_named(catalog: Catalog, name: str) -> None:
-    warehouse = await resolve_warehouse(catalog.reads, PROJECT_ID, "demo")
-    await create_namespace(catalog.write, context("createNamespace"), warehouse, CreateNamespace(NamespaceIdentifier((name,)), {}))
+    warehouse = await resolve_warehouse(catalog.backends, PROJECT_ID, "demo")
+    await create_namespace(catalog.commands, context("createNamespace"), warehouse, CreateNamespace(NamespaceIdentifier((name,)), {}))
 
 
 def test_the_command_line_refuses_a_position_beyond_the_end(database: str) -> None:
@@ -252,28 +252,28 @@ async def test_a_lost_warehouse_is_not_found_any_more(catalog: Catalog, tmp_path
     before = StateInPlace(catalog.dsn)
     (tmp_path / "late").mkdir()
     command = CreateWarehouse("late", {"type": "local", "directory": str(tmp_path / "late")})
-    await create_warehouse(catalog.write, context("createWarehouse"), command)
-    warehouse = await resolve_warehouse(catalog.reads, PROJECT_ID, "late")
+    await create_warehouse(catalog.commands, context("createWarehouse"), command)
+    warehouse = await resolve_warehouse(catalog.backends, PROJECT_ID, "late")
     before.restore()
     with pytest.raises(NoSuchWarehouse):
-        await create_namespace(catalog.write, context("createNamespace"), warehouse, CreateNamespace(NamespaceIdentifier(("n",)), {}))
+        await create_namespace(catalog.commands, context("createNamespace"), warehouse, CreateNamespace(NamespaceIdentifier(("n",)), {}))
     with pytest.raises(NoSuchWarehouse):
-        await resolve_warehouse(catalog.reads, PROJECT_ID, "late")
+        await resolve_warehouse(catalog.backends, PROJECT_ID, "late")
 
 
 async def test_a_broken_connection_empties_the_memory(catalog: Catalog) -> None:
     """What answers next may be another log, whatever its head."""
-    warehouse = await resolve_warehouse(catalog.reads, PROJECT_ID, "demo")
+    warehouse = await resolve_warehouse(catalog.backends, PROJECT_ID, "demo")
     await create_namespace_named(catalog, "n")
     for _ in range(2):
-        await load_namespace(catalog.reads, warehouse, NamespaceIdentifier(("n",)))
-    assert catalog.reads.cache.figures.bytes_held > 0
+        await load_namespace(catalog.queries, context("loadNamespaceMetadata"), warehouse, NamespaceIdentifier(("n",)))
+    assert catalog.queries.cache.figures.bytes_held > 0
     async with await psycopg.AsyncConnection.connect(catalog.dsn, autocommit=True) as ender:
         others = "from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()"
         await ender.execute(f"select pg_terminate_backend(pid, 5000) {others}")
-    async with catalog.reads.connection():
+    async with catalog.backends.connection():
         pass
-    assert 0 == catalog.reads.cache.figures.bytes_held
+    assert 0 == catalog.queries.cache.figures.bytes_held
 
 
 async def test_followers_are_not_given_an_event_that_was_lost(catalog: Catalog) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from approval.contract import ALLOW, Refuse, Verdict
 from approval.hooks import Approval, ConfiguredHook
-from commands.execution.context import Answer
+from commands.execution.answer import Answer
 from commands.execution.stream_queues import QUEUE_WAIT_SECONDS_MAX
 from commands.namespaces.create_namespace import CreateNamespace, create_namespace
 from commands.tables.commit_table import CommitTable, commit_table
@@ -31,36 +31,36 @@ UPDATE = {"action": "set-properties", "updates": {"a": "b"}}
 
 @pytest.fixture
 async def begun(catalog: Catalog) -> Catalog:
-    await create_namespace(catalog.write, context("createNamespace"), await demo(catalog), CreateNamespace(TABLE.namespace, {}))
+    await create_namespace(catalog.commands, context("createNamespace"), await demo(catalog), CreateNamespace(TABLE.namespace, {}))
     return catalog
 
 
 async def create(catalog: Catalog, name: str) -> None:
     schema = {"type": "struct", "fields": [{"id": 1, "name": "x", "required": False, "type": "long"}]}
     command = CreateTable(TABLE.namespace, name, None, schema, None, None, {}, stage_create=False)
-    await create_table(catalog.write, context("createTable"), await demo(catalog), command)
+    await create_table(catalog.commands, context("createTable"), await demo(catalog), command)
 
 
 async def commit(catalog: Catalog) -> None:
-    await commit_table(catalog.write, context("updateTable"), await demo(catalog), CommitTable(TABLE, [], [UPDATE]))
+    await commit_table(catalog.commands, context("updateTable"), await demo(catalog), CommitTable(TABLE, [], [UPDATE]))
 
 
 async def refused(catalog: Catalog) -> None:
     """A commit whose requirement does not hold."""
     command = CommitTable(TABLE, [{"type": "assert-last-assigned-field-id", "last-assigned-field-id": 7}], [UPDATE])
-    await commit_table(catalog.write, context("updateTable"), await demo(catalog), command)
+    await commit_table(catalog.commands, context("updateTable"), await demo(catalog), command)
 
 
 async def transaction(catalog: Catalog, *tables: TabularIdentifier) -> Answer:
     command = CommitTransaction([CommitTable(table, [], [UPDATE]) for table in tables or [TABLE]])
-    return await commit_transaction(catalog.write, context("commitTransaction"), await demo(catalog), command)
+    return await commit_transaction(catalog.commands, context("commitTransaction"), await demo(catalog), command)
 
 
 async def waiting(catalog: Catalog, command: Awaitable[Any], before: int) -> "asyncio.Task[Any]":
     """The command, once so many wait for room with it."""
     task = asyncio.ensure_future(command)
     async with asyncio.timeout(30):
-        while len(catalog.write.large_documents._waiting) <= before:
+        while len(catalog.commands.large_documents._waiting) <= before:
             await asyncio.sleep(0.01)
     assert isinstance(task, asyncio.Task)
     return task
@@ -69,7 +69,7 @@ async def waiting(catalog: Catalog, command: Awaitable[Any], before: int) -> "as
 async def test_a_registration_that_waits_for_room_keeps_no_queue_standing(begun: Catalog, tmp_path: Path) -> None:
     """Commits to the table that it will overwrite are answered meanwhile."""
     await create(begun, TABLE.name)
-    async with begun.write.large_documents.share() as share:
+    async with begun.commands.large_documents.share() as share:
         await share.take_all()
         overwriting = await waiting(begun, register(begun, metadata_file(tmp_path, snapshots=5_000), overwrite=True), 0)
         async with asyncio.timeout(QUEUE_WAIT_SECONDS_MAX / 2):
@@ -82,10 +82,10 @@ async def test_a_registration_that_waits_for_room_keeps_no_queue_standing(begun:
 async def test_a_queue_that_waits_for_room_lets_pass_who_has_it(begun: Catalog, tmp_path: Path, commits_first: bool) -> None:
     """A transaction has the room that the commit ahead of it waits for; or the commit has it, and the transaction waits."""
     await register(begun, metadata_file(tmp_path, snapshots=10_000))
-    documents = begun.write.large_documents
+    documents = begun.commands.large_documents
     # Enough for the table, and not for two of it.
     documents.bytes_max = 4_000_000
-    begun.write.queues._queues.clear()
+    begun.commands.queues._queues.clear()
     order = [commit, transaction] if commits_first else [transaction, commit]
     async with documents.share() as share:
         await share.take_all()
@@ -100,14 +100,14 @@ async def test_a_rename_that_waits_for_room_keeps_no_queue_standing(begun: Catal
     await register(begun, metadata_file(tmp_path, snapshots=10_000))
     await commit(begun)
     command = RenameTable(TABLE, TabularIdentifier(TABLE.namespace, "other"))
-    async with begun.write.large_documents.share() as share:
+    async with begun.commands.large_documents.share() as share:
         await share.take_all()
-        renaming = await waiting(begun, rename_table(begun.write, context("renameTable"), await demo(begun), command), 0)
+        renaming = await waiting(begun, rename_table(begun.commands, context("renameTable"), await demo(begun), command), 0)
         async with asyncio.timeout(QUEUE_WAIT_SECONDS_MAX / 2):
             await commit(begun)
         assert not renaming.done()
     assert 204 == (await renaming).status
-    assert begun.write.large_documents._held == 0
+    assert begun.commands.large_documents._held == 0
 
 
 async def test_a_transaction_over_small_tables_waits_for_no_room_and_has_a_bound(begun: Catalog) -> None:
@@ -115,11 +115,11 @@ async def test_a_transaction_over_small_tables_waits_for_no_room_and_has_a_bound
     other = TabularIdentifier(TABLE.namespace, "other")
     for table in (TABLE, other):
         await create(begun, table.name)
-    async with begun.write.large_documents.share() as share:
+    async with begun.commands.large_documents.share() as share:
         await share.take_all()
         async with asyncio.timeout(QUEUE_WAIT_SECONDS_MAX / 2):
             assert 204 == (await transaction(begun, TABLE, other)).status
-    begun.write.large_documents.bytes_max = 1
+    begun.commands.large_documents.bytes_max = 1
     with pytest.raises(BadRequest, match="larger than 1 bytes together"):
         await transaction(begun, TABLE, other)
     assert 204 == (await transaction(begun)).status
@@ -131,14 +131,14 @@ async def test_a_refusal_that_waits_for_room_lets_pass_who_has_it(begun: Catalog
     await commit(begun)
     async with opened_catalog(database, tmp_path / "warehouse") as other:
         await commit(other)
-    begun.write.large_documents.bytes_max = 1
-    async with begun.write.large_documents.share() as share:
+    begun.commands.large_documents.bytes_max = 1
+    async with begun.commands.large_documents.share() as share:
         await share.take_all()
         tasks = [await waiting(begun, transaction(begun), 0), await waiting(begun, refused(begun), 1)]
     async with asyncio.timeout(QUEUE_WAIT_SECONDS_MAX / 2):
         answer, refusal = await asyncio.gather(*tasks, return_exceptions=True)
     assert (204, CommitFailed) == (answer.status, type(refusal))
-    assert begun.write.large_documents._held == 0
+    assert begun.commands.large_documents._held == 0
 
 
 async def test_who_is_behind_a_refusal_that_waits_for_room_is_decided_still(begun: Catalog, database: str, tmp_path: Path) -> None:
@@ -151,11 +151,11 @@ async def test_who_is_behind_a_refusal_that_waits_for_room_is_decided_still(begu
     judge.say = lambda change: Refuse("bad") if "bad" in change.objects[0].after["properties"] else ALLOW  # type: ignore[index]
     asking(judge)(begun)
     bad = CommitTable(TABLE, [], [{"action": "set-properties", "updates": {"bad": "1"}}])
-    begun.write.large_documents.bytes_max = 4_000_000
-    async with begun.write.large_documents.share() as share:
+    begun.commands.large_documents.bytes_max = 4_000_000
+    async with begun.commands.large_documents.share() as share:
         await share.take_all()
         passing = await waiting(begun, transaction(begun), 0)
-        refusing = asyncio.create_task(commit_table(begun.write, context("updateTable"), await demo(begun), bad))
+        refusing = asyncio.create_task(commit_table(begun.commands, context("updateTable"), await demo(begun), bad))
         behind = await waiting(begun, commit(begun), 1)
     async with asyncio.timeout(QUEUE_WAIT_SECONDS_MAX / 2):
         answer, refusal, _ = await asyncio.gather(passing, refusing, behind, return_exceptions=True)
@@ -173,12 +173,12 @@ async def test_what_a_hook_thinks_over_takes_the_room_of_its_own_bytes(begun: Ca
             await answered.wait()
             return ALLOW
 
-    begun.write.appender.approval = Approval([ConfiguredHook("slow", Slow(), 60, "refuse")], begun.reads.connection)
+    begun.commands.appender.approval = Approval([ConfiguredHook("slow", Slow(), 60, "refuse")], begun.backends.connection)
     registering = asyncio.create_task(register(begun, metadata_file(tmp_path, "other", 2_000), "other"))
     async with asyncio.timeout(30):
         await asked.wait()
     async with asyncio.timeout(10):
-        await load_table(begun.reads, await demo(begun), TABLE)
+        await load_table(begun.queries, context("loadTable"), await demo(begun), TABLE)
     answered.set()
     await registering
-    assert begun.write.large_documents._held == 0
+    assert begun.commands.large_documents._held == 0

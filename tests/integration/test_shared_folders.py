@@ -17,7 +17,7 @@ def create(shared_catalog: SharedCatalog, directory: Path | str, *allowed: Path)
     """A warehouse at `directory`; its name."""
     name = f"folder-{uuid4().hex[:12]}"
     profile = {"type": "local", "directory": str(directory), "allowed-locations": [f"file://{path}" for path in allowed]}
-    shared_catalog.run(create_warehouse(shared_catalog.parts.write, context("createWarehouse"), CreateWarehouse(name, profile)))
+    shared_catalog.run(create_warehouse(shared_catalog.parts.commands, context("createWarehouse"), CreateWarehouse(name, profile)))
     return name
 
 
@@ -91,7 +91,7 @@ def test_a_bucket_by_another_endpoint_is_refused(shared_catalog: SharedCatalog) 
     def create_s3(endpoint: str, bucket: str) -> None:
         profile = {"type": "s3", "region": "eu-central-1", "endpoint": endpoint, "bucket": bucket, "path-style-access": True}
         command = CreateWarehouse(f"bucket-{uuid4().hex[:12]}", profile)
-        shared_catalog.run(create_warehouse(shared_catalog.parts.write, context("createWarehouse"), command))
+        shared_catalog.run(create_warehouse(shared_catalog.parts.commands, context("createWarehouse"), command))
 
     create_s3(f"http://{host}", "data")
     create_s3(f"http://{host.upper()}.:80/", "data")

@@ -14,8 +14,10 @@ import orjson
 import pytest
 from uuid_utils.compat import uuid7
 
+from access.resolve_warehouse import resolve_warehouse
+from access.warehouse import Warehouse
 from commands.execution import stream_queue, stream_queues
-from commands.execution.context import Answer
+from commands.execution.answer import Answer
 from commands.execution.resolver import ResolvedStream
 from commands.execution.stream_queue import StreamQueue
 from commands.execution.submission import AppendResult, Submission
@@ -31,8 +33,6 @@ from icecore.compose import Catalog
 from projections import names
 from projections.verify import verify
 from queries.load_table import load_table
-from queries.resolve_warehouse import resolve_warehouse
-from queries.warehouse import Warehouse
 from storage.local_store import LocalStore
 from storage.locations import StorageLocation
 from tests.fixtures.catalog import PROJECT_ID, context, opened_catalog
@@ -51,13 +51,13 @@ class Process:
     async def create(self, name: str) -> None:
         schema = {"type": "struct", "fields": [{"id": 1, "name": "x", "required": False, "type": "long"}]}
         command = CreateTable(NAMESPACE, name, None, schema, None, None, {}, stage_create=False)
-        await create_table(self.catalog.write, context("createTable"), self.warehouse, command)
+        await create_table(self.catalog.commands, context("createTable"), self.warehouse, command)
 
     async def set(self, name: str, properties: dict[str, str], *requirements: dict[str, Any]) -> Answer:
-        return await commit_table(self.catalog.write, context("updateTable"), self.warehouse, setting(name, properties, *requirements))
+        return await commit_table(self.catalog.commands, context("updateTable"), self.warehouse, setting(name, properties, *requirements))
 
     async def metadata(self, name: str) -> dict[str, Any]:
-        answer = await load_table(self.catalog.reads, self.warehouse, identifier(name))
+        answer = await load_table(self.catalog.queries, context("loadTable"), self.warehouse, identifier(name))
         assert answer.body is not None
         metadata: dict[str, Any] = orjson.loads(answer.body)["metadata"]
         return metadata
@@ -76,14 +76,14 @@ def metadata_files(directory: Path) -> int:
 
 
 async def process(catalog: Catalog) -> Process:
-    return Process(catalog, await resolve_warehouse(catalog.reads, PROJECT_ID, "demo"))
+    return Process(catalog, await resolve_warehouse(catalog.backends, PROJECT_ID, "demo"))
 
 
 @pytest.fixture
 async def one(catalog: Catalog) -> Process:
     """A process, and a table `t`."""
     opened = await process(catalog)
-    await create_namespace(catalog.write, context("createNamespace"), opened.warehouse, CreateNamespace(NAMESPACE, {}))
+    await create_namespace(catalog.commands, context("createNamespace"), opened.warehouse, CreateNamespace(NAMESPACE, {}))
     await opened.create("t")
     return opened
 
@@ -107,7 +107,7 @@ async def test_commits_that_do_not_conflict_go_in_chains(one: Process) -> None:
     metadata = await one.metadata("t")
     written = {f"writer-{writer}": str(rounds - 1) for writer in range(WRITERS)}
     assert written == {key: value for key, value in metadata["properties"].items() if key.startswith("writer-")}
-    figures = one.catalog.write.queues.figures
+    figures = one.catalog.commands.queues.figures
     assert WRITERS * rounds == figures.batched
     assert figures.batched / figures.batches >= 8
     assert 0 == figures.lost
@@ -129,7 +129,7 @@ async def test_a_chain_that_loses_to_another_process_is_counted_and_tried_one_by
     first, second = two
     await first.set("t", {"warm": "the queue"})
     await second.set("t", {"b": "1"})
-    figures = first.catalog.write.queues.figures
+    figures = first.catalog.commands.queues.figures
     assert 0 == figures.lost
     before, files = figures.batch_lengths.copy(), metadata_files(tmp_path)
     await asyncio.gather(*(first.set("t", {f"writer-{n}": "1"}) for n in range(3)))
@@ -141,7 +141,7 @@ async def test_a_batch_that_breaks_at_a_key_used_before_lost_to_nobody(
     one: Process, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two requests with one key meet in a batch: the first is answered twice, those behind are decided again, in batches as before."""
-    write = one.catalog.write
+    write = one.catalog.commands
     table = await write.resolver.table(one.warehouse, identifier("t"))
     files, lengths, sent = metadata_files(tmp_path), write.queues.figures.batch_lengths.copy(), []
     twin = partial(context, "updateTable", key=uuid7(), request_hash=b"x" * 32)
@@ -166,7 +166,7 @@ async def test_a_batch_has_only_so_many_bytes(one: Process, monkeypatch: pytest.
     """Its documents are in memory until it is appended: what reaches the bound is the last of its batch."""
     await one.set("t", {"warm": "the queue"})
     monkeypatch.setattr(stream_queue, "STREAM_BATCH_BYTES_MAX", 1)
-    figures = one.catalog.write.queues.figures
+    figures = one.catalog.commands.queues.figures
     before = figures.batch_lengths.copy()
     await asyncio.gather(*(one.set("t", {f"writer-{n}": "1"}) for n in range(3)))
     assert {1: 3} == figures.batch_lengths - before
@@ -179,7 +179,7 @@ async def test_a_refusal_rests_on_a_head_that_was_read_after_the_request(two: tu
     schema = {"type": "struct", "fields": [{"id": 1, "name": "x", "required": False, "type": "long"}]}
     wider = {**schema, "fields": [*schema["fields"], {"id": 2, "name": "y", "required": False, "type": "long"}]}
     updates = [{"action": "add-schema", "schema": wider}, {"action": "set-current-schema", "schema-id": -1}]
-    await commit_table(second.catalog.write, context("updateTable"), second.warehouse, CommitTable(identifier("t"), [], updates))
+    await commit_table(second.catalog.commands, context("updateTable"), second.warehouse, CommitTable(identifier("t"), [], updates))
     newest = {"type": "assert-current-schema-id", "current-schema-id": 1}
     await first.set("t", {"k": "v"}, newest)
     with pytest.raises(CommitFailed, match="current schema changed"):
@@ -215,7 +215,7 @@ async def test_no_room_for_an_answer_is_told_at_once(two: tuple[Process, Process
     monkeypatch.setattr(StreamQueue, "_read", away)
     crowded = replace(context("updateTable"), make_room=make_room)
     with pytest.raises(TooManyRequests, match="no room"):
-        await commit_table(first.catalog.write, crowded, first.warehouse, setting("t", {"k": "w"}))
+        await commit_table(first.catalog.commands, crowded, first.warehouse, setting("t", {"k": "w"}))
     assert 1 == len(asked)
 
 
@@ -230,7 +230,7 @@ async def test_control_a_refusal_from_memory_alone_would_be_wrong(two: tuple[Pro
     await first.set("t", {"warm": "the queue"})
     schema = {"type": "struct", "fields": [{"id": 1, "name": "y", "required": False, "type": "long"}]}
     updates = [{"action": "add-schema", "schema": schema}, {"action": "set-current-schema", "schema-id": -1}]
-    await commit_table(second.catalog.write, context("updateTable"), second.warehouse, CommitTable(identifier("t"), [], updates))
+    await commit_table(second.catalog.commands, context("updateTable"), second.warehouse, CommitTable(identifier("t"), [], updates))
     monkeypatch.setattr(StreamQueue, "_settle_refused", settle_from_memory)
     with pytest.raises(CommitFailed):
         await first.set("t", {"k": "v"}, {"type": "assert-current-schema-id", "current-schema-id": 1})
@@ -260,9 +260,11 @@ async def test_what_another_process_did_to_a_table_made_here_counts(two: tuple[P
         await first.create(name)
     await second.set("changed", {"b": "2"})
     await rename_table(
-        second.catalog.write, context("renameTable"), second.warehouse, RenameTable(identifier("renamed"), identifier("elsewhere"))
+        second.catalog.commands, context("renameTable"), second.warehouse, RenameTable(identifier("renamed"), identifier("elsewhere"))
     )
-    await drop_table(second.catalog.write, context("dropTable"), second.warehouse, DropTable(identifier("replaced"), purge_requested=False))
+    await drop_table(
+        second.catalog.commands, context("dropTable"), second.warehouse, DropTable(identifier("replaced"), purge_requested=False)
+    )
     await second.create("replaced")
     await first.set("changed", {"a": "1"})
     assert {"a": "1", "b": "2"} == {key: (await second.metadata("changed"))["properties"].get(key) for key in "ab"}
@@ -282,7 +284,7 @@ async def test_a_refused_commit_does_not_break_the_chain_around_it(one: Process)
     assert [n % 3 == 2 for n in range(12)] == [isinstance(outcome, CommitFailed) for outcome in outcomes]
     kept = {key for key in (await one.metadata("t"))["properties"] if key.startswith("k")}
     assert {f"k{n}" for n in range(12) if n % 3 != 2} == kept
-    assert (0, {8: 1}) == (one.catalog.write.queues.figures.refused, one.catalog.write.queues.figures.batch_lengths)
+    assert (0, {8: 1}) == (one.catalog.commands.queues.figures.refused, one.catalog.commands.queues.figures.batch_lengths)
 
 
 async def test_a_file_that_cannot_be_written_fails_its_commit_alone(one: Process, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -309,14 +311,14 @@ async def test_a_creation_that_loses_its_name_leaves_no_file(
 ) -> None:
     """Another process takes the name once this one's file is written; the losing append comes too late by that."""
     first, second = two
-    submit_chain, files = first.catalog.write.committer.submit_chain, metadata_files(tmp_path)
+    submit_chain, files = first.catalog.commands.committer.submit_chain, metadata_files(tmp_path)
 
     async def after_the_other(submissions: Sequence[Submission]) -> list[AppendResult]:
         assert files + 1 == metadata_files(tmp_path)
         await second.create("u")
         return await submit_chain(submissions)
 
-    monkeypatch.setattr(first.catalog.write.committer, "submit_chain", after_the_other)
+    monkeypatch.setattr(first.catalog.commands.committer, "submit_chain", after_the_other)
     with pytest.raises(AlreadyExists):
         await first.create("u")
     assert files + 1 == metadata_files(tmp_path)
@@ -324,7 +326,7 @@ async def test_a_creation_that_loses_its_name_leaves_no_file(
 
 async def test_a_drop_ends_the_chain(one: Process) -> None:
     """Commits before it come to effect; those behind it find no table."""
-    drop = drop_table(one.catalog.write, context("dropTable"), one.warehouse, DropTable(identifier("t"), purge_requested=False))
+    drop = drop_table(one.catalog.commands, context("dropTable"), one.warehouse, DropTable(identifier("t"), purge_requested=False))
     before = [one.set("t", {f"before-{n}": "v"}) for n in range(5)]
     behind = [one.set("t", {f"behind-{n}": "v"}) for n in range(5)]
     outcomes = await asyncio.gather(*before, drop, *behind, return_exceptions=True)
@@ -349,7 +351,7 @@ async def test_a_rename_is_not_starved_by_commits(one: Process) -> None:
     await asyncio.sleep(0.2)
     command = RenameTable(identifier("t"), identifier("u"))
     async with asyncio.timeout(5):
-        answer = await rename_table(one.catalog.write, context("renameTable"), one.warehouse, command)
+        answer = await rename_table(one.catalog.commands, context("renameTable"), one.warehouse, command)
     assert answer.status == 204
     stop.set()
     outcomes = await asyncio.gather(*writers, return_exceptions=True)
@@ -362,7 +364,7 @@ async def test_transactions_over_the_same_tables_never_wait_for_each_other(one: 
 
     async def transact(first: str, second: str, value: str) -> Answer:
         changes = [setting(first, {"turn": value}), setting(second, {"turn": value})]
-        return await commit_transaction(one.catalog.write, context("commitTransaction"), one.warehouse, CommitTransaction(changes))
+        return await commit_transaction(one.catalog.commands, context("commitTransaction"), one.warehouse, CommitTransaction(changes))
 
     async with asyncio.timeout(20):
         answers = await asyncio.gather(
@@ -386,14 +388,14 @@ async def test_a_transaction_rests_on_the_oldest_generation_it_read(one: Process
 
     monkeypatch.setattr(ResolvedStream, "read_named", read)
     command = CommitTransaction([setting("t", {"k": "v"}), setting("u", {"k": "v"})])
-    answer = await commit_transaction(one.catalog.write, context("commitTransaction"), one.warehouse, command)
+    answer = await commit_transaction(one.catalog.commands, context("commitTransaction"), one.warehouse, command)
     assert (204, 4) == (answer.status, len(generations))
 
 
 async def test_two_names_of_one_table_hold_its_queue_once(one: Process) -> None:
     """What swapped names may lead to: waited for twice, the queue would never stand still."""
-    table = await one.catalog.write.resolver.table(one.warehouse, identifier("t"))
-    async with asyncio.timeout(stream_queues.QUEUE_WAIT_SECONDS_MAX / 2), one.catalog.write.queues.held([table, replace(table)]):
+    table = await one.catalog.commands.resolver.table(one.warehouse, identifier("t"))
+    async with asyncio.timeout(stream_queues.QUEUE_WAIT_SECONDS_MAX / 2), one.catalog.commands.queues.held([table, replace(table)]):
         pass
     await one.set("t", {"k": "v"})
 
@@ -408,7 +410,7 @@ async def test_two_processes_on_one_table_lose_no_commit(two: tuple[Process, Pro
 
 async def test_all_who_wait_for_a_state_that_cannot_be_read_hear_why(one: Process, monkeypatch: pytest.MonkeyPatch) -> None:
     """At once, not when their time is up; the next one is decided on what is read then."""
-    one.catalog.write.queues._queues.clear()
+    one.catalog.commands.queues._queues.clear()
 
     async def away(*_: object) -> None:
         raise ServiceUnavailable("away")
@@ -423,7 +425,7 @@ async def test_all_who_wait_for_a_state_that_cannot_be_read_hear_why(one: Proces
 
 async def test_of_queues_that_remember_too_much_the_newest_is_kept(one: Process, monkeypatch: pytest.MonkeyPatch) -> None:
     """Unless it alone remembers too much: most commits to a large table follow one another."""
-    opened = one.catalog.write.queues
+    opened = one.catalog.commands.queues
     await one.create("u")
     monkeypatch.setattr(stream_queues, "QUEUES_KEPT_BYTES_MAX", 1)
     kept = []
@@ -460,7 +462,7 @@ async def test_whoever_gives_up_waiting_for_a_queue_leaves_it_what_it_knows(
     await asyncio.sleep(0)
     command = CommitTransaction([setting("t", {"k": "v"})])
     with pytest.raises(TooManyRequests):
-        await commit_transaction(first.catalog.write, context("commitTransaction"), first.warehouse, command)
+        await commit_transaction(first.catalog.commands, context("commitTransaction"), first.warehouse, command)
     with pytest.raises(CommitFailed):
         await refused
 
@@ -471,7 +473,7 @@ async def test_a_review_that_is_cancelled_leaves_nobody_waiting(one: Process, mo
     async def cancelled(*_: Any) -> None:
         raise asyncio.CancelledError
 
-    appender = one.catalog.write.appender
+    appender = one.catalog.commands.appender
     with monkeypatch.context() as patched:
         patched.setattr(appender, "reviews", lambda _: True)
         patched.setattr(appender, "review", cancelled)
@@ -483,18 +485,18 @@ async def test_a_review_that_is_cancelled_leaves_nobody_waiting(one: Process, mo
 
 async def test_a_commit_whose_time_is_up_may_come_again_with_its_key(one: Process, monkeypatch: pytest.MonkeyPatch) -> None:
     """That others kept coming first says nothing about the change: it is not what the key is answered for good."""
-    lost, submit_chain = [AppendResult("head", 0)], one.catalog.write.committer.submit_chain
-    monkeypatch.setattr(one.catalog.write, "_decide_seconds_max", 0.0)
+    lost, submit_chain = [AppendResult("head", 0)], one.catalog.commands.committer.submit_chain
+    monkeypatch.setattr(one.catalog.commands, "_decide_seconds_max", 0.0)
 
     async def lose(submissions: Sequence[Submission]) -> list[AppendResult]:
         return lost if submissions[0].has_events else await submit_chain(submissions)
 
     asked = context("updateTable", key=uuid7())
     with monkeypatch.context() as patched:
-        patched.setattr(one.catalog.write.committer, "submit_chain", lose)
+        patched.setattr(one.catalog.commands.committer, "submit_chain", lose)
         with pytest.raises(CommitFailed, match="kept changing"):
-            await commit_table(one.catalog.write, asked, one.warehouse, setting("t", {"k": "v"}))
-    assert 200 == (await commit_table(one.catalog.write, asked, one.warehouse, setting("t", {"k": "v"}))).status
+            await commit_table(one.catalog.commands, asked, one.warehouse, setting("t", {"k": "v"}))
+    assert 200 == (await commit_table(one.catalog.commands, asked, one.warehouse, setting("t", {"k": "v"}))).status
 
 
 async def test_a_full_queue_asks_to_come_again_later(one: Process, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -539,5 +541,5 @@ async def test_a_transaction_whose_file_is_refused_leaves_no_other_file(
     monkeypatch.setattr(LocalStore, "put_new", put)
     command = CommitTransaction([setting("t", {"k": "v"}), setting("u", {"k": "v"})])
     with pytest.raises(BadRequest):
-        await commit_transaction(one.catalog.write, context("commitTransaction"), one.warehouse, command)
+        await commit_transaction(one.catalog.commands, context("commitTransaction"), one.warehouse, command)
     assert files == metadata_files(tmp_path)

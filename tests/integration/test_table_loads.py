@@ -9,6 +9,8 @@ import orjson
 import psycopg
 import pytest
 
+from access.resolve_warehouse import resolve_warehouse
+from access.warehouse import Warehouse
 from commands.namespaces.create_namespace import CreateNamespace, create_namespace
 from commands.tables.commit_table import CommitTable, commit_table
 from commands.tables.create_table import CreateTable, create_table
@@ -22,9 +24,7 @@ from projections.bounded_reads import LargeDocument
 from projections.tables import TABLES_LOADED_AT_ONCE_MAX, LoadedTable, SoughtTable
 from queries import table_loads
 from queries.load_table import load_table
-from queries.resolve_warehouse import resolve_warehouse
 from queries.table_loads import LARGE_BYTES_MIN
-from queries.warehouse import Warehouse
 from tests.fixtures.catalog import PROJECT_ID, context, opened_catalog
 
 NAMESPACES = (NamespaceIdentifier(("a",)), NamespaceIdentifier(("a", "b")), NamespaceIdentifier(("a", "b", "c")))
@@ -61,9 +61,9 @@ async def catalog(database: str, tmp_path: Path) -> AsyncIterator[Catalog]:
 @pytest.fixture
 async def warehouse(catalog: Catalog) -> Warehouse:
     """Tables `t0` … in three nested namespaces, each with its number as a property."""
-    found = await resolve_warehouse(catalog.reads, PROJECT_ID, "demo")
+    found = await resolve_warehouse(catalog.backends, PROJECT_ID, "demo")
     for namespace in NAMESPACES:
-        await create_namespace(catalog.write, context("createNamespace"), found, CreateNamespace(namespace, {}))
+        await create_namespace(catalog.commands, context("createNamespace"), found, CreateNamespace(namespace, {}))
     await asyncio.gather(*(_create(catalog, found, number) for number in range(COUNT)))
     return found
 
@@ -86,16 +86,16 @@ async def _create(catalog: Catalog, warehouse: Warehouse, number: int) -> None:
     table = _table(number)
     schema = {"type": "struct", "fields": [{"id": 1, "name": "x", "required": False, "type": "long"}]}
     command = CreateTable(table.namespace, table.name, None, schema, None, None, {"called": str(number)}, stage_create=False)
-    await create_table(catalog.write, context("createTable"), warehouse, command)
+    await create_table(catalog.commands, context("createTable"), warehouse, command)
 
 
 async def _call(catalog: Catalog, warehouse: Warehouse, number: int, called: str) -> None:
     command = CommitTable(_table(number), [], [{"action": "set-properties", "updates": {"called": called}}])
-    await commit_table(catalog.write, context("updateTable"), warehouse, command)
+    await commit_table(catalog.commands, context("updateTable"), warehouse, command)
 
 
 async def _called(catalog: Catalog, warehouse: Warehouse, number: int) -> str:
-    answer = await load_table(catalog.reads, warehouse, _table(number))
+    answer = await load_table(catalog.queries, context("loadTable"), warehouse, _table(number))
     assert answer.body is not None
     called: str = orjson.loads(joined(answer.body))["metadata"]["properties"]["called"]
     return called

@@ -15,6 +15,8 @@ from hypothesis import HealthCheck, given, settings
 from psycopg import AsyncConnection
 from uuid_utils.compat import uuid7
 
+from access.resolve_warehouse import resolve_warehouse
+from access.warehouse import Warehouse
 from commands.execution.submission import Submission
 from commands.namespaces.create_namespace import CreateNamespace, create_namespace
 from commands.tables.create_table import CreateTable, create_table
@@ -30,8 +32,6 @@ from queries.list_tabulars import list_tables, list_views
 from queries.load_namespace import load_namespace
 from queries.load_table import load_table
 from queries.load_view import load_view
-from queries.resolve_warehouse import resolve_warehouse
-from queries.warehouse import Warehouse
 from tests.fixtures.catalog import PROJECT_ID, context, opened_catalog
 from tests.fixtures.command_runs import EVERY_KIND, NAMES, CommandRun, Step, steps
 from tests.integration.test_append import append
@@ -41,21 +41,21 @@ ALL = PageRequest()
 
 async def listing(catalog: Catalog, warehouse: Warehouse) -> dict[str, Any]:
     """Everything a client can read: namespaces with properties, tables with their documents (all snapshots, and referenced ones), views."""
-    reads = catalog.reads
+    asked = (catalog.queries, context("loadTable"), warehouse)
     found: dict[str, Any] = {}
 
     async def below(parent: NamespaceIdentifier | None) -> None:
-        for levels in (await list_namespaces(reads, warehouse, parent, ALL)).items:
+        for levels in (await list_namespaces(*asked, parent, ALL)).items:
             namespace = NamespaceIdentifier(levels)
-            found[str(namespace)] = dict((await load_namespace(reads, warehouse, namespace)).properties)
-            for name in (await list_tables(reads, warehouse, namespace, ALL)).items:
+            found[str(namespace)] = dict((await load_namespace(*asked, namespace)).properties)
+            for name in (await list_tables(*asked, namespace, ALL)).items:
                 table = TabularIdentifier(namespace, name)
                 for snapshots in ("all", "refs"):
-                    answer = await load_table(reads, warehouse, table, snapshots)
+                    answer = await load_table(*asked, table, snapshots)
                     found[f"table {table} {snapshots}"] = (answer.etag, answer.body)
-            for name in (await list_views(reads, warehouse, namespace, ALL)).items:
+            for name in (await list_views(*asked, namespace, ALL)).items:
                 view = TabularIdentifier(namespace, name)
-                found[f"view {view}"] = await load_view(reads, warehouse, view)
+                found[f"view {view}"] = await load_view(*asked, view)
             await below(namespace)
 
     await below(None)
@@ -63,7 +63,7 @@ async def listing(catalog: Catalog, warehouse: Warehouse) -> dict[str, Any]:
 
 
 async def as_of(catalog: Catalog, point: int | str) -> dict[str, Any]:
-    return await listing(catalog, await resolve_warehouse(catalog.reads, PROJECT_ID, f"demo@{point}"))
+    return await listing(catalog, await resolve_warehouse(catalog.backends, PROJECT_ID, f"demo@{point}"))
 
 
 def head(dsn: str) -> int:
@@ -161,7 +161,7 @@ async def test_a_time_means_the_position_the_log_had_reached(catalog: Catalog) -
 @asynccontextmanager
 async def paused_append(catalog: Catalog) -> AsyncIterator[tuple[AsyncConnection[Any], datetime]]:
     """A command that was appended and not committed, with a time after it; its connection commits it."""
-    warehouse = await resolve_warehouse(catalog.reads, PROJECT_ID, "demo")
+    warehouse = await resolve_warehouse(catalog.backends, PROJECT_ID, "demo")
     submission = Submission(context("createNamespace"))
     submission.add(uuid7(), warehouse.id, None, [NamespaceCreated(warehouse.id, "late", "late", {})])
     async with await AsyncConnection.connect(catalog.dsn) as held:
@@ -238,7 +238,7 @@ async def test_a_time_before_the_last_event_has_come_although_the_clock_was_set_
 async def test_who_asks_by_time_and_stalls_keeps_no_append_waiting(catalog: Catalog) -> None:
     """The lock is given back by Postgres at the end of the statement, not by whoever asked."""
     run = await CommandRun.on(catalog)
-    async with catalog.reads.connection() as connection:
+    async with catalog.backends.connection() as connection:
         await appends_in_flight(connection)
         async with asyncio.timeout(1):
             assert not isinstance(await run.step(Step("create_namespace")), CatalogError)
@@ -246,7 +246,7 @@ async def test_who_asks_by_time_and_stalls_keeps_no_append_waiting(catalog: Cata
 
 async def test_what_comes_on_the_connection_of_who_asked_by_time_waits_for_locks_as_before(catalog: Catalog) -> None:
     """The limit on waiting for appends is that statement's alone: a read behind a rebuild may wait longer."""
-    async with catalog.reads.connection() as connection:
+    async with catalog.backends.connection() as connection:
         before = await (await connection.execute("show lock_timeout")).fetchone()
         await appends_in_flight(connection)
         assert before == await (await connection.execute("show lock_timeout")).fetchone()
@@ -274,10 +274,10 @@ async def test_what_was_dropped_is_there_as_of_then_and_gone_now(catalog: Catalo
     assert [] == [*(tmp_path / "warehouse").rglob("*.metadata.json")]
     assert {} == await listing(catalog, run.warehouse)
     assert there == await as_of(catalog, position)
-    past = await resolve_warehouse(catalog.reads, PROJECT_ID, f"demo@{position}")
+    past = await resolve_warehouse(catalog.backends, PROJECT_ID, f"demo@{position}")
     assert f"{past.id}@{position}" == past.prefix
     with pytest.raises(NoSuchNamespace):
-        await list_tables(catalog.reads, run.warehouse, NamespaceIdentifier(("a",)), ALL)
+        await list_tables(catalog.queries, context("listTables"), run.warehouse, NamespaceIdentifier(("a",)), ALL)
 
 
 async def test_pages_of_the_past_are_pages_of_that_past(catalog: Catalog) -> None:
@@ -292,18 +292,18 @@ async def test_pages_of_the_past_are_pages_of_that_past(catalog: Catalog) -> Non
     schema = {"type": "struct", "fields": [{"id": 1, "name": "x", "required": False, "type": "long"}]}
     for name in ("t", "ta"):
         command = CreateTable(NamespaceIdentifier(("a",)), name, None, schema, None, None, {}, stage_create=False)
-        await create_table(catalog.write, context("createTable"), run.warehouse, command)
+        await create_table(catalog.commands, context("createTable"), run.warehouse, command)
     await run.step(Step("drop_table", name=2))
-    past = await resolve_warehouse(catalog.reads, PROJECT_ID, f"demo@{position}")
+    past = await resolve_warehouse(catalog.backends, PROJECT_ID, f"demo@{position}")
     namespace, names, after = NamespaceIdentifier(("a",)), list[str](), None
     while True:
-        page = await list_tables(catalog.reads, past, namespace, PageRequest(after, 1))
+        page = await list_tables(catalog.queries, context("listTables"), past, namespace, PageRequest(after, 1))
         names += page.items
         after = page.next_key
         if after is None:
             break
     assert ["t", "u", "été"] == names
-    assert ["t", "ta", "été"] == (await list_tables(catalog.reads, run.warehouse, namespace, ALL)).items
+    assert ["t", "ta", "été"] == (await list_tables(catalog.queries, context("listTables"), run.warehouse, namespace, ALL)).items
 
 
 # Jobs, what needs something unregistered first, and what names a proposal and no warehouse.
@@ -334,7 +334,9 @@ async def test_a_past_cannot_be_changed_by_a_new_name_either(catalog: Catalog) -
     """The refusal says what the client did."""
     run = await CommandRun.on(catalog, f"demo@{head(catalog.dsn)}")
     with pytest.raises(UnsupportedOperation, match="a past state cannot be changed"):
-        await create_namespace(catalog.write, context("createNamespace"), run.warehouse, CreateNamespace(NamespaceIdentifier(("z",)), {}))
+        await create_namespace(
+            catalog.commands, context("createNamespace"), run.warehouse, CreateNamespace(NamespaceIdentifier(("z",)), {})
+        )
 
 
 async def test_a_document_of_the_past_names_the_file_of_the_past(catalog: Catalog) -> None:
@@ -346,8 +348,8 @@ async def test_a_document_of_the_past_names_the_file_of_the_past(catalog: Catalo
     position, then = head(catalog.dsn), await run.metadata(table)
     await run.step(Step("commit", other=2))
     now = await run.metadata(table)
-    past = await resolve_warehouse(catalog.reads, PROJECT_ID, f"demo@{position}")
-    body = (await load_table(catalog.reads, past, table)).body
+    past = await resolve_warehouse(catalog.backends, PROJECT_ID, f"demo@{position}")
+    body = (await load_table(catalog.queries, context("loadTable"), past, table)).body
     assert body is not None
     assert then == orjson.loads(body)
     assert then["metadata-location"] == now["metadata"]["metadata-log"][-1]["metadata-file"]

@@ -13,7 +13,7 @@ import pytest
 from psycopg import sql
 from uuid_utils.compat import uuid7
 
-from commands.execution.context import CommandContext
+from access.request_context import RequestContext
 from commands.namespaces.create_namespace import CreateNamespace, create_namespace
 from commands.tables.commit_table import CommitTable, commit_table
 from commands.tables.create_table import CreateTable, create_table
@@ -290,7 +290,7 @@ async def test_an_idempotency_key_agrees_with_its_command(catalog: Catalog, colu
     run = await CommandRun.on(catalog)
     await run.step(Step("create_namespace"))
     command = CreateTable(NamespaceIdentifier(("a",)), "t", None, SCHEMA, None, None, {}, stage_create=False)
-    await create_table(catalog.write, context("createTable", key=uuid7(), request_hash=b"h"), run.warehouse, command)
+    await create_table(catalog.commands, context("createTable", key=uuid7(), request_hash=b"h"), run.warehouse, command)
     assert [] == (await verify(catalog.dsn)).differences
     with psycopg.connect(catalog.dsn) as connection:
         connection.execute(f"update icecore.idempotency set {column} = {value}")  # type: ignore[arg-type]  # the parameters above
@@ -306,7 +306,7 @@ async def test_an_idempotency_key_answers_with_the_version_of_its_own_command(ca
     for number in range(2):
         updates: list[Json] = [{"action": "set-properties", "updates": {"n": str(number)}}]
         command = CommitTable(identifier, [], updates)
-        await commit_table(catalog.write, context("updateTable", key=uuid7(), request_hash=b"h"), run.warehouse, command)
+        await commit_table(catalog.commands, context("updateTable", key=uuid7(), request_hash=b"h"), run.warehouse, command)
     assert [] == (await verify(catalog.dsn)).differences
     with psycopg.connect(catalog.dsn) as connection:
         connection.execute("update icecore.idempotency set version = 2")
@@ -320,7 +320,7 @@ async def test_an_idempotency_key_answers_with_the_version_of_its_own_command(ca
 async def test_the_keys_of_every_kind_of_command_have_no_difference(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever they answer: a version, the one before it, a document, nothing."""
 
-    def keyed(operation: str, **more: Any) -> CommandContext:
+    def keyed(operation: str, **more: Any) -> RequestContext:
         return context(operation, **{"key": uuid7(), "request_hash": b"h", **more})
 
     monkeypatch.setattr(command_runs, "context", keyed)
@@ -337,7 +337,7 @@ async def test_a_command_has_one_idempotency_key(catalog: Catalog) -> None:
     """A second one would answer another request with the first one's outcome."""
     run = await CommandRun.on(catalog)
     keyed = context("createNamespace", key=uuid7(), request_hash=b"h")
-    await create_namespace(catalog.write, keyed, run.warehouse, CreateNamespace(NamespaceIdentifier(("a",)), {}))
+    await create_namespace(catalog.commands, keyed, run.warehouse, CreateNamespace(NamespaceIdentifier(("a",)), {}))
     assert [] == (await verify_all(catalog.dsn)).differences
     with psycopg.connect(catalog.dsn) as connection:
         connection.execute(
@@ -491,10 +491,10 @@ async def test_no_sink_is_ahead_of_the_log(catalog: Catalog, table: str, row: st
 async def test_an_old_metadata_file_lies_where_its_table_may_write(catalog: Catalog, kind: str) -> None:
     """The job would delete it: a row that no append made is named, whatever its key says."""
     run = await CommandRun.on(catalog)
-    await create_namespace(catalog.write, context("createNamespace"), run.warehouse, CreateNamespace(NamespaceIdentifier(("a",)), {}))
+    await create_namespace(catalog.commands, context("createNamespace"), run.warehouse, CreateNamespace(NamespaceIdentifier(("a",)), {}))
     for name in ("t", "other"):
         command = CreateTable(NamespaceIdentifier(("a",)), name, None, SCHEMA, None, None, {}, stage_create=False)
-        await create_table(catalog.write, context("createTable"), run.warehouse, command)
+        await create_table(catalog.commands, context("createTable"), run.warehouse, command)
     with psycopg.connect(catalog.dsn) as connection:
         rows = connection.execute("select table_id, metadata_location, locations[1] from icecore.tables order by name").fetchall()
         (_, others_file, others_place), (table_id, own_file, place) = rows
@@ -532,7 +532,7 @@ async def test_verification_looks_at_one_moment_while_writes_go_on(catalog: Cata
         written = 0
         while not stopped.is_set():
             command = CreateNamespace(NamespaceIdentifier((f"n{name}-{written}",)), {})
-            await create_namespace(catalog.write, context("createNamespace"), run.warehouse, command)
+            await create_namespace(catalog.commands, context("createNamespace"), run.warehouse, command)
             written += 1
         return written
 

@@ -15,7 +15,7 @@ def test_a_name_that_is_taken_is_refused(shared_catalog: SharedCatalog, tmp_path
     """In any case of letters, whatever its place."""
     name = f"taken-{uuid4().hex[:12]}"
     first, second = (CreateWarehouse(each, {"type": "local", "directory": str(tmp_path / each)}) for each in (name, name.upper()))
-    answer = shared_catalog.run(create_warehouse(shared_catalog.parts.write, context("createWarehouse"), first))
+    answer = shared_catalog.run(create_warehouse(shared_catalog.parts.commands, context("createWarehouse"), first))
     assert 201 == answer.status
     with pytest.raises(AlreadyExists, match="Warehouse already exists"):
-        shared_catalog.run(create_warehouse(shared_catalog.parts.write, context("createWarehouse"), second))
+        shared_catalog.run(create_warehouse(shared_catalog.parts.commands, context("createWarehouse"), second))

@@ -550,7 +550,7 @@ def _show_the_present_as_the_past(monkeypatch: pytest.MonkeyPatch) -> None:
     async def at_the_end(connection: object, point: str) -> int:
         return 2**62
 
-    monkeypatch.setattr("queries.resolve_warehouse._position", at_the_end)
+    monkeypatch.setattr("access.resolve_warehouse._position", at_the_end)
 
 
 @pytest.mark.parametrize(

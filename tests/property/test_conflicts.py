@@ -26,7 +26,9 @@ from psycopg import sql
 from psycopg.conninfo import make_conninfo
 from uuid_utils.compat import uuid7
 
-from commands.execution.context import Answer
+from access.resolve_warehouse import resolve_warehouse
+from access.warehouse import Warehouse
+from commands.execution.answer import Answer
 from commands.namespaces.create_namespace import CreateNamespace, create_namespace
 from commands.tables.commit_table import CommitTable, commit_table
 from domain.documents import TABLE_KINDS, Delta, fold, split
@@ -34,8 +36,6 @@ from domain.errors import CatalogError, CommitFailed
 from domain.identifiers import NamespaceIdentifier, TabularIdentifier
 from icecore.compose import Catalog
 from queries.load_table import load_table
-from queries.resolve_warehouse import resolve_warehouse
-from queries.warehouse import Warehouse
 from tests.fixtures.catalog import PROJECT_ID, context, opened_catalog
 from tests.fixtures.oracle import JavaOracle
 from tests.property.contending_commits import Commit, Contention, Json, Move, beginning, commit_of, contentions
@@ -110,12 +110,12 @@ class Contenders:
     async def _commit(self, process: int, command: CommitTable) -> tuple[str, Answer | CatalogError]:
         request = context("updateTable")
         try:
-            return request.request_id, await commit_table(self.catalogs[process].write, request, self._warehouse, command)
+            return request.request_id, await commit_table(self.catalogs[process].commands, request, self._warehouse, command)
         except CatalogError as refusal:
             return request.request_id, refusal
 
     async def _load(self, table: TabularIdentifier) -> Json:
-        answer = await load_table(self.catalogs[1].reads, self._warehouse, table)
+        answer = await load_table(self.catalogs[1].queries, context("loadTable"), self._warehouse, table)
         assert answer.body is not None
         metadata: Json = orjson.loads(answer.body)["metadata"]
         return metadata
@@ -126,7 +126,7 @@ class Contenders:
             "select request_id, state from icecore.events where originator_id ="
             " (select originator_id from icecore.events where notification_id = %s) order by originator_version"
         )
-        async with self.catalogs[0].reads.connection() as connection:
+        async with self.catalogs[0].backends.connection() as connection:
             rows = await (await connection.execute(query, (begins_at,))).fetchall()
         states = [(request_id, orjson.loads(state)) for request_id, state in rows]
         document = split(states[0][1]["metadata"], TABLE_KINDS)
@@ -149,8 +149,8 @@ def contenders(admin_dsn: str, template_database: str) -> Iterator[Contenders]:
         dsn = make_conninfo(admin_dsn, dbname=name)
         opened = AsyncExitStack()
         catalogs = [_run(runner, opened.enter_async_context(opened_catalog(dsn, directory))) for _ in range(2)]
-        warehouse = _run(runner, resolve_warehouse(catalogs[0].reads, PROJECT_ID, "demo"))
-        _run(runner, create_namespace(catalogs[0].write, context("createNamespace"), warehouse, CreateNamespace(NAMESPACE, {})))
+        warehouse = _run(runner, resolve_warehouse(catalogs[0].backends, PROJECT_ID, "demo"))
+        _run(runner, create_namespace(catalogs[0].commands, context("createNamespace"), warehouse, CreateNamespace(NAMESPACE, {})))
         yield Contenders(catalogs, warehouse, runner, directory, dsn)
         _run(runner, opened.aclose())
         connection.execute(drop)
@@ -261,7 +261,7 @@ def test_what_is_accepted_is_a_serial_order_and_what_is_refused_is_refused_right
     contend()
     if broken:
         raise broken[0]
-    queues = [catalog.write.queues.figures for catalog in contenders.catalogs]
+    queues = [catalog.commands.queues.figures for catalog in contenders.catalogs]
     chained, chains = sum(figures.batched for figures in queues), sum(figures.batches for figures in queues)
     print(f"\n{tally}, chains of {chained / chains:.2f} commits, {sum(figures.lost for figures in queues)} lost to the other process")
     assert tally.contentions >= CONTENTIONS

@@ -35,7 +35,7 @@ COMING: dict[str, Command] = {
 @pytest.fixture
 async def begun(processes: Processes) -> Processes:
     """The namespace that will go."""
-    await create_namespace(processes.asked.write, context("createNamespace"), processes.warehouse, CreateNamespace(GOING, {}))
+    await create_namespace(processes.asked.commands, context("createNamespace"), processes.warehouse, CreateNamespace(GOING, {}))
     return processes
 
 

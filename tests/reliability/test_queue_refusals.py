@@ -11,7 +11,9 @@ import orjson
 import pytest
 from uuid_utils.compat import uuid7
 
-from commands.execution.context import Answer
+from access.resolve_warehouse import resolve_warehouse
+from access.warehouse import Warehouse
+from commands.execution.answer import Answer
 from commands.execution.resolver import ResolvedStream
 from commands.execution.submission import AppendResult, Submission
 from commands.namespaces.create_namespace import CreateNamespace, create_namespace
@@ -26,8 +28,6 @@ from domain.table import TableState
 from icecore.compose import Catalog
 from queries.load_namespace import load_namespace
 from queries.load_table import load_table
-from queries.resolve_warehouse import resolve_warehouse
-from queries.warehouse import Warehouse
 from storage.large_documents import DocumentShare
 from tests.fixtures.catalog import PROJECT_ID, context, opened_catalog
 
@@ -50,21 +50,21 @@ class Table:
 
     async def commit(self, updates: list[dict[str, Any]], requirements: Sequence[dict[str, Any]] = (), process: int = 0) -> Answer:
         command = CommitTable(TABLE, requirements, updates)
-        return await commit_table(self.catalogs[process].write, context("updateTable"), self.warehouse, command)
+        return await commit_table(self.catalogs[process].commands, context("updateTable"), self.warehouse, command)
 
     async def transaction(self, updates: list[dict[str, Any]]) -> Answer:
         command = CommitTransaction([CommitTable(TABLE, [], updates)])
-        return await commit_transaction(self.catalogs[0].write, context("commitTransaction"), self.warehouse, command)
+        return await commit_transaction(self.catalogs[0].commands, context("commitTransaction"), self.warehouse, command)
 
     def waiting_commands(self) -> int:
         """Commands that wait in the first catalog's queues."""
-        return self.catalogs[0].write.queues.queued
+        return self.catalogs[0].commands.queues.queued
 
     def metadata_files(self) -> int:
         return len([*self.directory.rglob("*.metadata.json")])
 
     async def metadata(self) -> dict[str, Any]:
-        answer = await load_table(self.catalogs[1].reads, self.warehouse, TABLE)
+        answer = await load_table(self.catalogs[1].queries, context("loadTable"), self.warehouse, TABLE)
         assert answer.body is not None
         metadata: dict[str, Any] = orjson.loads(answer.body)["metadata"]
         return metadata
@@ -75,8 +75,8 @@ async def table(database: str, tmp_path: Path) -> AsyncIterator[Table]:
     """A table that the first catalog's queue already knows."""
     async with AsyncExitStack() as opened:
         catalogs = [await opened.enter_async_context(opened_catalog(database, tmp_path / "warehouse")) for _ in range(2)]
-        warehouse = await resolve_warehouse(catalogs[0].reads, PROJECT_ID, "demo")
-        write = catalogs[0].write
+        warehouse = await resolve_warehouse(catalogs[0].backends, PROJECT_ID, "demo")
+        write = catalogs[0].commands
         await create_namespace(write, context("createNamespace"), warehouse, CreateNamespace(NAMESPACE, {}))
         await create_table(
             write, context("createTable"), warehouse, CreateTable(NAMESPACE, "t", None, SCHEMA, None, None, {}, stage_create=False)
@@ -102,7 +102,7 @@ def last_field(number: int) -> dict[str, Any]:
 
 def next_append_fails(catalog: Catalog, monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
     """The next chain is not appended; those after it are."""
-    submit_chain = catalog.write.committer.submit_chain
+    submit_chain = catalog.commands.committer.submit_chain
     failures = [error]
 
     async def once(submissions: Sequence[Submission]) -> list[AppendResult]:
@@ -110,7 +110,7 @@ def next_append_fails(catalog: Catalog, monkeypatch: pytest.MonkeyPatch, error: 
             raise failures.pop()
         return await submit_chain(submissions)
 
-    monkeypatch.setattr(catalog.write.committer, "submit_chain", once)
+    monkeypatch.setattr(catalog.commands.committer, "submit_chain", once)
 
 
 @pytest.mark.parametrize("error", [ServiceUnavailable("away"), CommitStateUnknown("lost")])
@@ -142,14 +142,14 @@ async def test_what_is_surely_not_appended_leaves_no_files(
 
 async def test_the_state_behind_a_commit_in_doubt_is_read_again(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is in the log: the next commit is not decided on what was before it."""
-    queues, submit_chain = table.catalogs[0].write.queues, table.catalogs[0].write.committer.submit_chain
+    queues, submit_chain = table.catalogs[0].commands.queues, table.catalogs[0].commands.committer.submit_chain
 
     async def answer_lost(submissions: Sequence[Submission]) -> list[AppendResult]:
         await submit_chain(submissions)
         raise CommitStateUnknown("lost")
 
     with monkeypatch.context() as patched:
-        patched.setattr(table.catalogs[0].write.committer, "submit_chain", answer_lost)
+        patched.setattr(table.catalogs[0].commands.committer, "submit_chain", answer_lost)
         with pytest.raises(CommitStateUnknown):
             await table.commit([setting("a", "1")])
     await table.commit([setting("b", "1")])
@@ -181,7 +181,7 @@ async def test_a_refusal_does_not_rest_on_a_state_that_the_chain_behind_it_dispr
 async def test_a_state_is_as_old_as_the_question_it_answers(table: Table, monkeypatch: pytest.MonkeyPatch, confirmed_by: str) -> None:
     """While the answer that confirms the queue's state is on its way another process commits, and a request comes that rests on that."""
     asked, answered = asyncio.Event(), asyncio.Event()
-    write = table.catalogs[0].write
+    write = table.catalogs[0].commands
     submit_chain, read, last_event_id = write.committer.submit_chain, ResolvedStream.read, ResolvedStream.last_event_id
 
     async def slow_append(submissions: Sequence[Submission]) -> list[AppendResult]:
@@ -234,7 +234,7 @@ async def test_what_changes_nothing_is_answered_as_things_are(table: Table, keye
     command = CommitTable(TABLE, [], [{"action": "set-location", "location": location}])
     keyed_context = context("updateTable", key=uuid7(), request_hash=b"x" * 32) if keyed else context("updateTable")
     for _ in range(2):
-        answer = await commit_table(table.catalogs[0].write, keyed_context, table.warehouse, command)
+        answer = await commit_table(table.catalogs[0].commands, keyed_context, table.warehouse, command)
         assert answer.body is not None
         assert "1" == orjson.loads(bytes_of(answer.body))["metadata"]["properties"]["newer"]
 
@@ -246,12 +246,12 @@ async def test_properties_that_are_there_are_answered_as_things_are(table: Table
     async def change(process: int, removals: list[str], updates: dict[str, str], *, key: UUID | None = None) -> None:
         asked = context("updateProperties", key=key, request_hash=b"x" * 32)
         command = UpdateNamespaceProperties(NAMESPACE, removals, updates)
-        await update_namespace_properties(table.catalogs[process].write, asked, table.warehouse, command)
+        await update_namespace_properties(table.catalogs[process].commands, asked, table.warehouse, command)
 
     await change(0, [], {"k": "v"})
     await change(1, ["k"], {})
     await change(0, [], {"k": "v"}, key=uuid7() if keyed else None)
-    levels = await load_namespace(table.catalogs[1].reads, table.warehouse, NAMESPACE)
+    levels = await load_namespace(table.catalogs[1].queries, context("loadNamespaceMetadata"), table.warehouse, NAMESPACE)
     assert "v" == levels.properties["k"]
 
 
@@ -263,7 +263,7 @@ async def test_a_requirement_that_does_not_hold_is_refused_still(table: Table) -
 
 async def test_who_waits_behind_a_commit_in_doubt_hears_that_the_log_is_away(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
     """The first commit's answer is lost and being asked for; the second, never sent, and a transaction need not wait for that."""
-    committer = table.catalogs[0].write.committer
+    committer = table.catalogs[0].commands.committer
     submit_chain, doubt = committer.submit_chain, asyncio.Event()
 
     async def in_doubt(submissions: Sequence[Submission]) -> list[AppendResult]:

@@ -11,7 +11,9 @@ import orjson
 import pytest
 from uuid_utils.compat import uuid7
 
-from commands.execution.context import CommandContext
+from access.request_context import RequestContext
+from access.resolve_warehouse import resolve_warehouse
+from access.warehouse import Warehouse
 from commands.execution.executor import CommandExecutor
 from commands.execution.submission import AppendResult, Submission
 from commands.namespaces.create_namespace import CreateNamespace, create_namespace
@@ -27,8 +29,6 @@ from domain.errors import CommitFailed, NoSuchTable, NoSuchView
 from domain.identifiers import NamespaceIdentifier, TabularIdentifier
 from icecore.compose import Catalog
 from queries.load_table import load_table
-from queries.resolve_warehouse import resolve_warehouse
-from queries.warehouse import Warehouse
 from tests.fixtures.catalog import PROJECT_ID, context, opened_catalog
 from tests.fixtures.rest_client import SCHEMA, set_properties, view_version
 
@@ -56,7 +56,7 @@ async def processes(database: str, tmp_path: Path) -> AsyncIterator[Processes]:
     """The tables `t` and `u` and the view `v`."""
     async with AsyncExitStack() as opened:
         asked, other = [await opened.enter_async_context(opened_catalog(database, tmp_path / "warehouse")) for _ in range(2)]
-        warehouse, write = await resolve_warehouse(asked.reads, PROJECT_ID, "demo"), asked.write
+        warehouse, write = await resolve_warehouse(asked.backends, PROJECT_ID, "demo"), asked.commands
         await create_namespace(write, context("createNamespace"), warehouse, CreateNamespace(NAMESPACE, {}))
         for name in ("t", "u"):
             table = CreateTable(NAMESPACE, name, None, SCHEMA, None, None, {}, stage_create=False)
@@ -66,7 +66,7 @@ async def processes(database: str, tmp_path: Path) -> AsyncIterator[Processes]:
         yield Processes(asked, other, warehouse)
 
 
-Command = Callable[[CommandExecutor, CommandContext, Warehouse], Awaitable[object]]
+Command = Callable[[CommandExecutor, RequestContext, Warehouse], Awaitable[object]]
 
 
 def transaction(*changes: CommitTable) -> Command:
@@ -75,19 +75,19 @@ def transaction(*changes: CommitTable) -> Command:
 
 async def run(processes: Processes, monkeypatch: pytest.MonkeyPatch, command: Command, meanwhile: Command) -> None:
     """`command` under a key; `meanwhile` of the other process is in the log before the first append that `command` comes to."""
-    committer, waiting = processes.asked.write.committer, [meanwhile]
+    committer, waiting = processes.asked.commands.committer, [meanwhile]
     submit_chain = committer.submit_chain
 
     async def after_the_other(submissions: Sequence[Submission]) -> list[AppendResult]:
         if waiting:
-            await waiting.pop()(processes.other.write, context("meanwhile"), processes.warehouse)
+            await waiting.pop()(processes.other.commands, context("meanwhile"), processes.warehouse)
         return await submit_chain(submissions)
 
     monkeypatch.setattr(committer, "submit_chain", after_the_other)
     # What a key is answered with again goes by the operation: a view's or not.
     asked = context("replaceView", key=uuid7(), request_hash=b"x" * 32)
     try:
-        await command(processes.asked.write, asked, processes.warehouse)
+        await command(processes.asked.commands, asked, processes.warehouse)
     finally:
         assert [] == waiting, "the command came to no append: the other process did nothing"
 
@@ -98,7 +98,7 @@ async def test_a_view_that_was_changed_meanwhile_is_answered_as_it_is(processes:
     newer = partial(commit_view, command=CommitView(VIEW, [], [set_properties(newer="1")]))
     answers: list[Any] = []
 
-    async def kept(write: CommandExecutor, asked: CommandContext, warehouse: Warehouse) -> None:
+    async def kept(write: CommandExecutor, asked: RequestContext, warehouse: Warehouse) -> None:
         answers.append(await view(write, asked, warehouse))
         answers.append(await view(write, asked, warehouse))
 
@@ -136,6 +136,6 @@ async def test_a_table_that_a_transaction_leaves_as_it_is_must_stay_so(
     """Another process adds a column to the table whose schema the transaction requires: all of it is refused."""
     with pytest.raises(CommitFailed):
         await run(processes, monkeypatch, transaction(*changes), partial(commit_table, command=CommitTable(FIRST, [], ADDING_COLUMN)))
-    answer = await load_table(processes.other.reads, processes.warehouse, SECOND)
+    answer = await load_table(processes.other.queries, context("loadTable"), processes.warehouse, SECOND)
     assert answer.body is not None
     assert "mine" not in orjson.loads(joined(answer.body))["metadata"]["properties"]

@@ -8,7 +8,7 @@ import orjson
 import pytest
 from uuid_utils.compat import uuid7
 
-from commands.execution.context import CommandContext
+from access.request_context import ANONYMOUS, RequestContext
 from commands.execution.submission import IdempotencyRecord, Submission
 from domain.events import (
     NamespaceCreated,
@@ -24,7 +24,7 @@ from domain.namespace import NamespaceState
 from domain.table import TableCommit, TableState, decide_commit
 
 PROJECT, WAREHOUSE, NAMESPACE, OTHER, STREAM, SECOND = (UUID(int=n) for n in range(1, 7))
-CONTEXT = CommandContext("request", PROJECT, "anonymous", "createTable", correlation_id="c", traceparent="t")
+CONTEXT = RequestContext("request", PROJECT, ANONYMOUS, "createTable", correlation_id="c", traceparent="t")
 SCHEMA = {"type": "struct", "fields": [{"id": 1, "name": "id", "type": "long", "required": False}]}
 METADATA = new_table_metadata(
     table_uuid="00000000-0000-0000-0000-000000000009",

@@ -37,7 +37,7 @@ def asking(
             ConfiguredHook(f"judge{number}", judge, timeout_seconds, on_failure, refusal_status=refusal_status)
             for number, judge in enumerate(judges)
         ]
-        catalog.write.appender.approval = Approval(hooks, catalog.write.connection)
+        catalog.commands.appender.approval = Approval(hooks, catalog.commands.connection)
 
     return prepare
 

@@ -64,8 +64,8 @@ async def test_hooks_are_among_the_metrics(database: str, tmp_path: Path) -> Non
     """By hook and verdict."""
     async with opened_catalog(database, tmp_path / "warehouse") as catalog:
         asking(Judge())(catalog)
-        assert catalog.write.appender.approval is not None
-        catalog.write.appender.approval.figures.verdicts["judge0", "failure"] += 2
+        assert catalog.commands.appender.approval is not None
+        catalog.commands.appender.approval.figures.verdicts["judge0", "failure"] += 2
         async with served_metrics(catalog, "127.0.0.1", free_port()) as url:
             text = await asyncio.to_thread(lambda: urllib.request.urlopen(url, timeout=30).read().decode())
     assert 'icecore_approval_verdicts_total{hook="judge0",verdict="failure"} 2.0' in text

@@ -12,9 +12,9 @@ import psycopg
 import pytest
 from uuid_utils.compat import uuid7
 
+from access.request_context import Approved
 from api.call import BODY_BUDGET
 from approval.contract import ALLOW, Hold, Refuse
-from commands.execution.context import Approved
 from commands.execution.deciding import REQUEST_INLINE_BYTES_MAX, is_large_request
 from commands.proposals.expire_proposals import ExpiryJob
 from commands.proposals.proposals import Proposals
@@ -374,7 +374,7 @@ async def _expire(dsn: str, folder: Path) -> int:
     from tests.fixtures.catalog import opened_catalog
 
     async with opened_catalog(dsn, folder / "warehouse") as catalog:
-        return await ExpiryJob(catalog.write, PROJECT_ID).run_once()
+        return await ExpiryJob(catalog.commands, PROJECT_ID).run_once()
 
 
 def test_the_servers_own_job_closes_what_is_due(client: Approver, judge: Judge) -> None:

@@ -9,8 +9,10 @@ from typing import Any
 import orjson
 import pytest
 
+from access.resolve_warehouse import resolve_warehouse
+from access.warehouse import Warehouse
 from approval.contract import ALLOW, ProposedChange, Refuse, Verdict
-from commands.execution.context import Answer
+from commands.execution.answer import Answer
 from commands.execution.stream_queue import StreamQueue
 from commands.namespaces.create_namespace import CreateNamespace, create_namespace
 from commands.namespaces.update_namespace_properties import UpdateNamespaceProperties, update_namespace_properties
@@ -22,8 +24,6 @@ from domain.identifiers import NamespaceIdentifier, TabularIdentifier
 from icecore.compose import Catalog
 from projections.verify import verify
 from queries.load_table import load_table
-from queries.resolve_warehouse import resolve_warehouse
-from queries.warehouse import Warehouse
 from tests.fixtures.catalog import PROJECT_ID, context, opened_catalog
 from tests.integration.approval.judging import Judge, asking
 
@@ -43,14 +43,14 @@ class Process:
 
     async def set(self, **properties: str) -> Answer:
         command = CommitTable(TABLE, [], [{"action": "set-properties", "updates": properties}])
-        return await commit_table(self.catalog.write, context("updateTable"), self.warehouse, command)
+        return await commit_table(self.catalog.commands, context("updateTable"), self.warehouse, command)
 
     async def set_together(self, **properties: str) -> Answer:
         command = CommitTransaction([CommitTable(TABLE, [], [{"action": "set-properties", "updates": properties}])])
-        return await commit_transaction(self.catalog.write, context("commitTransaction"), self.warehouse, command)
+        return await commit_transaction(self.catalog.commands, context("commitTransaction"), self.warehouse, command)
 
     async def properties(self) -> dict[str, str]:
-        answer = await load_table(self.catalog.reads, self.warehouse, TABLE)
+        answer = await load_table(self.catalog.queries, context("loadTable"), self.warehouse, TABLE)
         assert answer.body is not None
         found: dict[str, str] = orjson.loads(answer.body)["metadata"]["properties"]
         return found
@@ -61,9 +61,9 @@ async def two(database: str, tmp_path: Path) -> AsyncIterator[tuple[Process, Pro
     """Two processes and a table `t`."""
     async with AsyncExitStack() as opened:
         catalogs = [await opened.enter_async_context(opened_catalog(database, tmp_path / "warehouse")) for _ in range(2)]
-        warehouse = await resolve_warehouse(catalogs[0].reads, PROJECT_ID, "demo")
+        warehouse = await resolve_warehouse(catalogs[0].backends, PROJECT_ID, "demo")
         first, second = (Process(catalog, warehouse) for catalog in catalogs)
-        write = catalogs[0].write
+        write = catalogs[0].commands
         await create_namespace(write, context("createNamespace"), warehouse, CreateNamespace(NAMESPACE, {}))
         schema = {"type": "struct", "fields": [{"id": 1, "name": "x", "required": False, "type": "long"}]}
         command = CreateTable(NAMESPACE, "t", None, schema, None, None, {}, stage_create=False)
@@ -132,7 +132,7 @@ async def test_what_stands_behind_a_refused_command_is_decided_again(two: tuple[
     for name, outcome in zip(names, outcomes, strict=True):
         assert isinstance(outcome, ChangeRefused if name.startswith("bad") else Answer), (name, outcome)
     assert {name for name in names if name.startswith("good")} == {name for name in await first.properties() if name in names}
-    assert max(first.catalog.write.queues.figures.batch_lengths) > 1, "nothing was chained: nothing was shown"
+    assert max(first.catalog.commands.queues.figures.batch_lengths) > 1, "nothing was chained: nothing was shown"
 
 
 def quota(change: ProposedChange) -> Verdict:
@@ -186,7 +186,7 @@ async def test_a_slow_hook_holds_up_its_own_table_alone(two: tuple[Process, Proc
     slow = asyncio.create_task(first.set(slow="1"))
     while not first.judge.shown:
         await asyncio.sleep(0)
-    await create_table(first.catalog.write, context("createTable"), first.warehouse, other)
+    await create_table(first.catalog.commands, context("createTable"), first.warehouse, other)
     assert not slow.done()
     release.set()
     await slow
@@ -202,7 +202,7 @@ async def test_a_refusal_decided_behind_a_change_that_a_hook_refuses_is_not_give
 
     async def commit(updates: list[dict[str, Any]], requirements: list[dict[str, Any]]) -> Answer:
         command = CommitTable(TABLE, requirements, updates)
-        return await commit_table(first.catalog.write, context("updateTable"), first.warehouse, command)
+        return await commit_table(first.catalog.commands, context("updateTable"), first.warehouse, command)
 
     await first.set(known="1")
     first.judge.say = lambda change: Refuse("no columns") if len(change.objects[0].after["schemas"]) > 1 else ALLOW  # type: ignore[index]
@@ -224,7 +224,7 @@ async def test_a_verdict_rests_on_the_namespace_properties_that_the_hook_read(tw
         if declared.get("frozen") == "yes":
             return Refuse("it is frozen")
         promise = UpdateNamespaceProperties(NAMESPACE, [], {"frozen": "yes"})
-        await update_namespace_properties(second.catalog.write, context("updateProperties"), second.warehouse, promise)
+        await update_namespace_properties(second.catalog.commands, context("updateProperties"), second.warehouse, promise)
         return ALLOW
 
     first.judge.say = by_promise
@@ -234,7 +234,7 @@ async def test_a_verdict_rests_on_the_namespace_properties_that_the_hook_read(tw
             await change(x="1")
         assert [{}, {"frozen": "yes"}] == read
         thaw = UpdateNamespaceProperties(NAMESPACE, ["frozen"], {})
-        await update_namespace_properties(second.catalog.write, context("updateProperties"), second.warehouse, thaw)
+        await update_namespace_properties(second.catalog.commands, context("updateProperties"), second.warehouse, thaw)
     assert "x" not in await first.properties()
 
 
@@ -246,9 +246,9 @@ async def test_a_refusal_decided_before_a_change_that_a_hook_refuses_is_given_wi
     wrong = CommitTable(TABLE, [{"type": "assert-current-schema-id", "current-schema-id": 7}], [])
     good, broken, bad = await asyncio.gather(
         first.set(good="1"),
-        commit_table(first.catalog.write, context("updateTable"), first.warehouse, wrong),
+        commit_table(first.catalog.commands, context("updateTable"), first.warehouse, wrong),
         first.set(bad="1"),
         return_exceptions=True,
     )
     assert (Answer, CommitFailed, ChangeRefused) == (type(good), type(broken), type(bad))
-    assert 0 == first.catalog.write.queues.figures.refused
+    assert 0 == first.catalog.commands.queues.figures.refused

@@ -40,7 +40,7 @@ async def make_warehouses(database: str, directory: Path, endpoints: dict[str, s
         warehouses[f"s3-{name}"] = (profile | {"path-style-access": True}, KEY)
     async with opened_catalog(database, directory) as catalog:
         for name, (profile, credential) in warehouses.items():
-            await create_warehouse(catalog.write, context("createWarehouse"), CreateWarehouse(name, profile, credential))
+            await create_warehouse(catalog.commands, context("createWarehouse"), CreateWarehouse(name, profile, credential))
     return list(warehouses)
 
 
@@ -98,5 +98,5 @@ async def test_a_session_tag_is_no_place_for_a_credential(database: str, tmp_pat
     profile = {"type": "s3", "bucket": "lake", "region": "mars-1", "flavor": "s3-compat", "sts-session-tags": {"api_key": CANARY}}
     async with opened_catalog(database, tmp_path / "warehouse") as catalog:
         with pytest.raises(BadRequest, match="sts-session-tags: the property 'api_key'") as refused:
-            await create_warehouse(catalog.write, context("createWarehouse"), CreateWarehouse("lake", profile, KEY))
+            await create_warehouse(catalog.commands, context("createWarehouse"), CreateWarehouse("lake", profile, KEY))
     assert CANARY not in refused.value.message

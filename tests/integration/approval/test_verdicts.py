@@ -295,9 +295,9 @@ async def test_a_warehouse_is_asked_about_and_never_held(database: str, tmp_path
         for verdict in (REFUSAL, HOLD):
             judge.always(verdict)
             with pytest.raises(ChangeRefused, match=verdict.reason):
-                await create_warehouse(catalog.write, context("createWarehouse"), CreateWarehouse("other", profile))
+                await create_warehouse(catalog.commands, context("createWarehouse"), CreateWarehouse("other", profile))
         judge.say = None
-        answer = await create_warehouse(catalog.write, context("createWarehouse"), CreateWarehouse("other", profile))
+        answer = await create_warehouse(catalog.commands, context("createWarehouse"), CreateWarehouse("other", profile))
         assert 201 == answer.status
     shown = [(each.kind, each.name_before, each.name_after, each.topics) for change in judge.shown for each in change.objects]
     assert [("warehouse", None, ("other",), ("warehouse.created.v1",))] * 3 == shown
@@ -318,7 +318,7 @@ def test_hooks_are_counted(database: str, tmp_path: Path) -> None:
             judge.always(verdict)
             client.create_namespace(f"n{len(judge.shown)}")
         client.close()
-        figures = catalogs[0].write.appender.approval.figures
+        figures = catalogs[0].commands.appender.approval.figures
     expected = {("judge0", "allow"): 1, ("judge0", "refuse"): 1, ("judge0", "failure"): 1, ("judge0", "hold"): 1}
     assert expected == dict(figures.verdicts)
     assert figures.seconds["judge0"] > 0

@@ -24,11 +24,11 @@ async def create_deep(run: CommandRun, leaves: int) -> NamespaceIdentifier:
     for _ in range(NAMESPACE_LEVELS_MAX - 1):
         above = (*above, LONG)
         await create_namespace(
-            run.catalog.write, context("createNamespace"), run.warehouse, CreateNamespace(NamespaceIdentifier(above), {})
+            run.catalog.commands, context("createNamespace"), run.warehouse, CreateNamespace(NamespaceIdentifier(above), {})
         )
     for number in range(leaves):
         command = CreateNamespace(NamespaceIdentifier((*above, f"{number:06}{LONG[6:]}")), {})
-        await create_namespace(run.catalog.write, context("createNamespace"), run.warehouse, command)
+        await create_namespace(run.catalog.commands, context("createNamespace"), run.warehouse, command)
     return NamespaceIdentifier(above)
 
 
@@ -36,7 +36,7 @@ async def touch(run: CommandRun, above: NamespaceIdentifier, leaves: int) -> Non
     """One small event for each of them."""
     for number in range(leaves):
         command = UpdateNamespaceProperties(NamespaceIdentifier((*above.levels, f"{number:06}{LONG[6:]}")), [], {"p": "1"})
-        await update_namespace_properties(run.catalog.write, context("updateProperties"), run.warehouse, command)
+        await update_namespace_properties(run.catalog.commands, context("updateProperties"), run.warehouse, command)
 
 
 async def name_lookups(connection: psycopg.AsyncConnection) -> int:

@@ -33,14 +33,14 @@ async def as_sinks_have_it(dsn: str, dialect: Dialect = "icecore") -> list[bytes
 
 
 async def head(served: Served) -> int:
-    async with served.catalog.reads.connection() as connection:
+    async with served.catalog.backends.connection() as connection:
         return await log_head(connection)
 
 
 async def create(run: CommandRun, name: str, **properties: str) -> int:
     """A namespace; the position of its event."""
     command = CreateNamespace(NamespaceIdentifier((name,)), properties)
-    return (await create_namespace(run.catalog.write, context("createNamespace"), run.warehouse, command)).position
+    return (await create_namespace(run.catalog.commands, context("createNamespace"), run.warehouse, command)).position
 
 
 @pytest.mark.parametrize("dialect", ["icecore", "lakekeeper"])
@@ -111,7 +111,7 @@ async def test_types_are_chosen_as_sinks_choose_them(served: Served, history: Co
 
 async def test_warehouses_and_namespaces_are_chosen_as_sinks_choose_them(served: Served, history: CommandRun, tmp_path: Path) -> None:
     """A warehouse by name or id; a namespace with everything below it, and no other that begins with its name."""
-    write = history.catalog.write
+    write = history.catalog.commands
     (tmp_path / "other").mkdir()
     other = CreateWarehouse("other", {"type": "local", "directory": str(tmp_path / "other")})
     await create_warehouse(write, context("createWarehouse"), other)

@@ -15,7 +15,7 @@ from api.history import event_stream
 from api.history.event_stream import LARGE_EVENTS
 from api.history.large_events import LARGE_EVENTS_BYTES_MAX
 from api.origins import ORIGIN_RULES
-from commands.execution.context import Answer
+from commands.execution.answer import Answer
 from commands.tables.commit_table import CommitTable, commit_table
 from commands.tables.create_table import CreateTable, create_table
 from commands.warehouses.create_warehouse import CreateWarehouse, create_warehouse
@@ -86,7 +86,7 @@ async def test_all_who_follow_share_one_listener(served: Served, run: CommandRun
     for number in range(3):
         position = await create(run, f"n{number}")
         assert [[position]] * 20 == [[event.id for event in await stream.take(1)] for stream in streams]
-    async with served.catalog.reads.connection() as connection:
+    async with served.catalog.backends.connection() as connection:
         cursor = await connection.execute(
             "select application_name, count(*) from pg_stat_activity where datname = current_database() group by 1"
         )
@@ -222,10 +222,10 @@ async def roll_back(run: CommandRun, folder: Path) -> None:
     await create(run, "a")
     schema = {"type": "struct", "fields": [{"id": 1, "name": "x", "required": False, "type": "long"}]}
     command = CreateTable(identifier.namespace, "t", None, schema, None, None, {}, stage_create=False)
-    await create_table(run.catalog.write, context("createTable"), run.warehouse, command)
+    await create_table(run.catalog.commands, context("createTable"), run.warehouse, command)
 
     async def commit(*updates: dict[str, Any]) -> None:
-        await commit_table(run.catalog.write, context("updateTable"), run.warehouse, CommitTable(identifier, [], updates))
+        await commit_table(run.catalog.commands, context("updateTable"), run.warehouse, CommitTable(identifier, [], updates))
 
     for number in (1, 2):
         snapshot, ref = snapshot_updates((folder / f"snap-{number}.avro").as_uri(), number)
@@ -273,7 +273,7 @@ async def test_a_lost_database_is_waited_for(served: Served, run: CommandRun) ->
     """The stream goes on behind its last event when Postgres is back; all its connections are ended here."""
     async with served.stream(after="now") as stream:
         for number in range(4):
-            async with served.catalog.reads.connection() as connection:
+            async with served.catalog.backends.connection() as connection:
                 await connection.execute(
                     "select pg_terminate_backend(pid) from pg_stat_activity "
                     "where application_name in ('icecore-follower', 'icecore-events') and datname = current_database()"
@@ -332,7 +332,7 @@ async def test_followers_with_filters_of_their_own_are_told_what_is_theirs(
     ]
     profile = {"type": "local", "directory": str(tmp_path / "other")}
     (tmp_path / "other").mkdir()
-    await create_warehouse(history.catalog.write, context("createWarehouse"), CreateWarehouse("elsewhere", profile))
+    await create_warehouse(history.catalog.commands, context("createWarehouse"), CreateWarehouse("elsewhere", profile))
     elsewhere = await CommandRun.on(history.catalog, "elsewhere")
     await elsewhere.step(Step("create_namespace", 0))
     end = await head(served)

@@ -172,7 +172,7 @@ async def test_events_are_of_one_warehouse_and_of_a_past_where_one_is_named(serv
     """`demo@<position>` ends there."""
     (tmp_path / "other").mkdir()
     profile = {"type": "local", "directory": str(tmp_path / "other")}
-    await create_warehouse(history.catalog.write, context("createWarehouse"), CreateWarehouse("other", profile))
+    await create_warehouse(history.catalog.commands, context("createWarehouse"), CreateWarehouse("other", profile))
     assert {"x-icecore-warehouse-created"} == kinds((await query(served, "other")).json["events"])
     everything = await events(served)
     assert await head(served) == len(everything) + 1

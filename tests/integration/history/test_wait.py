@@ -31,11 +31,11 @@ async def table(run: CommandRun) -> CommandRun:
 
 async def commit(run: CommandRun, *updates: dict[str, Any]) -> int:
     """The commit's position."""
-    return (await commit_table(run.catalog.write, context("updateTable"), run.warehouse, CommitTable(TABLE, [], list(updates)))).position
+    return (await commit_table(run.catalog.commands, context("updateTable"), run.warehouse, CommitTable(TABLE, [], list(updates)))).position
 
 
 async def metadata(run: CommandRun) -> dict[str, Any]:
-    answer = await load_table(run.catalog.reads, run.warehouse, TABLE)
+    answer = await load_table(run.catalog.queries, context("loadTable"), run.warehouse, TABLE)
     assert answer.body is not None
     document: dict[str, Any] = orjson.loads(answer.body)["metadata"]
     return document
@@ -96,9 +96,9 @@ async def test_a_snapshot_to_come_is_waited_for(served: Served, table: CommandRu
     await create(table, "other")
     await add(table, 1, None, "main")
     moved = RenameTable(TABLE, TabularIdentifier(TABLE.namespace, "moved"))
-    await rename_table(table.catalog.write, context("renameTable"), table.warehouse, moved)
+    await rename_table(table.catalog.commands, context("renameTable"), table.warehouse, moved)
     back = RenameTable(moved.destination, TABLE)
-    await rename_table(table.catalog.write, context("renameTable"), table.warehouse, back)
+    await rename_table(table.catalog.commands, context("renameTable"), table.warehouse, back)
     position = await add(table, 2, 1, "main")
     answer = (await asked).json
     assert (True, 2) == (answer["reached"], answer["current-snapshot-id"])
@@ -149,7 +149,7 @@ async def test_a_table_that_is_dropped_is_not_waited_for(served: Served, table: 
     """Who waits hears that it does not exist."""
     asked = asyncio.create_task(ask(served, 1, 60))
     await until_followed(served, 1)
-    await drop_table(table.catalog.write, context("dropTable"), table.warehouse, DropTable(TABLE, purge_requested=False))
+    await drop_table(table.catalog.commands, context("dropTable"), table.warehouse, DropTable(TABLE, purge_requested=False))
     assert (404, "NoSuchTableException") == (await asked).error
     assert (404, "NoSuchTableException") == (await ask(served, 1)).error
 

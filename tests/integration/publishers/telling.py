@@ -325,4 +325,4 @@ async def commit_property(run: CommandRun, name: str, key: str, value: str, *, n
 
     updates = [{"action": "set-properties", "updates": {key: value}}]
     command = CommitTable(TabularIdentifier(NamespaceIdentifier(tuple(namespace.split("."))), name), [], updates)
-    await commit_table(run.catalog.write, context("updateTable"), run.warehouse, command)
+    await commit_table(run.catalog.commands, context("updateTable"), run.warehouse, command)

@@ -152,7 +152,7 @@ async def test_a_roll_back_says_which_snapshot_is_the_current_one(catalog: Catal
     table = TabularIdentifier(NamespaceIdentifier(("a",)), "t")
     first = (await run.metadata(table))["metadata"]["snapshots"][0]["snapshot-id"]
     back = [{"action": "set-snapshot-ref", "ref-name": "main", "type": "branch", "snapshot-id": first}]
-    await commit_table(catalog.write, context("updateTable"), run.warehouse, CommitTable(table, [], back))
+    await commit_table(catalog.commands, context("updateTable"), run.warehouse, CommitTable(table, [], back))
     data = (await told(database))[-1]["data"]
     assert (first, "append", []) == (data["current-snapshot-id"], data["operation"], data["snapshots-added"])
 
@@ -179,7 +179,7 @@ async def test_a_commit_of_two_snapshots_tells_the_operation_of_the_current_one(
         *({"action": "add-snapshot", "snapshot": each} for each in snapshots),
         {"action": "set-snapshot-ref", "ref-name": "main", "type": "branch", "snapshot-id": 2},
     ]
-    await commit_table(catalog.write, context("updateTable"), run.warehouse, CommitTable(table, [], updates))
+    await commit_table(catalog.commands, context("updateTable"), run.warehouse, CommitTable(table, [], updates))
     data = (await told(database))[-1]["data"]
     assert (2, "overwrite") == (data["current-snapshot-id"], data["operation"])
 

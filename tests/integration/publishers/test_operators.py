@@ -89,9 +89,9 @@ async def create_in_namespaces(run: CommandRun, *names: str) -> None:
             namespace = NamespaceIdentifier(tuple(levels[:depth]))
             if namespace not in there:
                 there.add(namespace)
-                await create_namespace(run.catalog.write, context("createNamespace"), run.warehouse, CreateNamespace(namespace, {}))
+                await create_namespace(run.catalog.commands, context("createNamespace"), run.warehouse, CreateNamespace(namespace, {}))
         command = CreateTable(namespace, "t", None, SCHEMA, None, None, {}, stage_create=False)
-        await create_table(run.catalog.write, context("createTable"), run.warehouse, command)
+        await create_table(run.catalog.commands, context("createTable"), run.warehouse, command)
 
 
 async def blocked_at(database: str, position: int) -> None:

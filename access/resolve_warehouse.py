@@ -3,6 +3,8 @@
 from datetime import datetime
 from uuid import UUID
 
+from access.backends import Backends
+from access.warehouse import Warehouse
 from database.connections import Connection
 from domain.errors import BadRequest, NoSuchWarehouse
 from domain.identifiers import uuid_or_none
@@ -10,23 +12,21 @@ from domain.warehouse import WarehouseState
 from log.head import log_head
 from log.positions import position_at, position_not_after
 from projections import warehouses
-from queries.read_side import ReadSide
-from queries.warehouse import Warehouse
 from storage.profiles import parse_storage_profile
 
 _POSITION_DIGITS_MAX = 18
 
 
-async def resolve_warehouse(reads: ReadSide, project_id: UUID, reference: str | None) -> Warehouse:
+async def resolve_warehouse(backends: Backends, project_id: UUID, reference: str | None) -> Warehouse:
     """NoSuchWarehouse where there is none, BadRequest where the point in time cannot be read.
 
     No reference means the only warehouse there is. A position is rounded down to the end of a command; a time means the
     position the log had reached at it. A warehouse that was created later than the point does not exist there.
     """
-    known = reads.warehouses.get((project_id, reference))
+    known = backends.warehouses.get((project_id, reference))
     if known is not None:
         return known
-    async with reads.connection() as connection:
+    async with backends.connection() as connection:
         if reference is None:
             return as_warehouse(await _only(connection, project_id), None)
         name, at, point = reference.partition("@")
@@ -39,13 +39,13 @@ async def resolve_warehouse(reads: ReadSide, project_id: UUID, reference: str | 
                 raise NoSuchWarehouse(f"Warehouse does not exist: {name} as of position {as_of}")
             return as_warehouse(state, as_of)
         # Nothing about a warehouse changes once it is created, so what its name stands for is known for good.
-        reads.warehouses.put((project_id, reference), found := as_warehouse(state, None))
+        backends.warehouses.put((project_id, reference), found := as_warehouse(state, None))
         return found
 
 
-async def list_warehouses(reads: ReadSide, project_id: UUID) -> list[Warehouse]:
+async def list_warehouses(backends: Backends, project_id: UUID) -> list[Warehouse]:
     """Every warehouse of a project."""
-    async with reads.connection() as connection:
+    async with backends.connection() as connection:
         return [as_warehouse(state, None) for state in await warehouses.read_all(connection, project_id)]
 
 

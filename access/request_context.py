@@ -1,11 +1,22 @@
-"""Who asks, and what answers a command: the two values every command takes and gives."""
+"""Who asks, and for what: the value every command and every query is given."""
 
 from collections.abc import Mapping, Sized
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Protocol
 from uuid import UUID
 
-from domain.byte_pieces import Content
+PROJECT_ID_DEFAULT = UUID(int=0)
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """Who asks. `id` is opaque: never a name or an address of a person."""
+
+    id: str
+
+
+ANONYMOUS = Principal("anonymous")
+"""Whoever asks a server that authenticates nobody."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,16 +38,15 @@ class Approved:
 
 
 class MakeRoom(Protocol):
-    """As CommandContext.make_room."""
+    """As RequestContext.make_room."""
 
     def __call__(self, size: int, shared: Sized | None = None) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
-class CommandContext:
-    """The envelope of one request.
+class RequestContext:
+    """One request, whatever it asks for: made once where it comes in, and passed down to the command or query.
 
-    actor -- an opaque id, never a name or an address of a person.
     operation -- the spec's operationId (`createTable`), or the management API's.
     idempotency_key, request_hash -- the key, and sha256 over operation, path and body; the hash matters only with a key.
     causation_id -- the event that led to the command, where no client sent it for itself.
@@ -48,7 +58,7 @@ class CommandContext:
 
     request_id: str
     project_id: UUID
-    actor: str
+    principal: Principal
     operation: str
     idempotency_key: UUID | None = None
     request_hash: bytes = b""
@@ -58,22 +68,3 @@ class CommandContext:
     sent: SentRequest | None = None
     approves: Approved | None = None
     make_room: MakeRoom | None = field(default=None, compare=False)
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What the edge sends: an HTTP status, a JSON body ready to send, the position of the command in the log, an ETag.
-
-    position -- 0 before it is known.
-    replayed -- it was given before; nothing was done this time.
-    """
-
-    status: int
-    body: Content | None
-    position: int = 0
-    etag: str | None = None
-    replayed: bool = field(default=False, compare=False)
-
-    def at(self, position: int) -> "Answer":
-        """The answer to a command that is in the log up to `position`."""
-        return replace(self, position=position)

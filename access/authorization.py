@@ -1,0 +1,38 @@
+"""Whether a principal may do what it asks: the one call that every command and every query goes through, by ids.
+
+Names are resolved before it, so that who may do what never depends on what a thing is called.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol
+from uuid import UUID
+
+from access.request_context import RequestContext
+
+ResourceKind = Literal["server", "project", "warehouse", "namespace", "table", "view", "proposal"]
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """What a request is about. `id` is Icecore's own, the same through renames."""
+
+    kind: ResourceKind
+    id: UUID
+
+
+class Authorizer(Protocol):
+    """Decides by `context.principal` and `context.operation`."""
+
+    async def authorize(self, context: RequestContext, resources: Sequence[Resource]) -> None:
+        """Raises Forbidden where the principal may not do this to each of the resources.
+
+        resources -- what is read or changed; of what is created, the namespace, warehouse or project it is created in.
+        """
+
+
+class AllowAll:
+    """Everybody may do everything: there are no grants yet."""
+
+    async def authorize(self, context: RequestContext, resources: Sequence[Resource]) -> None:
+        """Permits it."""

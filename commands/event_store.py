@@ -129,7 +129,7 @@ class IcecoreRecorder(PostgresApplicationRecorder):
         outcome, detail = row["outcome"], row["detail"]
         if outcome == "appended":
             return int(row["position"])
-        if outcome in _CONFLICTS or (outcome == "error" and str(detail).startswith(_UNIQUE_VIOLATION)):
+        if outcome in _CONFLICTS or (outcome == "error" and str(detail).partition(":")[0] == _UNIQUE_VIOLATION):
             raise IntegrityError(f"{outcome}: {detail}")
         raise DatabaseError(f"{outcome}: {detail}")
 

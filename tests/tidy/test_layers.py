@@ -57,6 +57,8 @@ IMPURE = {
     "threading", "time", "uuid_utils",
 }  # fmt: skip
 
+AWAITED = {"Awaitable", "Coroutine", "AsyncIterator", "AsyncIterable", "AsyncGenerator", "Future", "Task"}
+
 
 def modules(folder: str) -> list[Path]:
     return sorted((CHECKOUT / folder).rglob("*.py"))
@@ -147,6 +149,72 @@ def test_the_domain_draws_no_ids_and_reads_no_clock() -> None:
         )
     }
     assert set() == found
+
+
+def waiting(module: Path) -> set[str]:
+    """Where the module is asynchronous: coroutines, awaits, and types that stand for them."""
+    found = set()
+    for node in ast.walk(ast.parse(module.read_text(encoding="utf-8"))):
+        match node:
+            case ast.AsyncFunctionDef() | ast.AsyncFor() | ast.AsyncWith() | ast.Await():
+                found.add(f"{module.name}:{node.lineno} waits")
+            case ast.comprehension(is_async=1):
+                found.add(f"{module.name}:{node.target.lineno} waits")
+            case ast.Name(id=name) | ast.Attribute(attr=name) if name in AWAITED:
+                found.add(f"{module.name}:{node.lineno} names {name}")
+    return found
+
+
+def test_the_domain_does_not_wait() -> None:
+    """What is decided on is loaded before, and given as a value."""
+    assert set() == {place for module in modules("domain") for place in waiting(module)}
+
+
+def test_a_decision_that_waits_would_be_found(tmp_path: Path) -> None:
+    """However it is written: as a coroutine, or as the type of one."""
+    module = tmp_path / "module.py"
+    for line in (
+        "async def f(): pass",
+        "async def f(g):\n  return await g()",
+        "f: Callable[[], Awaitable[int]]",
+        "f: typing.Coroutine",
+        "async def f(g):\n  return [x async for x in g]",
+    ):
+        module.write_text(line + "\n")
+        assert waiting(module), line
+    module.write_text("def decide(state):\n  return [x for x in state]\n")
+    assert set() == waiting(module)
+
+
+EVENTS = {
+    node.name
+    for node in ast.parse((CHECKOUT / "domain" / "events.py").read_text(encoding="utf-8")).body
+    if isinstance(node, ast.ClassDef) and node.name != "Event"
+}
+
+
+def events_made(module: Path) -> set[str]:
+    """The events that the module makes itself."""
+    return {
+        f"{module.name}:{node.lineno} makes {name}"
+        for node in ast.walk(ast.parse(module.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call) and (name := getattr(node.func, "id", getattr(node.func, "attr", ""))) in EVENTS
+    }
+
+
+@pytest.mark.parametrize("folder", ["api", "approval", "commands", "queries"])
+def test_events_are_made_where_it_is_decided(folder: str) -> None:
+    """A command loads, asks the domain and appends: what happened is the domain's to say."""
+    assert set() == {place for module in modules(folder) for place in events_made(module)}
+
+
+def test_an_event_made_elsewhere_would_be_found(tmp_path: Path) -> None:
+    """By its name or its module's; to tell one event from another is no making."""
+    module = tmp_path / "module.py"
+    made = "a = ViewDropped()\nb = events.TableDropped(True)\n"
+    told_apart = "isinstance(c, TableDropped)\nmatch c:\n  case TableDropped(True): pass\n"
+    module.write_text(made + told_apart)
+    assert {"module.py:1 makes ViewDropped", "module.py:2 makes TableDropped"} == events_made(module)
 
 
 def test_a_module_that_reaches_up_would_be_found(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import os
 import sys
 from pathlib import Path
 
-import icecore.supervisor
+import icecore.child_process
 from benchmarks.reliability.sabotage import VARIABLE, sabotage
 from icecore.cli import main
 
@@ -25,7 +25,7 @@ def _worker_with_control() -> str:
 
 if __name__ == "__main__":
     os.chdir(_ROOT)
-    icecore.supervisor.HEALTHY_SECONDS = 0.0
+    icecore.child_process.HEALTHY_SECONDS = 0.0
     if os.environ.get(VARIABLE):
         sys.executable = _worker_with_control()
         # One worker alone is this process.

@@ -551,7 +551,8 @@ def test_a_worker_that_dies_is_replaced_while_the_others_serve(serve: Serve) -> 
     for _ in range(20):
         assert "ok" == served.get("/health")["status"]
     wait_until(lambda: len(worker_processes(served) - {killed}) == 2)
-    assert "worker died; starting another" in [record["event"] for record in served.records()]
+    died = [record for record in served.records() if record["event"] == "process died; starting another"]
+    assert [-signal.SIGKILL] == [record["exit_code"] for record in died]
     assert 0 == served.stop()
 
 

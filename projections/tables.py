@@ -58,20 +58,30 @@ async def load_now(
     return loaded
 
 
-async def load_then(connection: Connection, table_id: UUID, as_of: int, *, referenced_only: bool) -> LoadedTable | None:
-    """The table's document as of a position."""
-    return await _load_then(connection, table_id, as_of=as_of, version=None, referenced_only=referenced_only)
+async def load_then(
+    connection: Connection, table_id: UUID, as_of: int, *, referenced_only: bool, bytes_max: int = BYTES_UNBOUNDED
+) -> LoadedTable | LargeDocument | None:
+    """The table's document as of a position, if it has no more than `bytes_max` bytes."""
+    return await _load_then(connection, table_id, bytes_max, as_of=as_of, version=None, referenced_only=referenced_only)
 
 
 async def load_version(connection: Connection, table_id: UUID, version: int) -> LoadedTable | None:
     """The table's document at a version of its stream."""
-    return await _load_then(connection, table_id, as_of=None, version=version, referenced_only=False)
+    loaded = await _load_then(connection, table_id, BYTES_UNBOUNDED, as_of=None, version=version, referenced_only=False)
+    assert not isinstance(loaded, LargeDocument)
+    return loaded
 
 
-async def _load_then(connection: Connection, table_id: UUID, **parameters: int | None) -> LoadedTable | None:
-    cursor = await connection.execute(_SQL["load_then"], {"table_id": table_id, **parameters}, binary=True)
+async def _load_then(
+    connection: Connection, table_id: UUID, bytes_max: int, **parameters: int | None
+) -> LoadedTable | LargeDocument | None:
+    given = {"table_id": table_id, "bytes_max": bytes_max, **parameters}
+    cursor = await connection.execute(_SQL["load_then"], given, binary=True)
     row = await cursor.fetchone()
-    return None if row is None else _loaded(*row)
+    if row is None:
+        return None
+    size, *columns = row
+    return LargeDocument(size) if size > bytes_max else _loaded(*columns)
 
 
 def _loaded(

@@ -52,7 +52,7 @@ left join lateral (
 
 -- name: load_then --
 -- A table by its id: its newest version of those up to a position, or up to a version of its stream.
-select t.table_id, t.version, t.event_id, t.metadata_location, t.head, p.kinds, p.bodies
+select p.size, t.table_id, t.version, t.event_id, t.metadata_location, case when p.size <= %(bytes_max)s::bigint then t.head end, p.kinds, p.bodies
 from (
   select * from icecore.tables
   where generation = (select generation from icecore.read_models) and table_id = %(table_id)s
@@ -65,7 +65,10 @@ cross join lateral (
   from icecore.part_tombstones c, unnest(c.ordinals) o(range) where c.generation = t.generation and c.table_id = t.table_id and c.valid_to <= t.version
 ) closing
 left join lateral (
-  select array_agg(k.kind) as kinds, array_agg(k.body) as bodies from (
+  -- Of a table that is larger than was asked for, the size alone.
+  select case when sum(octet_length(k.body)) + octet_length(t.head) <= %(bytes_max)s::bigint then array_agg(k.kind) end as kinds,
+         case when sum(octet_length(k.body)) + octet_length(t.head) <= %(bytes_max)s::bigint then array_agg(k.body) end as bodies,
+         (coalesce(sum(octet_length(k.body)), 0) + octet_length(t.head))::bigint as size from (
     select a.kind, string_agg(a.body, ','::bytea order by a.ordinal) as body
     from icecore.table_parts a
     where a.generation = t.generation and a.table_id = t.table_id and a.valid_from <= t.version and (a.valid_to is null or a.valid_to > t.version)

@@ -12,6 +12,7 @@ from domain.byte_pieces import Content
 from domain.errors import NoSuchTable, NotFound
 from domain.identifiers import TabularIdentifier
 from projections import names, results, tables
+from projections.bounded_reads import LargeDocument
 from projections.tables import LoadedTable, SoughtTable
 from queries.answers import TableAnswer
 from queries.executor import Fresh, QueryExecutor
@@ -70,9 +71,11 @@ async def load_table(
 async def _loaded_then(
     backends: Backends, warehouse: Warehouse, table: TabularIdentifier, as_of: int, referenced_only: bool
 ) -> LoadedTable | None:
-    async with backends.connection() as connection:
+    async def read(connection: Connection, bytes_max: int) -> LoadedTable | LargeDocument | None:
         table_id = await names.find_table(connection, warehouse.scope, table)
-        return await tables.load_then(connection, table_id, as_of, referenced_only=referenced_only)
+        return await tables.load_then(connection, table_id, as_of, referenced_only=referenced_only, bytes_max=bytes_max)
+
+    return await backends.read_within(read)
 
 
 async def table_exists(queries: QueryExecutor, context: RequestContext, warehouse: Warehouse, table: TabularIdentifier) -> None:

@@ -16,9 +16,11 @@ from commands.tables.commit_table import CommitTable, commit_table
 from commands.tables.commit_transaction import CommitTransaction, commit_transaction
 from commands.tables.create_table import CreateTable, create_table
 from commands.tables.rename_table import RenameTable, rename_table
-from domain.errors import BadRequest, ChangeRefused, CommitFailed
+from domain.byte_pieces import joined
+from domain.errors import BadRequest, ChangeRefused, CommitFailed, NoSuchTable
 from domain.identifiers import TabularIdentifier
 from icecore.compose import Catalog
+from log.head import log_head
 from queries.load_table import load_table
 from tests.fixtures.catalog import catalog, context, opened_catalog
 from tests.integration.approval.judging import Judge, asking
@@ -76,6 +78,25 @@ async def test_a_registration_that_waits_for_room_keeps_no_queue_standing(begun:
             await commit(begun)
         assert not overwriting.done()
     await overwriting
+
+
+async def test_a_load_of_a_past_waits_for_room(begun: Catalog, tmp_path: Path) -> None:
+    """As one of the present does; a small table's does not, and what is not there is refused at once."""
+    await register(begun, metadata_file(tmp_path, snapshots=10_000))
+    await create(begun, "small")
+    async with begun.backends.connection() as connection:
+        past = f"@{await log_head(connection)}"
+    small = TabularIdentifier(TABLE.namespace, "small")
+    async with begun.commands.large_documents.share() as share:
+        await share.take_all()
+        loading = await waiting(begun, load_table(begun.queries, context("loadTable"), await demo(begun, past), TABLE), 0)
+        assert (await load_table(begun.queries, context("loadTable"), await demo(begun, past), small)).body
+        with pytest.raises(NoSuchTable):
+            await load_table(begun.queries, context("loadTable"), await demo(begun, past), TabularIdentifier(TABLE.namespace, "nowhere"))
+        assert not loading.done()
+    body = (await loading).body
+    assert body is not None
+    assert joined(body) == joined((await load_table(begun.queries, context("loadTable"), await demo(begun), TABLE)).body or b"")
 
 
 @pytest.mark.parametrize("commits_first", [False, True])

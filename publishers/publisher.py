@@ -259,7 +259,14 @@ class _Replaying:
         events: Sequence[RecordedEvent] = await read_events(lead.connection, order.told_position, limit)
         both = (self._chosen, order.filter)
         events, messages = await messages_of(lead, self._describer, events, orders.skips, both, self._dialect, replay=Replay(order.id))
-        mark = await sink.publish(messages, live) if messages else None
+        try:
+            mark = await sink.publish(messages, live) if messages else None
+        except SinkError as error:
+            # How far the replay came says nothing of what is told live, which may be behind it.
+            if error.told is not None:
+                await lead.move_replay(order, error.told, sum(message.position <= error.told for message in messages))
+            error.told = None
+            raise
         await lead.move_replay(order, events[-1].position, len(messages))
         return mark
 

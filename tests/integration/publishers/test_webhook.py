@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from email.utils import formatdate
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import orjson
 import psycopg
@@ -19,6 +20,7 @@ from pydantic import SecretStr
 from icecore.settings import Settings
 from icecore.sinks import run_publishers
 from publishers import checkpoints
+from publishers.event_filter import EventFilter
 from tests.fixtures.catalog import opened_catalog
 from tests.fixtures.command_runs import CommandRun, Step
 from tests.integration.publishers.telling import Nursery, Writer, commit_property, log_ids, row, until, until_told
@@ -232,6 +234,29 @@ async def test_an_event_it_will_not_take_waits_for_the_operators_word(database: 
         assert [(poisoned, "cannot be parsed over there", "operator")] == kept
         with pytest.raises(psycopg.Error, match="append-only"):
             asked.execute("delete from icecore.sink_skips")
+
+
+async def test_a_replay_that_fails_ahead_of_what_was_told_hides_nothing(database: str, log: list[str], endpoint: Endpoint) -> None:
+    """A sink that is behind goes on where it was, however far a replay of what lies before it has come; and the replay goes on too."""
+    asked: list[str] = []
+
+    async def answer(number: int) -> web.StreamResponse | None:
+        asked.append(endpoint.current)
+        replayed = sum(":" in each for each in asked)
+        return web.Response(status=503) if replayed == 3 and ":" in endpoint.current else None
+
+    endpoint.answer = answer
+    async with await psycopg.AsyncConnection.connect(database, autocommit=True) as connection:
+        await checkpoints.request_replay(connection, uuid4(), "hook", 24, len(log), EventFilter())
+    async with publishing(database, {"hook": endpoint.sink()}):
+        await until_told(database, "hook")
+
+        async def ended() -> bool:
+            return len({event["id"] for event in endpoint.taken if "replay" in event}) == len(log) - 23
+
+        await until(ended, what="the replay ends")
+    assert log == [event["id"] for event in endpoint.taken if "replay" not in event]
+    assert log[23:] == [event["replayof"] for event in endpoint.taken if "replay" in event]
 
 
 async def test_kills_lose_nothing_and_repeat_under_the_same_ids(

@@ -1,5 +1,6 @@
 """Namespaces: one row per version, and what is asked of them."""
 
+from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
@@ -25,6 +26,14 @@ async def read_properties(connection: Connection, namespace_id: UUID, as_of: int
         return LargeDocument(size)
     properties: dict[str, str] = orjson.loads(text)
     return properties
+
+
+async def document_bytes(connection: Connection, namespace_ids: Sequence[UUID]) -> int:
+    """Of the properties of these namespaces now, together."""
+    row = await (await connection.execute(_SQL["document_bytes"], {"namespace_ids": list(namespace_ids)})).fetchone()
+    assert row is not None
+    size: int = row[0]
+    return size
 
 
 async def read_state_within(

@@ -97,23 +97,16 @@ def _loaded(
     return LoadedTable(table_id, version, event_id, metadata_location, content_of(pieces(head, bodies_by_kind, TABLE_KINDS)))
 
 
-async def read_state(connection: Connection, table_id: UUID) -> tuple[TableState, int] | None:
-    """The newest state and the read models' generation it was read from."""
-    found = await read_state_within(connection, table_id, BYTES_UNBOUNDED)
-    assert not isinstance(found, LargeDocument)
-    return found
-
-
-async def open_bytes(connection: Connection, table_ids: Sequence[UUID]) -> int:
+async def document_bytes(connection: Connection, table_ids: Sequence[UUID]) -> int:
     """Of what these tables hold now, together."""
-    row = await (await connection.execute(_SQL["open_bytes"], {"table_ids": list(table_ids)})).fetchone()
+    row = await (await connection.execute(_SQL["document_bytes"], {"table_ids": list(table_ids)})).fetchone()
     assert row is not None
     size: int = row[0]
     return size
 
 
 async def read_state_within(connection: Connection, table_id: UUID, bytes_max: int) -> tuple[TableState, int] | LargeDocument | None:
-    """The same, if the table has no more than `bytes_max` bytes."""
+    """The newest state and the read models' generation it was read from, if the table has no more than `bytes_max` bytes."""
     cursor = await connection.execute(_SQL["state"], {"table_id": table_id, "bytes_max": bytes_max}, binary=True)
     row = await cursor.fetchone()
     if row is None:

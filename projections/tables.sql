@@ -106,7 +106,7 @@ left join lateral (
     and (closing.ordinals is null or not closing.ordinals @> a.ordinal)
 ) p on true
 
--- name: open_bytes --
+-- name: document_bytes --
 -- Of what tables hold now, together. Parts that a tombstone closes count as open until they are closed.
 select coalesce(sum(octet_length(t.head) + coalesce(p.size, 0)), 0)::bigint
 from unnest(%(table_ids)s::uuid[]) sought(table_id)

@@ -1,5 +1,6 @@
 """Views: one row per version with the whole document, and what is asked of them."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -46,6 +47,14 @@ async def _loaded(connection: Connection, block: str, parameters: dict[str, obje
         return None
     *columns, size = row
     return LoadedView(*columns) if columns[-1] is not None else LargeDocument(size)
+
+
+async def document_bytes(connection: Connection, view_ids: Sequence[UUID]) -> int:
+    """Of the documents of these views now, together."""
+    row = await (await connection.execute(_SQL["document_bytes"], {"view_ids": list(view_ids)})).fetchone()
+    assert row is not None
+    size: int = row[0]
+    return size
 
 
 async def read_state_within(connection: Connection, view_id: UUID, bytes_max: int) -> tuple[ViewState, int] | LargeDocument | None:

@@ -17,3 +17,13 @@ select view_id, version, event_id, warehouse_id, namespace_id, name, name_key, s
 from icecore.views
 where generation = (select generation from icecore.read_models) and view_id = %(view_id)s
 order by version desc limit 1
+
+-- name: document_bytes --
+-- Of what views hold now, together.
+select coalesce(sum(octet_length(newest.document)), 0)::bigint
+from unnest(%(view_ids)s::uuid[]) sought(view_id)
+cross join lateral (
+  select document from icecore.views
+  where generation = (select generation from icecore.read_models) and view_id = sought.view_id
+  order by version desc limit 1
+) newest

@@ -37,6 +37,7 @@ class ResolvedStream(Generic[S_co]):
     _backends: Backends
     _names: NameCache
     _read: Callable[[Connection, UUID, int], Awaitable[tuple[S_co, int] | LargeDocument | None]]
+    _read_bytes: Callable[[Connection, Sequence[UUID]], Awaitable[int]]
 
     async def read(self, share: DocumentShare | None = None) -> tuple[S_co, int] | None:
         """The newest state, and the generation of the read models it was read from.
@@ -53,13 +54,6 @@ class ResolvedStream(Generic[S_co]):
         """None where there is no such stream."""
         async with self._backends.connection() as connection:
             return await read_last_event_id(connection, self.id)
-
-    async def take_room(self, share: DocumentShare) -> None:
-        """For the state, if it is large: before its queue is joined, since who waits for room there keeps others waiting."""
-        async with self._backends.connection() as connection:
-            found = await self._read(connection, self.id, LARGE_BYTES_MIN)
-        if isinstance(found, LargeDocument):
-            await share.take(found.size)
 
     async def read_named(self, share: DocumentShare | None = None) -> tuple[S_co, int]:
         """As `read`, while it still is what the name stands for; else StaleName."""
@@ -100,17 +94,17 @@ class Resolver:
         claim = await self._find(warehouse, view, "view")
         if claim is None:
             raise NoSuchView(f"View does not exist: {view}")
-        return ResolvedStream(claim.owner, claim, self._backends, self._names, views.read_state_within)
+        return ResolvedStream(claim.owner, claim, self._backends, self._names, views.read_state_within, views.document_bytes)
 
     async def namespace(self, warehouse: Warehouse, namespace: NamespaceIdentifier) -> ResolvedStream[NamespaceState]:
         """NoSuchNamespace where there is none."""
         async with self._backends.connection() as connection:
             namespace_id = await names.find_namespace(connection, warehouse.scope, namespace)
-        return ResolvedStream(namespace_id, None, self._backends, self._names, namespaces.read_state_within)
+        return ResolvedStream(namespace_id, None, self._backends, self._names, namespaces.read_state_within, namespaces.document_bytes)
 
     def table_by_id(self, table_id: UUID) -> ResolvedStream[TableState]:
         """Whatever its name."""
-        return ResolvedStream(table_id, None, self._backends, self._names, tables.read_state_within)
+        return ResolvedStream(table_id, None, self._backends, self._names, tables.read_state_within, tables.document_bytes)
 
     def remember(self, warehouse: Warehouse, table: TabularIdentifier, claim: NameClaim) -> ResolvedStream[TableState]:
         """A table that was created under this name."""
@@ -118,7 +112,22 @@ class Resolver:
         return self._table(claim)
 
     def _table(self, claim: NameClaim) -> ResolvedStream[TableState]:
-        return ResolvedStream(claim.owner, claim, self._backends, self._names, tables.read_state_within)
+        return ResolvedStream(claim.owner, claim, self._backends, self._names, tables.read_state_within, tables.document_bytes)
+
+    async def take_room(self, share: DocumentShare, streams: Sequence[ResolvedStream[State]]) -> None:
+        """For the states of streams of one kind, if they are large together; nothing where the share has room already.
+
+        Before their queues are joined, since who waits for room there keeps others waiting; and for all at once: with room for some in
+        hand, two transactions could wait for each other.
+        """
+        if not streams:
+            return
+        async with self._backends.connection() as connection:
+            size = await streams[0]._read_bytes(connection, [stream.id for stream in streams])
+        if len(streams) > 1 and size > share.bytes_max:
+            raise BadRequest(f"Invalid table-changes: the tables' metadata is larger than {share.bytes_max} bytes together")
+        if size >= LARGE_BYTES_MIN:
+            await share.take(size)
 
     async def _find(self, warehouse: Warehouse, identifier: TabularIdentifier, kind: str, *, anew: bool = False) -> NameClaim | None:
         called: Called = (kind, *warehouse.scope.path(identifier))
@@ -133,13 +142,3 @@ class Resolver:
         claim = NameClaim("tabular", found.namespace_id, warehouse.scope.key(identifier.name), found.object_id)
         self._names.put(called, claim)
         return claim
-
-
-async def take_room(backends: Backends, share: DocumentShare, streams: Sequence[ResolvedStream[State]]) -> None:
-    """For all tables at once: with room for some in hand, two transactions could wait for each other. Nothing where there is a share."""
-    async with backends.connection() as connection:
-        size = await tables.open_bytes(connection, [stream.id for stream in streams])
-    if len(streams) > 1 and size > share.bytes_max:
-        raise BadRequest(f"Invalid table-changes: the tables' metadata is larger than {share.bytes_max} bytes together")
-    if size >= LARGE_BYTES_MIN:
-        await share.take(size)

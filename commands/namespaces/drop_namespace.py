@@ -40,7 +40,7 @@ class _Drop(CommandHandler):
 
     async def resolve(self) -> Sequence[ResolvedStream[NamespaceState]]:
         self.namespace = await self.executor.resolver.namespace(self.warehouse, self.command.namespace)
-        await self.namespace.take_room(self.share)
+        await self.executor.resolver.take_room(self.share, [self.namespace])
         return [self.namespace]
 
     async def decide(self) -> Decision:

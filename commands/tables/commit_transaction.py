@@ -11,7 +11,7 @@ from commands.execution.clock import now_ms
 from commands.execution.deciding import decided, is_large_request, is_large_state
 from commands.execution.executor import CommandExecutor
 from commands.execution.handler import CommandHandler, Decision, MetadataFile
-from commands.execution.resolver import ResolvedStream, take_room
+from commands.execution.resolver import ResolvedStream
 from commands.execution.submission import IdempotencyRecord, Submission
 from commands.tables.commit_table import CommitTable, add_commit, add_created, creates
 from commands.tabulars.metadata_files import written_table
@@ -51,8 +51,7 @@ class _Transaction(CommandHandler):
         self.commits = await decided(is_large_request(self.context), _parsed, commits)
         resolver = self.executor.resolver
         self.tables = await asyncio.gather(*(resolver.table(self.warehouse, commit.table) for commit in commits))
-        # Before the tables' queues are joined: who waits for room there keeps others waiting.
-        await take_room(self.executor.backends, self.share, self.tables)
+        await resolver.take_room(self.share, self.tables)
         return self.tables
 
     async def decide(self) -> Decision:

@@ -12,7 +12,7 @@ from access.warehouse import Warehouse
 from commands.execution.answer import Answer
 from commands.execution.executor import CommandExecutor
 from commands.execution.handler import CommandHandler, Decision
-from commands.execution.resolver import ResolvedStream, StaleName, take_room
+from commands.execution.resolver import ResolvedStream, StaleName
 from commands.execution.staged_parts import stage_parts
 from commands.execution.submission import IdempotencyRecord, Submission
 from commands.tabulars.metadata_files import (
@@ -86,7 +86,7 @@ class _Registration(CommandHandler):
         self.file = await self._read_file(self.table)
         if self.table is None:
             return ()
-        await take_room(self.executor.backends, self.share, [self.table])
+        await self.executor.resolver.take_room(self.share, [self.table])
         return [self.table]
 
     async def _overwritten(self) -> ResolvedStream[TableState] | None:

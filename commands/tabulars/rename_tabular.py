@@ -35,7 +35,7 @@ class TabularRename(CommandHandler):
 
     async def resolve(self) -> Sequence[ResolvedStream[TableState | ViewState]]:
         self.stream = await self.find()
-        await self.stream.take_room(self.share)
+        await self.executor.resolver.take_room(self.share, [self.stream])
         return [self.stream]
 
     async def decide(self) -> Decision:

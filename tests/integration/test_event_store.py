@@ -24,7 +24,6 @@ from domain.events import NamespaceCreated, NamespaceDropped, NamespacePropertie
 from domain.namespace import NamespaceState
 from domain.table import TableState
 from icecore.compose import Catalog
-from projections import tables
 from projections.verify import verify
 from tests.fixtures.command_runs import EVERY_KIND, CommandRun
 from tests.integration.test_append import table as table_command
@@ -146,14 +145,13 @@ async def test_states_of_every_stream_at_every_version(catalog: Catalog) -> None
             assert [*range(1, newest + 1)] == [application.state(stream, version).version for version in range(1, newest + 1)]
             assert application.state(stream) == application.state(stream, newest)
             assert newest == application.state(stream).version
-        async with catalog.backends.connection() as connection:
-            for table_id in {table_id for table_id, *_ in heads}:
-                found = await tables.read_state(connection, table_id)
-                assert found is not None
-                folded = application.state(table_id)
-                assert isinstance(folded, TableState)
-                assert found[0].document.value == folded.document.value
-                assert replace(found[0], document=folded.document) == folded
+        for table_id in {table_id for table_id, *_ in heads}:
+            found = await catalog.commands.resolver.table_by_id(table_id).read()
+            assert found is not None
+            folded = application.state(table_id)
+            assert isinstance(folded, TableState)
+            assert found[0].document.value == folded.document.value
+            assert replace(found[0], document=folded.document) == folded
         with pytest.raises(AggregateNotFoundError):
             application.state(uuid7())
 

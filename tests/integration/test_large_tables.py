@@ -32,7 +32,6 @@ from domain.errors import BadRequest, ChangeRefused, NoSuchTable
 from domain.identifiers import NamespaceIdentifier, TabularIdentifier
 from domain.read_models.rows import PARTS_CLOSED_INLINE_MAX
 from icecore.compose import Catalog
-from projections import tables
 from projections.rebuild import rebuild
 from projections.verify import verify
 from queries.load_table import load_table
@@ -141,7 +140,7 @@ async def state_ordinals(catalog: Catalog) -> dict[str, list[int]]:
     """What the next commit would be decided on, by ordinals."""
     async with catalog.backends.connection() as connection:
         (table_id,) = (await (await connection.execute("select distinct table_id from icecore.tables")).fetchone()) or (None,)
-        found = await tables.read_state(connection, table_id)
+    found = await catalog.commands.resolver.table_by_id(table_id).read()
     assert found is not None
     return {kind: [part.ordinal for part in parts] for kind, parts in found[0].document.parts.items()}
 

@@ -1,7 +1,7 @@
 """Who waits for room for large documents keeps no queue of an object standing, and no two wait for each other."""
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +12,16 @@ from approval.hooks import Approval, ConfiguredHook
 from commands.execution.answer import Answer
 from commands.execution.stream_queues import QUEUE_WAIT_SECONDS_MAX
 from commands.namespaces.create_namespace import CreateNamespace, create_namespace
+from commands.namespaces.drop_namespace import DropNamespace, drop_namespace
 from commands.tables.commit_table import CommitTable, commit_table
 from commands.tables.commit_transaction import CommitTransaction, commit_transaction
 from commands.tables.create_table import CreateTable, create_table
 from commands.tables.rename_table import RenameTable, rename_table
+from commands.views.create_view import CreateView, create_view
+from commands.views.rename_view import RenameView, rename_view
 from domain.byte_pieces import joined
 from domain.errors import BadRequest, ChangeRefused, CommitFailed, NoSuchTable
-from domain.identifiers import TabularIdentifier
+from domain.identifiers import NamespaceIdentifier, TabularIdentifier
 from icecore.compose import Catalog
 from log.head import log_head
 from queries.load_table import load_table
@@ -128,6 +131,45 @@ async def test_a_rename_that_waits_for_room_keeps_no_queue_standing(begun: Catal
             await commit(begun)
         assert not renaming.done()
     assert 204 == (await renaming).status
+    assert begun.commands.large_documents._held == 0
+
+
+LARGE = "x" * 1_100_000
+
+
+async def drop_a_large_namespace(catalog: Catalog) -> Answer:
+    namespace = NamespaceIdentifier(("large",))
+    warehouse = await demo(catalog)
+    await create_namespace(catalog.commands, context("createNamespace"), warehouse, CreateNamespace(namespace, {"k": LARGE}))
+    return await drop_namespace(catalog.commands, context("dropNamespace"), warehouse, DropNamespace(namespace))
+
+
+async def rename_a_large_view(catalog: Catalog) -> Answer:
+    schema = {"type": "struct", "schema-id": 0, "fields": [{"id": 1, "name": "x", "required": False, "type": "long"}]}
+    version = {
+        "version-id": 1,
+        "schema-id": 0,
+        "timestamp-ms": 1_800_000_000_000,
+        "summary": {},
+        "representations": [{"type": "sql", "sql": "select 1 as x", "dialect": "spark"}],
+        "default-namespace": [*TABLE.namespace.levels],
+    }
+    warehouse, command = await demo(catalog), CreateView(TABLE.namespace, "v", None, schema, version, {"k": LARGE})
+    await create_view(catalog.commands, context("createView"), warehouse, command)
+    rename = RenameView(TabularIdentifier(TABLE.namespace, "v"), TabularIdentifier(TABLE.namespace, "w"))
+    return await rename_view(catalog.commands, context("renameView"), warehouse, rename)
+
+
+@pytest.mark.parametrize("command", [drop_a_large_namespace, rename_a_large_view])
+async def test_large_views_and_namespaces_wait_for_room_before_their_queues(
+    begun: Catalog, command: Callable[[Catalog], Awaitable[Answer]]
+) -> None:
+    """As large tables do; their bytes are counted before they are read."""
+    async with begun.commands.large_documents.share() as share:
+        await share.take_all()
+        task = await waiting(begun, command(begun), 0)
+        assert {} == begun.commands.queues._queues
+    assert 204 == (await task).status
     assert begun.commands.large_documents._held == 0
 
 

@@ -269,6 +269,26 @@ async def test_room_for_a_large_event_is_waited_for(served: Served, run: Command
     assert not room.is_waited_for
 
 
+async def test_who_takes_nothing_loses_its_room_to_who_waits(served: Served, run: CommandRun, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Long before it would be cut off were nobody waiting."""
+    monkeypatch.setattr(event_stream, "CROWDED_WRITE_SECONDS_MAX", 1.0)
+    room = served.catalog.app[LARGE_EVENTS]  # type: ignore[attr-defined]
+    monkeypatch.setattr(room, "_bytes_max", 1_000_000)
+    count = 20
+    for number in range(count):
+        await create(run, f"n{number}", text="x" * 900_000)
+    figures = served.catalog.events.figures
+    async with slow_client(served):
+        told = -1
+        while told < figures.events_told:
+            told = figures.events_told
+            await asyncio.sleep(1.0)
+        assert 0 < told < count
+        assert room.held > 0
+        async with served.stream() as quick, asyncio.timeout(15):
+            assert [*range(1, count + 1)] == [event.id for event in await quick.take(count)]
+
+
 async def test_a_lost_database_is_waited_for(served: Served, run: CommandRun) -> None:
     """The stream goes on behind its last event when Postgres is back; all its connections are ended here."""
     async with served.stream(after="now") as stream:

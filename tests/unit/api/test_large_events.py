@@ -5,7 +5,9 @@ import asyncio
 import pytest
 
 from api.byte_budget import BudgetUsedUp
+from api.history.event_stream import _Batches
 from api.history.large_events import LargeEvents
+from publishers.pull import PulledEvent, PulledEvents
 
 
 async def test_who_waits_for_room_comes_before_others() -> None:
@@ -17,14 +19,16 @@ async def test_who_waits_for_room_comes_before_others() -> None:
     turns = {who: asyncio.create_task(room.turn(who, 30.0)) for who in ("first", "second")}
     await asyncio.sleep(0)
     held.release()
-    await turns["first"]
+    async with asyncio.timeout(5):
+        await turns["first"]
     assert not turns["second"].done()
     for who in ("second", "newcomer"):
         with pytest.raises(BudgetUsedUp):
             room.check_turn(who)
     room.check_turn("first")
     room.leave("first")
-    await turns["second"]
+    async with asyncio.timeout(5):
+        await turns["second"]
     room.leave("second")
     assert not room.is_waited_for
     room.check_turn("newcomer")
@@ -35,3 +39,32 @@ async def test_a_turn_that_does_not_come_is_not_waited_for_longer_than_said() ->
     room.enter("only")
     await room.turn("only", 0.01)
     assert room.is_waited_for
+
+
+class _Log:
+    """Large events without end, each an object of its own."""
+
+    async def batch(self, after: int, *, to: int | None = None) -> PulledEvents:
+        return PulledEvents([PulledEvent(after + 1, "large", bytes(100_000))], after + 1, False, None)
+
+
+async def test_who_goes_away_stands_in_nobodys_way() -> None:
+    """Who has room and who waits for it keep others waiting; one that ends gives back both, and the next is woken at once."""
+    room = LargeEvents(150_000)
+    first, second, third = (_Batches(_Log(), room) for _ in range(3))  # type: ignore[arg-type]
+    assert await first.read(0, None) is not None
+    assert not first.keep_others_waiting
+    for batches in (second, third):
+        assert await batches.read(0, None) is None
+    assert all(batches.keep_others_waiting for batches in (first, second, third))
+    waiting = asyncio.create_task(third.pause(30.0))
+    await asyncio.sleep(0)
+    first.close()
+    assert await third.read(0, None) is None
+    second.close()
+    async with asyncio.timeout(5):
+        await waiting
+    assert await third.read(0, None) is not None
+    assert not third.keep_others_waiting
+    third.close()
+    assert (0, False) == (room.held, room.is_waited_for)

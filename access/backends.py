@@ -92,12 +92,15 @@ class Backends:
 
     async def store(self, warehouse: Warehouse) -> ObjectStore:
         """The warehouse's object store, opened with its own credential."""
-        credential = None
-        if warehouse.secret_ref is not None:
-            credential = self._credentials.get(warehouse.secret_ref)
-            if credential is None:
-                async with self.connection() as connection:
-                    data = await self._secrets.get(connection, warehouse.project_id, warehouse.secret_ref)
-                # A secret's bytes never change under its reference.
-                credential = self._credentials[warehouse.secret_ref] = StorageCredential.from_bytes(data)
+        credential = None if warehouse.secret_ref is None else await self.credential(warehouse.project_id, warehouse.secret_ref)
         return await self._stores.open(warehouse.profile, credential)
+
+    async def credential(self, project_id: UUID, secret_ref: UUID) -> StorageCredential:
+        """SecretUnreadable where the secret is gone, or its key is not here."""
+        credential = self._credentials.get(secret_ref)
+        if credential is None:
+            async with self.connection() as connection:
+                data = await self._secrets.get(connection, project_id, secret_ref)
+            # A secret's bytes never change under its reference.
+            credential = self._credentials[secret_ref] = StorageCredential.from_bytes(data)
+        return credential

@@ -43,12 +43,6 @@ async def resolve_warehouse(backends: Backends, project_id: UUID, reference: str
         return found
 
 
-async def list_warehouses(backends: Backends, project_id: UUID) -> list[Warehouse]:
-    """Every warehouse of a project."""
-    async with backends.connection() as connection:
-        return [as_warehouse(state, None) for state in await warehouses.read_all(connection, project_id)]
-
-
 def as_warehouse(state: WarehouseState, as_of: int | None) -> Warehouse:
     profile = parse_storage_profile(state.storage_profile)
     return Warehouse(state.id, state.name, state.project_id, profile, state.secret_ref, state.exact_names, as_of)

@@ -1,6 +1,7 @@
 """Request bodies: read within bounds, parsed strictly, and taken apart by readers whose refusals name field and rule."""
 
 import asyncio
+from collections.abc import Collection
 from typing import Any, Literal
 
 import orjson
@@ -16,6 +17,8 @@ from domain.identifiers import NAMESPACE_LEVELS_MAX, NamespaceIdentifier, Tabula
 from domain.json_rules import broken_rule, count_values
 
 JsonObject = dict[str, Any]
+
+_FIELD_SHOWN_LENGTH_MAX = 64
 
 VALUE_BYTES = 64
 """About what a parsed value takes, as `count_values` counts: a short text, or a third of an object with one member."""
@@ -100,6 +103,12 @@ class Fields:
             raise self.invalid(name, "is required")
         return value
 
+    def refuse_unknown(self, known: Collection[str]) -> None:
+        """Refuse fields that nobody would read."""
+        for name in self._values:
+            if name not in known:
+                raise self.invalid(name[:_FIELD_SHOWN_LENGTH_MAX], "is not known here")
+
     def text(self, name: str) -> str:
         value = self._required(name)
         if not isinstance(value, str):
@@ -114,6 +123,14 @@ class Fields:
         if value is not None and (isinstance(value, bool) or not isinstance(value, int)):
             raise self.invalid(name, "must be a whole number")
         return value
+
+    def integers_or_none(self, name: str, items_max: int) -> list[int] | None:
+        if self._values.get(name) is None:
+            return None
+        values = self._list(name, items_max)
+        if not all(isinstance(value, int) and not isinstance(value, bool) for value in values):
+            raise self.invalid(name, "must be a list of whole numbers")
+        return values
 
     def boolean(self, name: str) -> bool:
         """False where the field is absent."""

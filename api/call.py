@@ -148,13 +148,13 @@ class Call:
             raise BadRequest("Invalid header 'Idempotency-Key': must be one UUID of 36 characters")
         return key
 
-    def _request_hash(self, warehouse: Warehouse, body: bytes, options: tuple[bool, ...]) -> bytes:
+    def _request_hash(self, warehouse: Warehouse | None, body: bytes, options: tuple[bool, ...]) -> bytes:
         """sha256 over what the request asks for: spellings of one address (`+` or `%20`, name or id of the warehouse) hash alike."""
         names = [decode_segment(segment, name) for name, segment in self.segments.items() if name != "prefix"]
-        target = orjson.dumps([self.operation.name, str(warehouse.id), names, options])
+        target = orjson.dumps([self.operation.name, None if warehouse is None else str(warehouse.id), names, options])
         return hashlib.sha256(len(target).to_bytes(8, "big") + target + body).digest()
 
-    def command_context(self, warehouse: Warehouse, body: bytes, options: tuple[bool, ...]) -> RequestContext:
+    def command_context(self, warehouse: Warehouse | None, body: bytes, options: tuple[bool, ...]) -> RequestContext:
         """The context with the Idempotency-Key, and with the request as it was sent."""
         key = self._idempotency_key()
         return replace(

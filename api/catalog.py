@@ -10,12 +10,13 @@ from api.history.event_source import EventSource
 from api.limits import ApiLimits
 from commands.execution.executor import CommandExecutor
 from queries.executor import QueryExecutor
+from storage.permitted_profiles import PermittedProfiles
 
 
 class Catalog(Protocol):
     """What runs commands and queries, what holds the data, the log's events, the limits, and a coroutine that says how the process is.
 
-    event_schemas -- the JSON Schemas of events, by CloudEvent type.
+    event_schemas -- the JSON Schemas of events, by CloudEvent type. permitted_profiles -- of warehouses that clients create.
     """
 
     @property
@@ -32,6 +33,9 @@ class Catalog(Protocol):
 
     @property
     def event_schemas(self) -> Mapping[str, dict[str, Any]]: ...
+
+    @property
+    def permitted_profiles(self) -> PermittedProfiles: ...
 
     @property
     def limits(self) -> ApiLimits: ...

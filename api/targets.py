@@ -50,28 +50,32 @@ def respell_levels(text: str, separator: str) -> str:
 
 def parse_query(raw_query: str) -> Mapping[str, str]:
     """Parameters by name; of a repeated parameter the last counts. Raises BadRequest for what is not UTF-8 or has no end of parameters."""
-    if not raw_query:
-        return {}
+    return dict(_parameters(raw_query)) if raw_query else {}
+
+
+def parameter_values(raw_query: str, name: str) -> list[str]:
+    """Of a parameter that may be repeated."""
+    return [value for each, value in _parameters(raw_query) if each == name]
+
+
+def _parameters(raw_query: str) -> list[tuple[str, str]]:
     try:
-        return dict(parse_qsl(raw_query, keep_blank_values=True, errors="strict", max_num_fields=100))
+        return parse_qsl(raw_query, keep_blank_values=True, errors="strict", max_num_fields=100)
     except ValueError:
         raise BadRequest("Invalid query: not UTF-8, or too many parameters") from None
 
 
-def check_parameters(raw_query: str, known: Collection[str]) -> None:
+def check_parameters(raw_query: str, known: Collection[str], *, repeatable: Collection[str] = ()) -> None:
     """Refuse parameters that are unknown or repeated: a filter that is ignored would answer everything."""
     if not raw_query:
         return
-    try:
-        names = [name for name, _ in parse_qsl(raw_query, keep_blank_values=True, errors="strict", max_num_fields=100)]
-    except ValueError:
-        raise BadRequest("Invalid query: not UTF-8, or too many parameters") from None
+    names = [name for name, _ in _parameters(raw_query)]
     for number, name in enumerate(names):
         shown = name[:_PARAMETER_SHOWN_LENGTH_MAX]
         if name not in known:
             there_are = f"the parameters are {', '.join(sorted(known))}" if known else "this operation has no parameters"
             raise BadRequest(f"Unknown parameter '{shown}': {there_are}")
-        if name in names[:number]:
+        if name in names[:number] and name not in repeatable:
             raise BadRequest(f"Invalid parameter '{shown}': must be given only once")
 
 

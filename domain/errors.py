@@ -64,6 +64,10 @@ class Forbidden(CatalogError, status=403, type="ForbiddenException"):
     """The caller may not do this."""
 
 
+class NoSuchProject(CatalogError, status=404, type="NoSuchProjectException"):
+    """There is one project only, so far."""
+
+
 class NoSuchWarehouse(CatalogError, status=404, type="NoSuchWarehouseException"):
     """The warehouse does not exist."""
 

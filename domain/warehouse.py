@@ -5,7 +5,7 @@ from uuid import UUID
 
 from domain.claims import Claim, NameClaim
 from domain.documents import Json
-from domain.errors import BadRequest
+from domain.errors import AlreadyExists, BadRequest
 from domain.events import Event, WarehouseCreated
 from domain.identifiers import name_key, parse_name
 
@@ -25,12 +25,17 @@ class WarehouseState:
     exact_names: bool
 
 
-def decide_create(name: str, storage_profile: Json, *, exact_names: bool) -> WarehouseCreated:
-    """A new warehouse without a credential; BadRequest where its name is none, or holds `@` or `/`."""
+def decide_create(name: str, storage_profile: Json, *, exact_names: bool, taken: bool) -> WarehouseCreated:
+    """A new warehouse without a credential; BadRequest where its name is none, or holds `@` or `/`.
+
+    taken -- the project has a warehouse of that name: AlreadyExists.
+    """
     parse_name(name, "warehouse name")
     for character in _NAME_CHARACTERS_REFUSED:
         if character in name:
             raise BadRequest(f"Invalid warehouse name: must not contain '{character}'")
+    if taken:
+        raise AlreadyExists(f"Warehouse already exists: {name}")
     return WarehouseCreated(name, name_key(name), storage_profile, None, exact_names)
 
 

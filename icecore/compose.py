@@ -37,6 +37,7 @@ from publishers.event_schemas import event_schemas
 from publishers.pull import EventSource
 from queries.executor import QueryExecutor
 from storage.object_store import ObjectStores
+from storage.permitted_profiles import PermittedProfiles
 
 _log = structlog.get_logger("icecore.compose")
 
@@ -59,6 +60,7 @@ class Catalog:
     dsn: str
     namespace_separator: str | None
     origin_rules: OriginRules
+    permitted_profiles: PermittedProfiles
     _app: web.Application | None = None
 
     @property
@@ -120,7 +122,7 @@ async def open_catalog(settings: Settings, *, jobs: bool = False) -> AsyncIterat
         expiry = ExpiryJob(commands, PROJECT_ID_DEFAULT)
         catalog = Catalog(
             backends, commands, queries, settings.api_limits(), purge, old_files, parts, expiry, events,
-            settings.dsn, settings.namespace_separator, settings.origin_rules(),
+            settings.dsn, settings.namespace_separator, settings.origin_rules(), settings.permitted_profiles(),
         )  # fmt: skip
         if jobs:
             catalog.purge.start()

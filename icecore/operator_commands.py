@@ -91,7 +91,7 @@ def make_warehouse(settings: Settings, console: Console, command: CreateWarehous
         async with open_catalog(opened) as catalog:
             answer = await create_warehouse(catalog.commands, operator_context("createWarehouse"), command)
         assert isinstance(answer.body, bytes), "a warehouse is described at once"
-        return answer.body
+        return orjson.dumps({"warehouse-id": orjson.loads(answer.body)["warehouse-id"]})
 
     with opened_database(settings) as opened:
         body = uvloop.run(run(opened))

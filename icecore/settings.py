@@ -27,7 +27,9 @@ from approval.settings import HOOK_FIELDS, HookSettings
 from icecore.database_url import check_database_url
 from icecore.embedded_postgres import STATE_DIRECTORY
 from publishers.sink_settings import SINK_FIELDS, SinkName, SinkSettings
+from storage.cloud_profiles import Endpoint
 from storage.large_documents import BYTES_AT_ONCE_MAX
+from storage.permitted_profiles import PermittedProfiles
 
 PREFIX = "ICECORE_"
 CONFIG_VARIABLE = "ICECORE_CONFIG"
@@ -79,6 +81,34 @@ _PublicUrl = Annotated[
         r"https?://[^/\n]+.*[^/\n]", "must be an http or https URL without a slash at its end, such as https://catalog.example.org"
     ),
 ]
+
+
+_STORE_RULE = "each must be the http or https URL of a store, such as https://minio.example.org:9000: without user, query and '*'"
+
+
+def _store(text: str) -> str:
+    try:
+        Endpoint.parse(text)
+    except ValueError:
+        raise ValueError(_STORE_RULE) from None
+    return text
+
+
+_StoreEndpoint = Annotated[
+    str,
+    Field(max_length=300),
+    _written_as(r"https?://([^/?#@\s:\[\]*]+|\[[0-9a-fA-F:.]+\])(:[0-9]{1,5})?(/[^?#@\s]*)?", _STORE_RULE),
+    AfterValidator(_store),
+]
+
+
+def _absolute(path: Path) -> Path:
+    if not path.is_absolute() or ".." in path.parts or len(path.parts) == 1:
+        raise ValueError("each must be an absolute path without '..', not the root")
+    return path
+
+
+_AbsolutePath = Annotated[Path, AfterValidator(_absolute)]
 
 
 class SettingsError(Exception):
@@ -179,6 +209,11 @@ class Settings(BaseSettings):
     secret_key_file: Path | None = None
     secret_key_files_older: Annotated[tuple[Path, ...], NoDecode] = ()
 
+    # What warehouses clients may create
+    local_warehouse_roots: Annotated[tuple[_AbsolutePath, ...], NoDecode] = ()
+    warehouse_endpoints: Annotated[tuple[_StoreEndpoint, ...], NoDecode] = ()
+    warehouses_without_credential: bool = False
+
     # What the process says of itself
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     log_format: Literal["console", "json"] = "console"
@@ -201,12 +236,12 @@ class Settings(BaseSettings):
             check_database_url(value.get_secret_value())
         return value
 
-    @field_validator("secret_key_files_older", mode="before")
+    @field_validator("secret_key_files_older", "local_warehouse_roots", mode="before")
     @classmethod
     def _split_paths(cls, value: Any) -> Any:
         return [part for part in value.split(os.pathsep) if part] if isinstance(value, str) else value
 
-    @field_validator("allowed_hosts", "cors_origins", mode="before")
+    @field_validator("allowed_hosts", "cors_origins", "warehouse_endpoints", mode="before")
     @classmethod
     def _split_names(cls, value: Any) -> Any:
         return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
@@ -250,6 +285,11 @@ class Settings(BaseSettings):
         bound = [] if self.host in _EVERY_ADDRESS else [self.host]
         hosts = (*self.allowed_hosts, *bound, *(name for name in named if name))
         return OriginRules(hosts, own_origins=own, cors_origins=self.cors_origins)
+
+    def permitted_profiles(self) -> PermittedProfiles:
+        """The storage profiles that clients may create warehouses with."""
+        endpoints = frozenset(map(Endpoint.parse, self.warehouse_endpoints))
+        return PermittedProfiles(self.local_warehouse_roots, endpoints, self.warehouses_without_credential)
 
     def to_json(self) -> dict[str, Any]:
         """Every value, secrets in the clear: for a pipe to a process of ours, never for a file or a log."""

@@ -1,4 +1,4 @@
-"""The bodies of the spec's answers about tables and views, joined from bytes without parsing."""
+"""The bodies of answers: of the spec's about tables and views, joined from bytes without parsing, and of those about warehouses."""
 
 from collections.abc import Mapping, Sequence
 from uuid import UUID
@@ -6,6 +6,8 @@ from uuid import UUID
 import orjson
 
 from domain.byte_pieces import JOINED_BYTES_MAX, BytePieces, Content, around, content_of, joined
+from domain.documents import Json
+from domain.warehouse import WarehouseState
 from projections.tables import LoadedTable
 from projections.views import LoadedView
 
@@ -48,6 +50,26 @@ def _commit_opening(metadata_location: str) -> bytes:
 def load_view_result(view: LoadedView, config: Mapping[str, str]) -> bytes:
     """LoadViewResult."""
     return joined(_with_config(orjson.dumps(view.metadata_location), view.metadata, config))
+
+
+def warehouse_result(state: WarehouseState, credential_kind: Mapping[str, str] | None) -> Json:
+    """GetWarehouseResponse of Lakekeeper's management API, with `exact-names` beside it; never a credential, whose kind may be told."""
+    return {
+        # Deprecated there for the second.
+        "id": str(state.id),
+        "warehouse-id": str(state.id),
+        "name": state.name,
+        "project-id": str(state.project_id),
+        "storage-profile": state.storage_profile,
+        **({} if credential_kind is None else {"storage-credential-type": credential_kind}),
+        "delete-profile": {"type": "hard"},
+        "status": "active",
+        "protected": False,
+        "managed-by": "self-managed",
+        "allowed-format-versions": [1, 2, 3],
+        "updated-at": None,
+        "exact-names": state.exact_names,
+    }
 
 
 def table_etag(event_id: UUID, *, referenced_only: bool = False) -> str:

@@ -2,6 +2,7 @@
 
 import base64
 import hashlib
+import hmac
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -40,6 +41,7 @@ class SecretKey:
             raise SecretKeyError(f"the secret key must be {KEY_BYTES} bytes, not {len(key)}")
         self._cipher = AESGCM(key)
         self.id = hashlib.sha256(b"icecore secret key id\0" + key).hexdigest()[:16]
+        self._hash_key = hashlib.sha256(b"icecore secret key hash\0" + key).digest()
 
     @classmethod
     def from_base64(cls, text: str) -> "SecretKey":
@@ -64,6 +66,10 @@ class SecretKey:
 
     def __reduce__(self) -> Any:
         raise TypeError("a secret key is not serialised")
+
+    def keyed_hash(self, data: bytes) -> bytes:
+        """HMAC-SHA256 of `data`: who does not have the key cannot try what was hashed."""
+        return hmac.digest(self._hash_key, data, "sha256")
 
     def encrypt(self, data: bytes, bound_to: bytes) -> tuple[bytes, bytes]:
         """Nonce and ciphertext of `data`; it opens only with the same `bound_to`."""
@@ -91,6 +97,10 @@ class SecretStore:
     def __init__(self, key: SecretKey, older_keys: Sequence[SecretKey] = ()) -> None:
         self._key = key
         self._keys = {known.id: known for known in (*older_keys, key)}
+
+    def keyed_hash(self, data: bytes) -> bytes:
+        """32 bytes by which equal `data` that may hold secrets is known again, as long as the key that writes stays the same."""
+        return self._key.keyed_hash(data)
 
     async def put(self, connection: AsyncConnection[Any], project_id: UUID, data: bytes) -> UUID:
         """Encrypt and insert `data` in the caller's transaction; the id is what events may hold."""

@@ -18,6 +18,7 @@ TOKEN_VALIDITY_SECONDS_MIN = 900
 TOKEN_VALIDITY_SECONDS_MAX = 43_200
 SESSION_TAGS_MAX = 50
 AWS_IDENTITY = "s3"
+ADLS_AUTHORITY_DEFAULT = "https://login.microsoftonline.com"
 
 _BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 _GCS_BUCKET = re.compile(r"[a-z0-9][a-z0-9._-]{1,220}[a-z0-9]")
@@ -242,7 +243,7 @@ class AdlsProfile(CloudProfile):
                 "filesystem": _matching(fields, "filesystem", _FILESYSTEM, "must be 3 to 63 of a-z, 0-9 and '-'"),
                 "key-prefix": _key_prefix(fields),
                 "host": fields.optional_text("host") or "dfs.core.windows.net",
-                "authority-host": _url(fields, "authority-host") or "https://login.microsoftonline.com",
+                "authority-host": _url(fields, "authority-host") or ADLS_AUTHORITY_DEFAULT,
                 "sas-enabled": fields.flag("sas-enabled", True),
                 "sas-token-validity-seconds": fields.number(
                     "sas-token-validity-seconds",

@@ -29,6 +29,11 @@ class StorageCredential:
         return f"StorageCredential(type={self.type!r}, credential_type={self.credential_type!r}, document=<redacted>)"
 
     @property
+    def kind(self) -> dict[str, str]:
+        """What may be told of it: Lakekeeper's StorageCredentialType."""
+        return {"type": self.type, "credential-type": self.credential_type}
+
+    @property
     def fields(self) -> dict[str, Any]:
         """Its fields in the clear: for the code that opens a store or mints credentials, for nothing else."""
         fields: dict[str, Any] = orjson.loads(self.document)
@@ -61,7 +66,8 @@ def parse_storage_credential(json: object) -> StorageCredential:
 
 
 def _s3_access_key(fields: ProfileFields) -> dict[str, Any]:
-    values = {name: fields.text(name) for name in ("aws-access-key-id", "aws-secret-access-key")}
+    # Lakekeeper's names, and its older ones, by which they are kept.
+    values = {f"aws-{name}": fields.optional_text(name) or fields.text(f"aws-{name}") for name in ("access-key-id", "secret-access-key")}
     external_id = fields.optional_text("external-id")
     return values | ({"external-id": external_id} if external_id else {})
 

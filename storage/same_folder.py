@@ -36,7 +36,7 @@ async def shared_folders(
     it belongs to. What is mounted in a folder is part of it; links in it are not, because no store follows them. Raises TimeoutError
     where the file system does not answer in COMPARING_SECONDS_MAX, to this comparison or to those it waits behind.
     """
-    return await _in_thread(lambda: _shared(profile, others)) if others else None
+    return await in_thread(lambda: _shared(profile, others)) if others else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,8 +134,11 @@ def _identity(folder: Path) -> object:
     return status.st_dev, status.st_ino
 
 
-async def _in_thread(compare: Callable[[], _T]) -> _T:
-    """Not in a thread of the pool, which would be lost to everybody else while a file system does not answer."""
+async def in_thread(compare: Callable[[], _T]) -> _T:
+    """What `compare` finds; TimeoutError where the file system does not answer in COMPARING_SECONDS_MAX.
+
+    Not in a thread of the pool, which would be lost to everybody else meanwhile.
+    """
     async with asyncio.timeout(COMPARING_SECONDS_MAX):
         while not _COMPARING.acquire(blocking=False):  # noqa: ASYNC110 - threads release it
             await asyncio.sleep(_ROOM_LOOK_SECONDS)

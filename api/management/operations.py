@@ -1,13 +1,17 @@
 """The operations of management."""
 
-from api.management import event_schemas, proposals
+from api.management import event_schemas, proposals, warehouses
 from api.routing import Operation
 
+_WAREHOUSES = "/management/v1/warehouse"
 _PROPOSALS = "/management/v1/proposals"
 _PROPOSAL = f"{_PROPOSALS}/{{proposal}}"
 _NONE: frozenset[str] = frozenset()
 
 OPERATIONS = (
+    Operation("createWarehouse", "POST", _WAREHOUSES, warehouses.create_warehouse, parameters=_NONE),
+    Operation("listWarehouses", "GET", _WAREHOUSES, warehouses.list_warehouses),
+    Operation("getWarehouse", "GET", f"{_WAREHOUSES}/{{warehouse_id}}", warehouses.get_warehouse, parameters=_NONE),
     Operation("listProposals", "GET", _PROPOSALS, proposals.list_proposals, parameters=proposals.LIST_PARAMETERS),
     Operation("loadProposal", "GET", _PROPOSAL, proposals.load, parameters=_NONE),
     Operation("approveProposal", "POST", f"{_PROPOSAL}/approve", proposals.approve, commits=True, parameters=_NONE),

@@ -108,7 +108,7 @@ class _Approval(Call):
     async def warehouse(self) -> Warehouse:
         return self._warehouse
 
-    def command_context(self, warehouse: Warehouse, body: bytes, options: tuple[bool, ...]) -> RequestContext:
+    def command_context(self, warehouse: Warehouse | None, body: bytes, options: tuple[bool, ...]) -> RequestContext:
         context = self._approving.command_context(warehouse, b"", ())
         approved = Approved(self._state.id, self._state.operation, self._stored_bytes)
         return replace(context, causation_id=self._state.event_id, sent=None, approves=approved)

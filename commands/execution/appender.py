@@ -18,6 +18,7 @@ from commands.execution.staged_parts import remove_staged_parts
 from commands.execution.submission import NOT_APPENDED, AppendResult, Submission
 from commands.proposals.proposals import Proposals
 from domain.errors import CatalogError
+from security.secrets import SecretStore
 from storage.metadata_files import write_metadata
 
 _log = structlog.get_logger("icecore.commands")
@@ -26,8 +27,9 @@ _log = structlog.get_logger("icecore.commands")
 class Appender:
     """Of one process."""
 
-    def __init__(self, backends: Backends, committer: Committer, proposals: Proposals) -> None:
+    def __init__(self, backends: Backends, committer: Committer, proposals: Proposals, secrets: SecretStore) -> None:
         self._backends = backends
+        self._secrets = secrets
         self._committer = committer
         self._proposals = proposals
         self.approval: Approval | None = None
@@ -77,12 +79,12 @@ class Appender:
         """One decision by itself: reviewed, its files, and the append."""
         if not decision.submission.must_be_appended:
             return Settled(decision, None)
-        if self.reviews(decision.submission.context):
+        if decision.reviewed and self.reviews(decision.submission.context):
             try:
                 await self.review(warehouse, decision)
             except CatalogError:
                 # No file was written yet, and nothing else of it is anywhere.
-                await self._discard_staged(decision)
+                await self._discard_rows(decision)
                 raise
         try:
             await self.write_files(warehouse, decision)
@@ -98,16 +100,23 @@ class Appender:
         return Settled(decision, result)
 
     async def discard(self, warehouse: Warehouse, decision: Decision) -> None:
-        """Takes files away that no event names, and staged parts; what stays is an orphan, and harms nobody."""
+        """Takes away files and a credential that no event names, and staged parts; what stays is an orphan, and harms nobody."""
         files = [file.location for file in decision.files]
         if files:
             try:
                 await (await self._backends.store(warehouse)).delete(files)
             except CatalogError as error:
                 _log.warning("metadata_file_left", files=[str(file) for file in files], error=error.message)
-        await self._discard_staged(decision)
+        await self._discard_rows(decision)
 
-    async def _discard_staged(self, decision: Decision) -> None:
+    async def _discard_rows(self, decision: Decision) -> None:
+        project_id = decision.submission.context.project_id
+        if decision.secret_ref is not None:
+            try:
+                async with self._backends.connection() as connection:
+                    await self._secrets.destroy(connection, project_id, decision.secret_ref)
+            except CatalogError as error:
+                _log.warning("credential_left", secret_ref=str(decision.secret_ref), error=error.message)
         for table_id, _ in decision.submission.staged:
             try:
                 await remove_staged_parts(self._backends.connection, table_id)

@@ -58,7 +58,7 @@ class CommandExecutor:
         self.committer = committer
         self.resolver = Resolver(backends)
         self.proposals = Proposals(backends.connection, committer)
-        self.appender = Appender(backends, committer, self.proposals)
+        self.appender = Appender(backends, committer, self.proposals, secrets)
         self.queues = StreamQueues(self.appender, backends.large_documents)
         self.large_documents = backends.large_documents
         self._replays = Replays(backends)

@@ -4,6 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
+from uuid import UUID
 
 from access.request_context import RequestContext
 from access.warehouse import Warehouse
@@ -48,6 +49,8 @@ class Decision:
     files -- written before the append, taken away again if it surely did not come to effect.
     after -- the state its stream is left in, for the command behind it; None where it does not write one stream.
     created -- the table it begins.
+    secret_ref -- the credential that was stored for it, destroyed if it surely did not come to effect.
+    reviewed -- False: no hook is asked.
     """
 
     submission: Submission
@@ -56,6 +59,8 @@ class Decision:
     files: list[MetadataFile] = field(default_factory=list)
     after: State | None = None
     created: CreatedTable | None = None
+    secret_ref: UUID | None = None
+    reviewed: bool = True
 
 
 @dataclass(slots=True)

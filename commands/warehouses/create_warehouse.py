@@ -6,28 +6,29 @@ import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
-from uuid import UUID
 
 import orjson
 import psycopg
 from uuid_utils.compat import uuid7
 
 from access.request_context import RequestContext
-from access.resolve_warehouse import as_warehouse
 from access.warehouse import Warehouse
-from approval.hooks import HeldBack
 from commands.execution.answer import Answer
 from commands.execution.executor import CommandExecutor
-from commands.execution.submission import Submission
+from commands.execution.handler import CommandHandler, Decision
+from commands.execution.submission import IdempotencyRecord, Submission
 from database.advisory_locks import AdvisoryLock, try_lock, unlock
 from domain.documents import Json
-from domain.errors import AlreadyExists, BadRequest, CatalogError, InternalError, ServiceUnavailable
+from domain.errors import BadRequest, ServiceUnavailable
+from domain.identifiers import name_key
 from domain.warehouse import WarehouseState, decide_create
 from projections import warehouses
+from projections.results import warehouse_result
 from security.property_rules import refuse_credential_properties
-from storage.credentials import parse_storage_credential
+from storage.credentials import StorageCredential, parse_storage_credential
 from storage.locations import StorageLocation
 from storage.object_store import open_store
+from storage.permitted_profiles import PermittedProfiles
 from storage.profiles import LocalProfile, S3Profile, StorageProfile, parse_storage_profile
 from storage.same_bucket import refuse_bucket_in_endpoint, shared_buckets
 from storage.same_folder import shared_folders
@@ -47,42 +48,58 @@ class CreateWarehouse:
 
 
 async def create_warehouse(
-    executor: CommandExecutor, context: RequestContext, command: CreateWarehouse, *, reviewed: bool = True
+    executor: CommandExecutor,
+    context: RequestContext,
+    command: CreateWarehouse,
+    *,
+    permitted: PermittedProfiles | None = None,
+    reviewed: bool = True,
 ) -> Answer:
-    """201 with the warehouse's id; AlreadyExists where the project has one of that name.
+    """201 with the warehouse as it is loaded; AlreadyExists where the project has one of that name.
 
-    reviewed -- False: no approval hook is asked.
+    permitted -- what its profile must be one of: Forbidden; None for an operator's own. reviewed -- False: no approval hook is asked.
     """
     profile = parse_storage_profile(command.storage_profile)
     credential = None if command.storage_credential is None else parse_storage_credential(command.storage_credential)
     refuse_credential_properties(profile.fields.get("sts-session-tags", {}), "storage-profile: sts-session-tags")
     open_store(profile, credential)  # refuses a credential that does not belong to the profile
-    created = decide_create(command.name, profile.to_json(), exact_names=command.exact_names)
     if isinstance(profile, S3Profile):
         refuse_bucket_in_endpoint(profile)
+    if permitted is not None:
+        await permitted.check(profile, credential)
+    if context.idempotency_key is not None:
+        # The hash is kept in the log, and a hash of a weak secret tells it to who tries them all.
+        context = replace(context, request_hash=executor.secrets.keyed_hash(context.request_hash))
+    warehouse = Warehouse(uuid7(), command.name, context.project_id, profile, None, command.exact_names)
     async with _alone(executor):
-        await _refuse_shared_places(executor, context, profile)
-        secret_ref = None
-        if credential is not None:
-            async with executor.connection() as connection:
-                secret_ref = await executor.secrets.put(connection, context.project_id, credential.to_bytes())
-        warehouse_id = uuid7()
-        submission = Submission(context)
-        state = submission.add(warehouse_id, warehouse_id, None, [replace(created, secret_ref=secret_ref)])
+        return await executor.execute(_Creation(context, warehouse, executor, credential, reviewed))
+
+
+@dataclass(slots=True, eq=False)
+class _Creation(CommandHandler):
+    """warehouse -- the one to be, without its credential."""
+
+    executor: CommandExecutor
+    credential: StorageCredential | None
+    reviewed: bool
+
+    async def decide(self) -> Decision:
+        name, profile = self.warehouse.name, self.warehouse.profile
+        async with self.executor.connection() as connection:
+            others = await warehouses.read_all(connection, self.context.project_id)
+        taken = any(other.name_key == name_key(name) for other in others)
+        created = decide_create(name, profile.to_json(), exact_names=self.warehouse.exact_names, taken=taken)
+        await _refuse_shared_places(profile, others)
+        if self.credential is not None:
+            async with self.executor.connection() as connection:
+                secret_ref = await self.executor.secrets.put(connection, self.context.project_id, self.credential.to_bytes())
+            created = replace(created, secret_ref=secret_ref)
+        submission = Submission(self.context)
+        state = submission.add(self.warehouse.id, self.warehouse.id, None, [created])
         assert isinstance(state, WarehouseState)
-        if reviewed:
-            try:
-                await _review(executor, context, as_warehouse(state, None), submission)
-            except CatalogError:
-                await _forget(executor, context, secret_ref)
-                raise
-        result = await executor.committer.submit(submission)
-        if result.outcome == "appended":
-            return Answer(201, orjson.dumps({"warehouse-id": warehouse_id}), result.position)
-        await _forget(executor, context, secret_ref)
-        if result.outcome == "claim":
-            raise AlreadyExists(f"Warehouse already exists: {command.name}")
-        raise InternalError("The log refused the warehouse")
+        body = orjson.dumps(warehouse_result(state, None if self.credential is None else self.credential.kind))
+        record = IdempotencyRecord(201, body=body)
+        return Decision(submission, record, Answer(201, body), secret_ref=created.secret_ref, reviewed=self.reviewed)
 
 
 @asynccontextmanager
@@ -104,10 +121,8 @@ async def _alone(executor: CommandExecutor) -> AsyncIterator[None]:
     raise ServiceUnavailable("Other warehouses are being created", retry_after_seconds=1)
 
 
-async def _refuse_shared_places(executor: CommandExecutor, context: RequestContext, profile: StorageProfile) -> None:
+async def _refuse_shared_places(profile: StorageProfile, states: Sequence[WarehouseState]) -> None:
     """Two warehouses may use one place, because what lies there is claimed by its path and store; not by two paths or endpoints."""
-    async with executor.connection() as connection:
-        states = await warehouses.read_all(connection, context.project_id)
     others = [(state.name, parse_storage_profile(state.storage_profile)) for state in states]
     if isinstance(profile, LocalProfile):
         await _refuse_shared_folders(profile, [(name, other) for name, other in others if isinstance(other, LocalProfile)])
@@ -132,19 +147,3 @@ def _shared_place(mine: StorageLocation, theirs: StorageLocation, name: str, way
         f"Invalid storage-profile: {mine} is, contains or lies inside {theirs}, which the warehouse {name} uses, through {way}; "
         f"use the same {spelled_by} as that warehouse"
     )
-
-
-async def _review(executor: CommandExecutor, context: RequestContext, warehouse: Warehouse, submission: Submission) -> None:
-    """Raises what refuses it. There is no request that could be run again, so that what is held is refused too."""
-    try:
-        await executor.appender.ask_hooks(warehouse, submission)
-    except HeldBack as held:
-        refusal, _ = await executor.proposals.hold(context, warehouse, held)
-        raise refusal from None
-
-
-async def _forget(executor: CommandExecutor, context: RequestContext, secret_ref: UUID | None) -> None:
-    """The credential of a warehouse that did not come to be."""
-    if secret_ref is not None:
-        async with executor.connection() as connection:
-            await executor.secrets.destroy(connection, context.project_id, secret_ref)

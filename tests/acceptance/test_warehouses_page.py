@@ -4,31 +4,74 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from tests.fixtures.readme import CATALOG_URI, pieces
-from tests.servers.icecore import PROGRAM, Icecore, clean_environment
-from tests.servers.moto import moto_s3
+from tests.servers.icecore import PROGRAM, Icecore, clean_environment, icecore
+from tests.servers.moto import S3, moto_s3
 from tests.servers.places import ROOT
 
 ENDPOINT = "http://127.0.0.1:9000"
+SERVER_URI = CATALOG_URI.removesuffix("/catalog")
 SECONDS_MAX = 120
 
 
-def test_s3_warehouse(server: Icecore, scratch: Path) -> None:
+@pytest.fixture(scope="module")
+def page() -> dict[str, str]:
+    return pieces((ROOT / "docs" / "warehouses.md").read_text())
+
+
+@pytest.fixture(scope="module")
+def s3(scratch: Path) -> Iterator[S3]:
+    with moto_s3(scratch) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def server(scratch: Path, page: dict[str, str], s3: S3) -> Iterator[Icecore]:
+    """With the setting that the page names."""
+    setting = f"ICECORE_WAREHOUSE_ENDPOINTS={ENDPOINT}"
+    assert setting in (ROOT / "docs" / "warehouses.md").read_text()
+    with icecore(scratch / "data", environment={"ICECORE_WAREHOUSE_ENDPOINTS": s3.endpoint}) as running:
+        yield running
+
+
+def test_s3_warehouse(server: Icecore, scratch: Path, page: dict[str, str], s3: S3) -> None:
     """The warehouse is made of the files and listed, and PyIceberg writes and reads a table in it: port, bucket and data folder apart."""
-    page = pieces((ROOT / "docs" / "warehouses.md").read_text())
     assert ENDPOINT in page["s3 profile"]
-    with moto_s3(scratch) as s3:
-        profile = {**json.loads(page["s3 profile"]), "endpoint": s3.endpoint, "bucket": s3.bucket}
-        (scratch / "lake.json").write_text(json.dumps(profile))
-        (scratch / "lake-credential.json").write_text(page["s3 credential"])
-        environment = clean_environment() | {
-            "ICECORE_DATA_DIR": str(server.data), "PATH": os.pathsep.join((str(PROGRAM.parent), os.environ["PATH"])),
-        }  # fmt: skip
-        assert "lake" in run(["bash", "-e", "-c", page["s3 warehouse"]], scratch, environment)
-        program = page["s3 pyiceberg"].replace(CATALOG_URI, server.catalog_uri)
-        assert "[{'name': 'Ada'}]\n" == run([sys.executable, "-c", program], scratch, clean_environment())
+    profile = {**json.loads(page["s3 profile"]), "endpoint": s3.endpoint, "bucket": s3.bucket}
+    (scratch / "lake.json").write_text(json.dumps(profile))
+    (scratch / "lake-credential.json").write_text(page["s3 credential"])
+    environment = clean_environment() | {
+        "ICECORE_DATA_DIR": str(server.data), "PATH": os.pathsep.join((str(PROGRAM.parent), os.environ["PATH"])),
+    }  # fmt: skip
+    assert "lake" in run(["bash", "-e", "-c", page["s3 warehouse"]], scratch, environment)
+    program = page["s3 pyiceberg"].replace(CATALOG_URI, server.catalog_uri)
+    assert "[{'name': 'Ada'}]\n" == run([sys.executable, "-c", program], scratch, clean_environment())
+
+
+def test_warehouse_over_http(server: Icecore, scratch: Path, page: dict[str, str], s3: S3) -> None:
+    """The three requests, and PyIceberg in the warehouse they made."""
+    request = json.loads(page["http request"])
+    assert ENDPOINT == request["storage-profile"]["endpoint"]
+    request["storage-profile"] |= {"endpoint": s3.endpoint, "bucket": s3.bucket}
+    (scratch / "lake-request.json").write_text(json.dumps(request))
+
+    def answer(piece: str, **environment: str) -> Any:
+        command = page[piece].replace(SERVER_URI, server.uri)
+        return json.loads(run(["bash", "-e", "-c", command], scratch, clean_environment() | environment))
+
+    created = answer("http create")
+    assert created in answer("http list")["warehouses"]
+    assert created == answer("http load", WAREHOUSE_ID=created["warehouse-id"])
+    assert "password" not in json.dumps(created)
+    program = page["s3 pyiceberg"].replace(CATALOG_URI, server.catalog_uri).replace('warehouse="lake"', f'warehouse="{created["name"]}"')
+    assert "http-lake" in program
+    assert "[{'name': 'Ada'}]\n" == run([sys.executable, "-c", program], scratch, clean_environment())
 
 
 def run(command: list[str], directory: Path, environment: dict[str, str]) -> str:

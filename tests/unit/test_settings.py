@@ -8,6 +8,8 @@ import pytest
 
 from api.limits import ApiLimits
 from icecore.settings import Settings, SettingsError, check_address, is_loopback, load_settings, setting_names, settings_from_json
+from storage.cloud_profiles import Endpoint
+from storage.permitted_profiles import PermittedProfiles
 
 SECRET = "aGVsbG8gaGVsbG8gaGVsbG8gaGVsbG8gaGVsbG8gISE="
 
@@ -136,9 +138,15 @@ def test_a_worker_gets_the_settings_of_its_parent(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("ICECORE_DATABASE_URL", "postgresql:///x")
     monkeypatch.setenv("ICECORE_IDEMPOTENCY_KEY_LIFETIME", "PT30M")
     monkeypatch.setenv("ICECORE_SECRET_KEY_FILES_OLDER", "/one:/two")
+    monkeypatch.setenv("ICECORE_LOCAL_WAREHOUSE_ROOTS", "/three:/four")
+    monkeypatch.setenv("ICECORE_WAREHOUSE_ENDPOINTS", "http://minio:9000, https://store.example.org/s3")
     settings = load_settings(overrides={"workers": 3})
     monkeypatch.setenv("ICECORE_PORT", "1")
     assert settings == settings_from_json(settings.to_json())
+    permitted = PermittedProfiles(
+        (Path("/three"), Path("/four")), frozenset({Endpoint("minio", 9000, ()), Endpoint("store.example.org", 443, ("s3",))})
+    )
+    assert permitted == settings.permitted_profiles()
 
 
 def test_every_bound_of_the_edge_can_be_set(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -187,6 +195,25 @@ def test_hosts_and_origins_are_lists_with_commas(monkeypatch: pytest.MonkeyPatch
                 changed.setenv(name, value)
                 with pytest.raises(SettingsError, match=rf"^{name}: each must be an? [a-z ]+, such as "):
                     load_settings()
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "wanted"),
+    [
+        ("ICECORE_LOCAL_WAREHOUSE_ROOTS", "lakes", "each must be an absolute path without '..', not the root"),
+        ("ICECORE_LOCAL_WAREHOUSE_ROOTS", "/lakes:/", "each must be an absolute path"),
+        ("ICECORE_LOCAL_WAREHOUSE_ROOTS", "/lakes/../etc", "each must be an absolute path"),
+        ("ICECORE_WAREHOUSE_ENDPOINTS", "minio:9000", "each must be the http or https URL of a store"),
+        ("ICECORE_WAREHOUSE_ENDPOINTS", "http://user@minio:9000", "each must be the http or https URL of a store"),
+        ("ICECORE_WAREHOUSE_ENDPOINTS", "http://minio:65536", "each must be the http or https URL of a store"),
+        ("ICECORE_WAREHOUSE_ENDPOINTS", "*", "each must be the http or https URL of a store"),
+    ],
+)
+def test_what_clients_may_name_is_said_exactly(monkeypatch: pytest.MonkeyPatch, name: str, value: str, wanted: str) -> None:
+    """What is misspelled permits nothing that nobody meant."""
+    monkeypatch.setenv(name, value)
+    with pytest.raises(SettingsError, match=f"^{name}: {wanted}"):
+        load_settings()
 
 
 @pytest.mark.parametrize(

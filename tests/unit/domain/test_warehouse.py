@@ -5,7 +5,7 @@ from uuid import UUID
 import pytest
 
 from domain.claims import NameClaim
-from domain.errors import BadRequest
+from domain.errors import AlreadyExists, BadRequest
 from domain.events import NamespaceDropped, WarehouseCreated
 from domain.warehouse import WarehouseState, claims, decide_create, evolve
 
@@ -16,7 +16,7 @@ PROFILE = {"type": "local", "directory": "/w"}
 @pytest.mark.parametrize("exact", [False, True])
 def test_a_warehouse_is_found_by_its_name_in_any_case(exact: bool) -> None:
     """Whether names inside match exactly is another matter; a credential comes to it later."""
-    assert WarehouseCreated("Démo", "démo", PROFILE, None, exact) == decide_create("Démo", PROFILE, exact_names=exact)
+    assert WarehouseCreated("Démo", "démo", PROFILE, None, exact) == decide_create("Démo", PROFILE, exact_names=exact, taken=False)
 
 
 @pytest.mark.parametrize(
@@ -31,13 +31,20 @@ def test_a_warehouse_is_found_by_its_name_in_any_case(exact: bool) -> None:
 def test_a_name_that_could_not_be_asked_for_is_refused(name: str, message: str) -> None:
     """`@` opens a point in time, `/` a path."""
     with pytest.raises(BadRequest) as refusal:
-        decide_create(name, PROFILE, exact_names=False)
+        decide_create(name, PROFILE, exact_names=False, taken=False)
     assert message == refusal.value.message
+
+
+def test_a_name_that_is_taken_is_refused() -> None:
+    """Given a warehouse of that name, when another is created, then it is told that it is there already."""
+    with pytest.raises(AlreadyExists) as refusal:
+        decide_create("demo", PROFILE, exact_names=False, taken=True)
+    assert "Warehouse already exists: demo" == refusal.value.message
 
 
 def test_a_created_warehouse_claims_its_name_in_its_project() -> None:
     """Given nothing, when it is created, then it is what the event says."""
-    state = evolve(STREAM, 1, UUID(int=101), PROJECT, decide_create("Demo", PROFILE, exact_names=True))
+    state = evolve(STREAM, 1, UUID(int=101), PROJECT, decide_create("Demo", PROFILE, exact_names=True, taken=False))
     assert WarehouseState(STREAM, 1, UUID(int=101), PROJECT, "Demo", "demo", PROFILE, None, True) == state
     assert {NameClaim("warehouse", PROJECT, "demo", STREAM)} == claims(state)
 

@@ -1,0 +1,43 @@
+"""Warehouses as management tells them."""
+
+from uuid import UUID
+
+from access.authorization import Resource
+from access.backends import Backends
+from access.request_context import RequestContext
+from domain.documents import Json
+from domain.errors import NoSuchWarehouse
+from domain.warehouse import WarehouseState
+from projections import warehouses
+from projections.results import warehouse_result
+from queries.executor import QueryExecutor
+from security.secrets import SecretUnreadable
+
+
+async def load_warehouse(queries: QueryExecutor, context: RequestContext, warehouse_id: UUID) -> Json:
+    """One as a GetWarehouseResponse; NoSuchWarehouse."""
+    async with queries.backends.connection() as connection:
+        state = await warehouses.read_by_id(connection, context.project_id, warehouse_id)
+    if state is None:
+        raise NoSuchWarehouse(f"Warehouse does not exist: {warehouse_id}")
+    await queries.authorize(context, Resource("warehouse", warehouse_id))
+    return await _told(queries.backends, state)
+
+
+async def list_warehouses(queries: QueryExecutor, context: RequestContext) -> list[Json]:
+    """All of the project, the oldest first."""
+    await queries.authorize(context, Resource("project", context.project_id))
+    async with queries.backends.connection() as connection:
+        states = await warehouses.read_all(connection, context.project_id)
+    return [await _told(queries.backends, state) for state in states]
+
+
+async def _told(backends: Backends, state: WarehouseState) -> Json:
+    """Without the kind of its credential where that cannot be read: the rest is true all the same."""
+    if state.secret_ref is None:
+        return warehouse_result(state, None)
+    try:
+        credential = await backends.credential(state.project_id, state.secret_ref)
+    except SecretUnreadable:
+        return warehouse_result(state, None)
+    return warehouse_result(state, credential.kind)

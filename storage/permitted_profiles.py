@@ -1,0 +1,95 @@
+"""Which storage profiles a server takes from clients that nobody has authenticated: those its operator permits."""
+
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from domain.errors import Forbidden, ServiceUnavailable
+from storage.cloud_profiles import ADLS_AUTHORITY_DEFAULT, AdlsProfile, Endpoint, GcsProfile, S3Profile
+from storage.credentials import StorageCredential
+from storage.locations import StorageLocation
+from storage.profiles import LocalProfile, StorageProfile
+from storage.same_folder import in_thread
+
+_REGION = re.compile(r"[a-z0-9-]+")
+"""It is part of the host's name, where no endpoint is given."""
+_ADLS_HOSTS = (".dfs.core.windows.net", ".blob.core.windows.net")
+_ASK_OPERATOR = "an operator may create this warehouse by `icecore warehouse create`, or"
+
+
+@dataclass(frozen=True, slots=True)
+class PermittedProfiles:
+    """The operator's word on them. Without any, only the clouds' own stores with a credential are left.
+
+    local_roots -- absolute directories; local warehouses may lie below them. endpoints -- of stores other than the clouds' own: the
+    server sends requests there, and it may reach what its clients do not. without_credential -- a store may be asked anonymously, so that
+    where the server stands may be what opens it.
+    """
+
+    local_roots: tuple[Path, ...] = ()
+    endpoints: frozenset[Endpoint] = frozenset()
+    without_credential: bool = False
+
+    async def check(self, profile: StorageProfile, credential: StorageCredential | None) -> None:
+        """Forbidden, or ServiceUnavailable where the file system does not answer."""
+        if isinstance(profile, LocalProfile):
+            await self._check_local(profile)
+            return
+        if credential is None and not self.without_credential:
+            raise Forbidden(
+                f"A warehouse needs a storage-credential here: {_ASK_OPERATOR} permit others by ICECORE_WAREHOUSES_WITHOUT_CREDENTIAL"
+            )
+        for field, address in _addresses(profile, credential):
+            if not self._may_ask(address):
+                raise Forbidden(f"The {field} is not one this server may ask: {_ASK_OPERATOR} list it in ICECORE_WAREHOUSE_ENDPOINTS")
+        if isinstance(profile, S3Profile) and profile.endpoint is None and not _REGION.fullmatch(profile.fields["region"]):
+            raise Forbidden("The storage-profile's region is none of AWS, and it names no endpoint")
+
+    def _may_ask(self, address: object) -> bool:
+        try:
+            return isinstance(address, str) and Endpoint.parse(address) in self.endpoints
+        except ValueError:
+            return False
+
+    async def _check_local(self, profile: LocalProfile) -> None:
+        try:
+            outside = await in_thread(lambda: _outside(profile, self.local_roots)) if self.local_roots else profile.base
+        except TimeoutError:
+            raise ServiceUnavailable("Local folders could not be looked at: the file system did not answer in time") from None
+        if outside is not None:
+            raise Forbidden(
+                f"{outside} does not lie below a directory in which clients may make local warehouses: {_ASK_OPERATOR} "
+                "list such a directory in ICECORE_LOCAL_WAREHOUSE_ROOTS"
+            )
+
+
+def _outside(profile: LocalProfile, roots: tuple[Path, ...]) -> StorageLocation | None:
+    """A folder of the profile that lies below none of the roots, as it is spelled or where links lead; None if there is none."""
+    for folder in profile.roots:
+        spelled = Path("/", *folder.segments)
+        real = Path(os.path.realpath(spelled))
+        if not any(root in spelled.parents and Path(os.path.realpath(root)) in real.parents for root in roots):
+            return folder
+    return None
+
+
+def _addresses(profile: StorageProfile, credential: StorageCredential | None) -> Iterator[tuple[str, object]]:
+    """Where the server would send requests beside the clouds' own hosts, by the field that says so."""
+    if isinstance(profile, S3Profile):
+        for name in ("endpoint", "sts-endpoint"):
+            if name in profile.fields:
+                yield f"storage-profile's {name}", profile.fields[name]
+    elif isinstance(profile, GcsProfile):
+        key = None if credential is None else credential.fields.get("key")
+        if isinstance(key, dict) and "gcs_base_url" in key:
+            yield "storage-credential's key.gcs_base_url", key["gcs_base_url"]
+    else:
+        assert isinstance(profile, AdlsProfile), "every profile has its rule"
+        # An allowed location names its host itself.
+        for host in {root.authority.partition("@")[2] for root in profile.roots}:
+            if not host.endswith(_ADLS_HOSTS):
+                yield f"host {host} of the storage-profile", f"https://{host}"
+        if profile.fields["authority-host"] != ADLS_AUTHORITY_DEFAULT:
+            yield "storage-profile's authority-host", profile.fields["authority-host"]

@@ -47,7 +47,7 @@ def test_of_two_that_are_created_at_once_one_is_refused(shared_catalog: SharedCa
             CreateWarehouse(f"at-once-{uuid4().hex[:12]}", {"type": "local", "directory": str(tmp_path / name)})
             for name in ("folder", "link")
         ]
-        creating = (create_warehouse(shared_catalog.parts.write, context("createWarehouse"), command) for command in commands)
+        creating = (create_warehouse(shared_catalog.parts.commands, context("createWarehouse"), command) for command in commands)
         return await asyncio.gather(*creating, return_exceptions=True)
 
     assert [False, True] == sorted(isinstance(each, BadRequest) for each in shared_catalog.run(at_once()))

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator, model_validator
 from pydantic.fields import FieldInfo
 from pydantic_settings import (
     BaseSettings,
@@ -26,6 +26,7 @@ from api.origins import OriginRules, host_name, is_loopback
 from approval.settings import HOOK_FIELDS, HookSettings
 from icecore.database_url import check_database_url
 from icecore.embedded_postgres import STATE_DIRECTORY
+from icecore.setting_types import AbsolutePath, HostName, Origin, PublicUrl, Separator, StoreEndpoint
 from publishers.sink_settings import SINK_FIELDS, SinkName, SinkSettings
 from storage.cloud_profiles import Endpoint
 from storage.large_documents import BYTES_AT_ONCE_MAX
@@ -43,72 +44,6 @@ _NAMED_VARIABLE = re.compile(rf"^{PREFIX}(?P<table>SINKS|HOOKS)__(?P<name>.+?)__
 
 
 _EVERY_ADDRESS = frozenset({"", "0.0.0.0", "::"})  # noqa: S104 - compared, not bound to
-
-
-def _written_as(pattern: str, rule: str) -> AfterValidator:
-    """Refuses a text that does not match, by what is wanted in words."""
-    wanted = re.compile(pattern)
-
-    def check(text: str) -> str:
-        if wanted.fullmatch(text) is None:
-            raise ValueError(rule)
-        return text
-
-    return AfterValidator(check)
-
-
-_HostName = Annotated[
-    str,
-    Field(max_length=255),
-    _written_as(
-        r"[A-Za-z0-9_]([A-Za-z0-9._-]*[A-Za-z0-9_])?|[0-9a-fA-F]*:[0-9a-fA-F]*:[0-9a-fA-F:.]*",
-        "each must be a host name or an address, such as catalog.example.org or fd00::1: without scheme, port, brackets, path and '*'",
-    ),
-]
-"""A name or an address as it stands in a Host header, without port and brackets."""
-_Origin = Annotated[
-    str,
-    Field(max_length=300),
-    _written_as(
-        r"https?://[^/?#@\s]+",
-        "each must be an origin of web pages, such as https://app.example.org or http://localhost:3000: without path, user and '*'",
-    ),
-]
-_Separator = Annotated[str, _written_as(r"[.:|~$;!@]", "must be one of the characters . : | ~ $ ; ! @")]
-_PublicUrl = Annotated[
-    str,
-    _written_as(
-        r"https?://[^/\n]+.*[^/\n]", "must be an http or https URL without a slash at its end, such as https://catalog.example.org"
-    ),
-]
-
-
-_STORE_RULE = "each must be the http or https URL of a store, such as https://minio.example.org:9000: without user, query and '*'"
-
-
-def _store(text: str) -> str:
-    try:
-        Endpoint.parse(text)
-    except ValueError:
-        raise ValueError(_STORE_RULE) from None
-    return text
-
-
-_StoreEndpoint = Annotated[
-    str,
-    Field(max_length=300),
-    _written_as(r"https?://([^/?#@\s:\[\]*]+|\[[0-9a-fA-F:.]+\])(:[0-9]{1,5})?(/[^?#@\s]*)?", _STORE_RULE),
-    AfterValidator(_store),
-]
-
-
-def _absolute(path: Path) -> Path:
-    if not path.is_absolute() or ".." in path.parts or len(path.parts) == 1:
-        raise ValueError("each must be an absolute path without '..', not the root")
-    return path
-
-
-_AbsolutePath = Annotated[Path, AfterValidator(_absolute)]
 
 
 class SettingsError(Exception):
@@ -180,8 +115,8 @@ class Settings(BaseSettings):
     host: str = "127.0.0.1"
     port: int = Field(default=8181, ge=0, le=65_535)
     insecure: bool = False
-    allowed_hosts: Annotated[tuple[_HostName, ...], NoDecode] = ()
-    cors_origins: Annotated[tuple[_Origin, ...], NoDecode] = ()
+    allowed_hosts: Annotated[tuple[HostName, ...], NoDecode] = ()
+    cors_origins: Annotated[tuple[Origin, ...], NoDecode] = ()
     workers: int = Field(default=1, ge=1, le=256)
     metrics_port: int | None = Field(default=None, ge=0, le=65_535)
     shutdown_grace_seconds: float = Field(default=20.0, ge=0)
@@ -189,7 +124,7 @@ class Settings(BaseSettings):
     # Requests and answers
     body_bytes_max: int = Field(default=DEFAULT_LIMITS.body_bytes_max, ge=1_024)
     request_timeout_seconds: float = Field(default=DEFAULT_LIMITS.read_seconds_max, gt=0)
-    namespace_separator: _Separator | None = None
+    namespace_separator: Separator | None = None
     page_size_default: int = Field(default=DEFAULT_LIMITS.page_size_default, ge=1)
     page_size_max: int = Field(default=DEFAULT_LIMITS.page_size_max, ge=1)
     idempotency_key_lifetime: timedelta = Field(default=DEFAULT_LIMITS.idempotency_key_lifetime, gt=timedelta(0))
@@ -199,7 +134,7 @@ class Settings(BaseSettings):
     # The log told to the world
     sinks: dict[SinkName, SinkSettings] = {}
     event_followers_max: int = Field(default=200, ge=1)
-    public_url: _PublicUrl | None = None
+    public_url: PublicUrl | None = None
 
     # Who is asked before a change takes effect
     hooks: dict[SinkName, HookSettings] = {}
@@ -210,8 +145,8 @@ class Settings(BaseSettings):
     secret_key_files_older: Annotated[tuple[Path, ...], NoDecode] = ()
 
     # What warehouses clients may create
-    local_warehouse_roots: Annotated[tuple[_AbsolutePath, ...], NoDecode] = ()
-    warehouse_endpoints: Annotated[tuple[_StoreEndpoint, ...], NoDecode] = ()
+    local_warehouse_roots: Annotated[tuple[AbsolutePath, ...], NoDecode] = ()
+    warehouse_endpoints: Annotated[tuple[StoreEndpoint, ...], NoDecode] = ()
     warehouses_without_credential: bool = False
 
     # What the process says of itself

@@ -8,7 +8,9 @@ import shutil
 import stat
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -83,6 +85,21 @@ def test_the_key_is_on_the_disk_with_its_name(tmp_path: Path, monkeypatch: pytes
     file = DataFolder(tmp_path).secret_key_file()
     assert file.stat().st_ino == synced[0]
     assert {path.stat().st_ino for path in (tmp_path, tmp_path.parent)} < {*synced[1:]}
+
+
+def test_of_two_that_make_the_key_both_have_one(open_directory: Path) -> None:
+    """Whoever comes second keeps what is there; nobody else may read it."""
+    folder = DataFolder.make(open_directory / "data")
+    ready = threading.Barrier(8)
+
+    def made() -> bytes:
+        ready.wait()
+        return folder.secret_key_file().read_bytes()
+
+    with ThreadPoolExecutor(8) as threads:
+        keys = {made.result() for made in [threads.submit(made) for _ in range(8)]}
+    assert {(folder.path / "secret.key").read_bytes()} == keys
+    assert 0o600 == mode(folder.path / "secret.key")
 
 
 def test_what_an_earlier_version_left_open_is_closed(open_directory: Path) -> None:

@@ -34,6 +34,22 @@ async def test_who_waits_for_room_comes_before_others() -> None:
     room.check_turn("newcomer")
 
 
+async def test_who_was_woken_and_found_too_little_room_waits_again() -> None:
+    """And asks for none until more is given back."""
+    room = LargeEvents(100)
+    held = room.hold_all([b"x" * 60, b"y" * 40])
+    room.enter("only")
+    held[0].release()
+    await room.turn("only", 30.0)
+    room.enter("only")
+    turn = asyncio.create_task(room.turn("only", 30.0))
+    await asyncio.sleep(0.05)
+    assert not turn.done()
+    held[1].release()
+    async with asyncio.timeout(5):
+        await turn
+
+
 async def test_a_turn_that_does_not_come_is_not_waited_for_longer_than_said() -> None:
     room = LargeEvents(100)
     room.enter("only")

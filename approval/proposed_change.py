@@ -11,7 +11,6 @@ import orjson
 from access.warehouse import Warehouse
 from approval.contract import ObjectChange, ObjectKind, ProposedChange
 from database.connections import Connection
-from database.named_sql import named_sql
 from domain.documents import Json
 from domain.events import TableCommitted, TableCreated, TableOverwritten, TableRegistered, ViewRegistered
 from domain.namespace import NamespaceState
@@ -20,8 +19,7 @@ from domain.streams import Change, State
 from domain.table import TableState
 from domain.view import ViewState
 from domain.warehouse import WarehouseState
-
-_SQL = named_sql("approval", "approval.sql")
+from projections import names, namespaces
 
 NAMESPACES_KNOWN_MAX = 10_000
 # Updates that name files an engine wrote: on a refusal it deletes them, so that nothing could be approved later.
@@ -60,11 +58,10 @@ class ChangeReader:
         async def declared(levels: Levels) -> Sequence[Mapping[str, str]]:
             keys = [warehouse.scope.key(level) for level in levels]
             async with self._connections() as connection:
-                cursor = await connection.execute(_SQL["declared"], {"warehouse_id": warehouse.id, "keys": keys}, binary=True)
-                found = await cursor.fetchall()
-            for namespace_id, event_id, _ in found:
-                rests_on.setdefault(namespace_id, event_id)
-            return [orjson.loads(properties) for _, _, properties in found]
+                found = await namespaces.read_declared(connection, warehouse.id, keys)
+            for each in found:
+                rests_on.setdefault(each.namespace_id, each.event_id)
+            return [orjson.loads(each.properties) for each in found]
 
         return ProposedChange(
             request.operation,
@@ -107,8 +104,7 @@ class ChangeReader:
         known = self._known.get(namespace_id)
         if known is None:
             async with self._connections() as connection:
-                row = await (await connection.execute(_SQL["levels"], {"namespace_id": namespace_id})).fetchone()
-            known = () if row is None or row[0] is None else tuple(row[0])
+                known = await names.namespace_levels(connection, namespace_id)
             if known:
                 self._known[namespace_id] = known
             if len(self._known) > NAMESPACES_KNOWN_MAX:

@@ -15,7 +15,6 @@ from rich.text import Text
 
 from database.connection import connect
 from database.connections import Connection
-from database.named_sql import named_sql
 from domain.events import state_json
 from domain.recorded import RecordedEvent
 from icecore.exit_codes import CommandFailed, ExitCode
@@ -23,8 +22,7 @@ from icecore.log_database import opened_database, require_schema
 from icecore.settings import Settings
 from log.follow import follow_events
 from log.head import log_head
-
-_SQL = named_sql("icecore", "event_lines.sql")
+from projections.names import path_then
 
 _NOUN_STYLES = {"warehouse": "magenta", "namespace": "blue", "table": "green", "view": "cyan", "proposal": "yellow"}
 _END_STYLES = {"dropped": "red", "unregistered": "red", "purged": "red", "rejected": "red", "expired": "red"}
@@ -111,8 +109,7 @@ async def event_line(connection: Connection, event: RecordedEvent) -> Text:
 
 
 async def _names(connection: Connection, object_id: UUID, position: int) -> list[str]:
-    row = await (await connection.execute(_SQL["path"], {"object_id": object_id, "position": position})).fetchone()
-    return list(row[0]) if row is not None and row[0] else [str(object_id)]
+    return await path_then(connection, object_id, position) or [str(object_id)]
 
 
 def _joined(names: list[str]) -> str:

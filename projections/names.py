@@ -114,3 +114,15 @@ async def names_above(connection: Connection, object_ids: Sequence[UUID]) -> dic
     """These warehouses and namespaces and all that they lie in, by their ids; those that were dropped too."""
     cursor = await connection.execute(_SQL["names_above"], {"ids": list(object_ids)}, binary=True)
     return {row[0]: NamedObject(*row[1:]) for row in await cursor.fetchall()}
+
+
+async def namespace_levels(connection: Connection, namespace_id: UUID) -> tuple[str, ...]:
+    """The names that lead to a namespace, outermost first, without the warehouse's; of a dropped one, its last. Empty if there is none."""
+    row = await (await connection.execute(_SQL["namespace_levels"], {"namespace_id": namespace_id})).fetchone()
+    return () if row is None or row[0] is None else tuple(row[0])
+
+
+async def path_then(connection: Connection, object_id: UUID, position: int) -> list[str]:
+    """The names that led to an object as of a position, from the warehouse to its own; empty where it had none."""
+    row = await (await connection.execute(_SQL["path_then"], {"object_id": object_id, "position": position})).fetchone()
+    return [] if row is None or row[0] is None else list(row[0])

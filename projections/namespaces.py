@@ -1,7 +1,7 @@
 """Namespaces: one row per version, and what is asked of them."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 import orjson
@@ -49,3 +49,17 @@ async def read_state_within(
         return LargeDocument(size)
     state = NamespaceState(stream_id, version, event_id, warehouse_id, parent_id, name, key, status, orjson.loads(properties))
     return state, generation
+
+
+class DeclaredProperties(NamedTuple):
+    """A namespace's properties as JSON, and the event they are as of."""
+
+    namespace_id: UUID
+    event_id: UUID
+    properties: bytes
+
+
+async def read_declared(connection: Connection, warehouse_id: UUID, keys: Sequence[str]) -> list[DeclaredProperties]:
+    """The namespaces on a path of name keys below a warehouse that are there now, outermost first."""
+    cursor = await connection.execute(_SQL["declared"], {"warehouse_id": warehouse_id, "keys": keys}, binary=True)
+    return [DeclaredProperties(*row) for row in await cursor.fetchall()]

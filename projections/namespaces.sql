@@ -24,3 +24,28 @@ cross join lateral (
   where generation = (select generation from icecore.read_models) and namespace_id = sought.namespace_id
   order by version desc limit 1
 ) newest
+
+-- name: declared --
+-- The namespaces on a path, outermost first, with their newest events and their properties.
+with recursive path(depth, id) as (
+  select 0, %(warehouse_id)s::uuid
+  union all
+  select p.depth + 1, n.object_id
+  from path p
+  -- Laterally, and one row at most: no plan may read all names of a kind.
+  cross join lateral (
+    select n.object_id from icecore.names n
+    where n.generation = (select generation from icecore.read_models) and n.parent_id = p.id and n.kind = 'namespace'
+      and n.name_key = (%(keys)s::text[])[p.depth + 1] and n.to_position is null
+    limit 1
+  ) n
+  where p.depth < cardinality(%(keys)s::text[])
+)
+select p.id, n.event_id, n.properties
+from path p
+cross join lateral (
+  select event_id, properties from icecore.namespaces
+  where generation = (select generation from icecore.read_models) and namespace_id = p.id
+  order by version desc limit 1
+) n
+where p.depth > 0 order by p.depth

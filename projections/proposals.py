@@ -1,6 +1,6 @@
 """Proposals: one row per version, and what is asked of them."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -56,6 +56,14 @@ async def read_page(
     block = "list_open" if status == "open" and as_of is None else "list"
     parameters = {"warehouse_id": warehouse_id, "status": status, "as_of": as_of, "after": after, "size": size}
     return [_state(row) for row in await (await connection.execute(_SQL[block], parameters, binary=True)).fetchall()]
+
+
+async def have_moved_on(connection: Connection, heads: Mapping[UUID, UUID], parents: Sequence[UUID]) -> bool:
+    """Whether one of the objects has another newest event than that in `heads`, or one of `parents` is gone."""
+    parameters = {"ids": [*heads], "event_ids": [*heads.values()], "parents": parents}
+    row = await (await connection.execute(_SQL["moved_on"], parameters)).fetchone()
+    assert row is not None
+    return bool(row[0])
 
 
 def _state(row: tuple[Any, ...]) -> ProposalState:

@@ -24,10 +24,10 @@ from domain.read_models.stamped_rows import PART_TOMBSTONES, READ_MODELS, ReadMo
 from domain.read_models.stream_fold import StreamFold
 from domain.recorded import GENESIS_HASH, RecordedEvent, chain_hash
 from domain.streams import claims_of
-from projections.tombstones import expected_tombstones, with_tombstones
 from projections.verify_records import check_old_metadata_files, check_records, check_secrets, check_sinks
 from projections.verify_report import VerifyReport
 from projections.verify_schema import check_migrations, check_schema
+from projections.verify_tombstones import expected_tombstones, with_tombstones
 
 _SQL = named_sql("projections", "verify.sql")
 

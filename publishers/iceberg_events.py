@@ -11,14 +11,15 @@ from uuid import UUID
 import orjson
 
 from database.connections import Connection
-from database.named_sql import named_sql
 from domain import events as facts
 from domain.byte_pieces import exact
-from domain.documents import TABLE_KINDS, Delta, Json, part_from_body
+from domain.documents import Delta, Json, part_from_body
 from domain.errors import BadRequest
 from domain.events import Event
 from domain.identifiers import name_key
 from domain.recorded import RecordedEvent
+from log.commands import event_counts
+from projections.versions import read_removed_parts
 from publishers import event_data as data
 from publishers.describe import Describer
 from publishers.description import Described, Description
@@ -31,8 +32,6 @@ from publishers.iceberg_updates import (
     updates_of_view,
 )
 from publishers.pointers import KnownNames, Path
-
-_SQL = named_sql("publishers", "iceberg_events.sql")
 
 OBJECT_TYPES = ("namespace", "table", "view")
 OWN_PREFIX = "x-icecore-"
@@ -55,10 +54,8 @@ _OPERATION_TYPES = {
     "namespace.properties-changed": "update-namespace-properties",
     "namespace.dropped": "drop-namespace",
 }
-_ANY_BYTES = 2**63 - 1
 # A registration is described by its names alone: its state has all of a table's metadata.
 _WITHOUT_CHANGE = frozenset({"table.registered", "table.overwritten"})
-_KIND_NUMBERS = {kind: number for number, kind in enumerate(TABLE_KINDS, start=1)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +145,7 @@ class IcebergEvents:
         removed = await _removed_parts(connection, told, bytes_max)
         done = described.count if removed.count == len(told) else asked.index(told[removed.count][0].event)
         told = told[: removed.count]
-        counts = await _event_counts(connection, [each.event for each, _ in told])
+        counts = await event_counts(connection, {each.event.command_id for each, _ in told})
         events = [_event(each, fact, counts[each.event.command_id], removed.parts) for each, fact in told]
         count = len(wanted) if done == len(asked) else numbers[done]
         return Described(events, count, described.bytes_read + removed.bytes_read)
@@ -243,13 +240,6 @@ def _paths(description: Description) -> list[tuple[str, ...]]:
     return paths
 
 
-async def _event_counts(connection: Connection, events: Sequence[RecordedEvent]) -> dict[UUID, int]:
-    """How many events the command of each has."""
-    ids = list({event.command_id for event in events})
-    cursor = await connection.execute(_SQL["event_counts"], {"ids": ids}, binary=True)
-    return dict(await cursor.fetchall())
-
-
 @dataclass(frozen=True, slots=True)
 class _RemovedParts:
     """What the first `count` of some events removed, and how many bytes that was."""
@@ -271,22 +261,15 @@ async def _removed_parts(connection: Connection, told: Sequence[tuple[Descriptio
     ]
     if not wanted:
         return _RemovedParts({}, len(told), 0)
-    parameters = {
-        "numbers": [number for number, _, _, _ in wanted],
-        "ids": [table_id for _, table_id, _, _ in wanted],
-        "kinds": [_KIND_NUMBERS[kind] for _, _, kind, _ in wanted],
-        "ordinals": [ordinal for _, _, _, ordinal in wanted],
-        "snapshots": _KIND_NUMBERS["snapshots"],
-        "bytes_max": _ANY_BYTES if bytes_max is None else bytes_max,
-    }
-    cursor = await connection.execute(_SQL["parts"], parameters, binary=True)
     found: dict[tuple[UUID, str, int], Json] = {}
     count, bytes_read = len(told), 0
-    for event_number, is_read, table_id, kind_number, ordinal, snapshot_id, body in await cursor.fetchall():
-        if not is_read:
-            count = min(count, event_number)
+    for part in await read_removed_parts(connection, wanted, bytes_max):
+        if not part.is_read:
+            count = min(count, part.number)
             continue
-        kind = TABLE_KINDS[kind_number - 1]
-        found[table_id, kind, ordinal] = {"snapshot-id": snapshot_id} if body is None else part_value(part_from_body(kind, ordinal, body))
-        bytes_read += 0 if body is None else len(body)
+        removed = {"snapshot-id": part.snapshot_id}
+        if part.body is not None:
+            removed = part_value(part_from_body(part.kind, part.ordinal, part.body))
+            bytes_read += len(part.body)
+        found[part.table_id, part.kind, part.ordinal] = removed
     return _RemovedParts(found, count, bytes_read)

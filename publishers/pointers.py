@@ -6,25 +6,23 @@ Rows of the read models never change once their position is passed, and a rebuil
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 from uuid import UUID
 
 import orjson
 
 from database.connections import Connection
-from database.named_sql import named_sql
-from domain.documents import TABLE_KINDS, Json
+from domain.documents import Json
 from domain.held_bytes import held_bytes
 from domain.identifiers import dotted_key
 from domain.proposal import ProposalState
 from domain.recorded import RecordedEvent
-from projections import names, proposals
+from projections import names, proposals, versions
 
-_SQL = named_sql("publishers", "pointers.sql")
-_SNAPSHOTS = 1 + TABLE_KINDS.index("snapshots")
+_NOUNS: tuple[Literal["table", "view"], ...] = ("table", "view")
 
 SnapshotKey = tuple[UUID, int, int]
 """Its table, the version that made it the current one, its id."""
-_ANY_BYTES = 2**63 - 1
 
 NAMES_BYTES_MAX = 2 * 1024 * 1024
 """Some thousand names of the longest, or twenty thousand ordinary ones."""
@@ -174,15 +172,13 @@ class PointerReader:
     async def read(self, connection: Connection, events: Sequence[RecordedEvent]) -> Pointers:
         """The pointers of these events, without the documents of tables and views."""
         found = Pointers()
-        for block in ("tables", "views"):
-            noun = block[:-1]
+        for noun in _NOUNS:
             positions = [event.position for event in events if event.topic.partition(".")[0] == noun]
             if positions:
-                cursor = await connection.execute(_SQL[block], {"positions": positions}, binary=True)
-                for row in await cursor.fetchall():
-                    found.rows[row[0]] = TabularRow(*row[1:5])
-                    if row[5] is not None:
-                        found.rows_before[row[0]] = TabularRow(*row[5:9])
+                for position, after, before in await versions.read_changes(connection, noun, positions):
+                    found.rows[position] = TabularRow(*after)
+                    if before is not None:
+                        found.rows_before[position] = TabularRow(*before)
         proposed = [(event.stream_id, event.version) for event in events if event.topic.startswith("proposal.")]
         if proposed:
             found.proposals = await proposals.read_versions(connection, proposed)
@@ -196,16 +192,15 @@ class PointerReader:
 
     async def read_documents(self, connection: Connection, found: Pointers, events: Sequence[RecordedEvent]) -> None:
         """Adds the documents that these events are described from."""
-        for block, noun in (("table_heads", "table"), ("view_documents", "view")):
+        for noun in _NOUNS:
             asked: list[tuple[UUID, int, TabularRow]] = []
             for event in events:
                 if event.topic.partition(".")[0] == noun:
                     asked += [(event.stream_id, event.version, row) for row in _with_document(found.rows, event)]
                     asked += [(event.stream_id, event.version - 1, row) for row in _with_document(found.rows_before, event)]
             if asked:
-                parameters = {"ids": [each[0] for each in asked], "versions": [each[1] for each in asked]}
-                cursor = await connection.execute(_SQL[block], parameters, binary=True)
-                for number, body in await cursor.fetchall():
+                wanted = [(object_id, version) for object_id, version, _ in asked]
+                for number, body in await versions.read_bodies(connection, noun, wanted):
                     asked[number][2].body = body
 
     async def read_snapshots(
@@ -216,11 +211,7 @@ class PointerReader:
         asked = [(number, key) for number, key in enumerate(wanted) if key is not None]
         if not asked:
             return sizes
-        ids, versions, snapshot_ids = (list(column) for column in zip(*(key for _, key in asked), strict=True))
-        bound = _ANY_BYTES if bytes_max is None else bytes_max
-        parameters = {"ids": ids, "versions": versions, "snapshot_ids": snapshot_ids, "kind": _SNAPSHOTS, "bytes_max": bound}
-        cursor = await connection.execute(_SQL["snapshots"], parameters, binary=True)
-        for row, size, body in await cursor.fetchall():
+        for row, size, body in await versions.read_snapshots(connection, [key for _, key in asked], bytes_max):
             number, (table_id, _, snapshot_id) = asked[row]
             sizes[number] = size
             if body is not None:

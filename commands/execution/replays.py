@@ -10,10 +10,8 @@ from access.warehouse import Warehouse
 from commands.execution import idempotency
 from commands.execution.answer import Answer
 from commands.execution.idempotency import Remembered
-from database.named_sql import named_sql
+from projections.document_bytes import document_bytes
 from storage.large_documents import LARGE_BYTES_MIN
-
-_SQL = named_sql("commands.execution", "replays.sql")
 
 _Replayed = tuple[UUID, int, str, int]
 """The object, its version, the operation and the status: what the bytes of an answer follow from."""
@@ -48,10 +46,9 @@ class Replays:
     async def _read(self, context: RequestContext, warehouse: Warehouse, remembered: Remembered) -> Answer:
         record = remembered.record
         async with self._backends.connection() as connection:
-            parameters = {"object_id": record.object_id, "version": record.version}
-            row = await (await connection.execute(_SQL["document_bytes"], parameters)).fetchone()
-            assert row is not None
-            size: int = row[0]
+            assert record.object_id is not None
+            assert record.version is not None
+            size = await document_bytes(connection, record.object_id, record.version)
             if size < LARGE_BYTES_MIN:
                 if context.make_room is not None:
                     context.make_room(size)

@@ -8,9 +8,7 @@ from uuid import UUID
 
 from commands.execution.submission import Submission
 from database.connections import Connection
-from database.named_sql import named_sql
-
-_SQL = named_sql("commands.execution", "staged_parts.sql")
+from projections import staged_parts
 
 # A submission with more parts than these is worth the statements beforehand.
 PARTS_APPENDED_MAX = 1_000
@@ -39,16 +37,12 @@ async def stage_parts(connections: Connections, submission: Submission, table_id
     # By identity: comparing ids takes the event loop some milliseconds.
     assert all(part[0] is table_id for part in parts), "nobody reads the parts of a table without a head"
     async with connections() as connection:
-        row = await (await connection.execute(_SQL["register"], {"table_id": table_id})).fetchone()
-    assert row is not None
-    generation: int = row[0]
+        generation = await staged_parts.register(connection, table_id)
     for start in range(0, len(parts), _PARTS_PER_STATEMENT):
         some = parts[start : start + _PARTS_PER_STATEMENT]
-        _, kinds, ordinals, versions, snapshot_ids, bodies = map(list, zip(*some, strict=True))
-        columns = {"kinds": kinds, "ordinals": ordinals, "versions": versions, "snapshot_ids": snapshot_ids, "bodies": bodies}
         began = time.monotonic()
         async with connections() as connection:
-            await connection.execute(_SQL["write"], {"generation": generation, "table_id": table_id, **columns})
+            await staged_parts.write(connection, table_id, generation, some)
         # Half of the time is others'.
         await asyncio.sleep(time.monotonic() - began)
     await _complete(connections, table_id, generation, len(parts))
@@ -58,8 +52,8 @@ async def stage_parts(connections: Connections, submission: Submission, table_id
 async def _complete(connections: Connections, table_id: UUID, generation: int, parts: int) -> None:
     """Makes the staged parts durable and records how many they are. Raises StagedPartsLost where some are gone."""
     async with connections() as connection:
-        cursor = await connection.execute(_SQL["complete"], {"table_id": table_id, "generation": generation, "parts": parts})
-    if cursor.rowcount != 1:
+        are_complete = await staged_parts.complete(connection, table_id, generation, parts)
+    if not are_complete:
         await remove_staged_parts(connections, table_id)
         raise StagedPartsLost
 
@@ -67,25 +61,24 @@ async def _complete(connections: Connections, table_id: UUID, generation: int, p
 async def remove_staged_parts(connections: Connections, table_id: UUID) -> None:
     """Takes staged parts away, if they still are: from here on no append can come to effect on them."""
     async with connections() as connection:
-        row = await (await connection.execute(_SQL["give_up"], {"table_id": table_id})).fetchone()
-    if row is not None:
-        await _remove(connections, table_id, row[0])
+        generation = await staged_parts.give_up(connection, table_id)
+    if generation is not None:
+        await _remove(connections, table_id, generation)
 
 
 async def remove_left_over(connections: Connections, seconds: float) -> int:
     """Removes what was staged longer than `seconds` ago, and what somebody gave up and did not finish; of how many tables."""
     async with connections() as connection:
-        left = await (await connection.execute(_SQL["give_up_old"], {"seconds": seconds})).fetchall()
+        left = await staged_parts.give_up_old(connection, seconds)
     for table_id, generation in left:
         await _remove(connections, table_id, generation)
     return len(left)
 
 
 async def _remove(connections: Connections, table_id: UUID, generation: int) -> None:
-    of_table = {"table_id": table_id, "generation": generation}
     removed = _PARTS_REMOVED_PER_STATEMENT
     while removed == _PARTS_REMOVED_PER_STATEMENT:
         async with connections() as connection:
-            removed = (await connection.execute(_SQL["remove"], {**of_table, "limit": _PARTS_REMOVED_PER_STATEMENT})).rowcount
+            removed = await staged_parts.remove(connection, table_id, generation, _PARTS_REMOVED_PER_STATEMENT)
     async with connections() as connection:
-        await connection.execute(_SQL["forget"], of_table)
+        await staged_parts.forget(connection, table_id, generation)

@@ -17,7 +17,6 @@ from commands.execution.clock import now_ms
 from commands.execution.committer import Committer
 from commands.execution.submission import AppendResult, IdempotencyRecord, Submission
 from database.connections import Connection
-from database.named_sql import named_sql
 from domain.documents import Json
 from domain.errors import (
     ApprovalRequired,
@@ -31,8 +30,6 @@ from domain.errors import (
 )
 from domain.proposal import HeldChange, ProposalState, decide_approve, decide_open, decide_stale, stale, time_text
 from projections import proposals
-
-_SQL = named_sql("commands.proposals", "proposals.sql")
 
 # The members of a body that its operation reads: what a client sends beside them is not kept.
 _MEMBERS: dict[str, frozenset[str]] = {
@@ -193,16 +190,10 @@ class Proposals:
     async def _moved_on(self, state: ProposalState) -> bool:
         if not all("event-id" in each for each in state.objects):
             return True
-        there = [each for each in state.objects if each["event-id"] is not None]
-        parameters = {
-            "ids": [each["id"] for each in there],
-            "event_ids": [each["event-id"] for each in there],
-            "parents": [each["parent-id"] for each in state.objects if each["parent-id"] is not None],
-        }
+        heads = {UUID(each["id"]): UUID(each["event-id"]) for each in state.objects if each["event-id"] is not None}
+        parents = [UUID(each["parent-id"]) for each in state.objects if each["parent-id"] is not None]
         async with self._connections() as connection:
-            row = await (await connection.execute(_SQL["moved_on"], parameters)).fetchone()
-        assert row is not None
-        return bool(row[0])
+            return await proposals.have_moved_on(connection, heads, parents)
 
     async def _open_for(self, warehouse_id: UUID, key: str) -> ProposalState | None:
         async with self._connections() as connection:

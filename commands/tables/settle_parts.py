@@ -6,17 +6,14 @@ It may be stopped at any moment, and Postgres may crash: a tombstone goes when i
 
 import asyncio
 import time
-from typing import Any
 
 import structlog
 
 from commands.execution.leader_job import LeaderJob
 from commands.execution.staged_parts import remove_left_over
 from database.advisory_locks import AdvisoryLock
-from database.connections import Connection
-from database.named_sql import named_sql
+from projections.part_tombstones import PartTombstone, close_parts, read_tombstones, remove_if_closed
 
-_SQL = named_sql("commands.tables", "settle_parts.sql")
 _log = structlog.get_logger("icecore.parts")
 
 # Far longer than any command may take: then whoever staged them is gone, and an append that comes yet is decided again.
@@ -41,36 +38,25 @@ class PartsJob(LeaderJob):
 
     async def _round(self, staged_seconds_max: float) -> int:
         closed, until = 0, time.monotonic() + _ROUND_SECONDS_MAX
-        for tombstone in await self._tombstones():
+        async with self._executor.connection() as connection:
+            tombstones = await read_tombstones(connection)
+        for tombstone in tombstones:
             closed += await self._close_parts(tombstone, until)
         removed = await remove_left_over(self._executor.connection, staged_seconds_max)
         if closed or removed:
             _log.info("parts_settled", closed=closed, tables_unstaged=removed)
         return closed
 
-    async def _tombstones(self) -> list[dict[str, Any]]:
-        """Of the generation that is served: no other is anybody's but a rebuild's."""
-        async with self._executor.connection() as connection:
-            rows = await (await connection.execute(_SQL["tombstones"])).fetchall()
-        return [{"generation": row[0], "table_id": row[1], "kind": row[2], "valid_to": row[3]} for row in rows]
-
-    async def _close_parts(self, tombstone: dict[str, Any], until: float) -> int:
+    async def _close_parts(self, tombstone: PartTombstone, until: float) -> int:
         """Closes the tombstone's parts, by ordinal, and removes it if none is open any more; how many were closed."""
         closed, after = 0, -1
         while (began := time.monotonic()) <= until:
             async with self._executor.connection() as connection:
-                some, last = await self._close_some(connection, tombstone, after)
+                some, last = await close_parts(connection, tombstone, after, _PARTS_PER_STATEMENT)
                 closed += some
                 if some < _PARTS_PER_STATEMENT:
-                    await connection.execute(_SQL["bury"], tombstone)
+                    await remove_if_closed(connection, tombstone)
                     break
             after = last
             await asyncio.sleep(_PAUSE_FACTOR * (time.monotonic() - began))
         return closed
-
-    async def _close_some(self, connection: Connection, tombstone: dict[str, Any], after: int) -> tuple[int, int]:
-        """The parts behind the ordinal `after`: how many were closed, and the last one's ordinal."""
-        cursor = await connection.execute(_SQL["close"], {**tombstone, "after": after, "limit": _PARTS_PER_STATEMENT})
-        row = await cursor.fetchone()
-        assert row is not None
-        return row[0], row[1]

@@ -26,12 +26,14 @@ from commands.tables.commit_table import CommitTable, commit_table
 from commands.tables.create_table import CreateTable, create_table
 from commands.tables.register_table import RegisterTable, register_table
 from commands.tables.settle_parts import PartsJob
+from database.connections import Connection
 from database.named_sql import named_sql
 from domain.byte_pieces import joined
 from domain.errors import BadRequest, ChangeRefused, NoSuchTable
 from domain.identifiers import NamespaceIdentifier, TabularIdentifier
 from domain.read_models.rows import PARTS_CLOSED_INLINE_MAX
 from icecore.compose import Catalog
+from projections.part_tombstones import PartTombstone, close_parts
 from projections.rebuild import rebuild
 from projections.verify import verify
 from queries.load_table import load_table
@@ -341,7 +343,9 @@ async def test_a_commit_joins_and_copies_none_of_a_large_document(database: str,
 # Removal
 
 
-async def test_a_bulk_removal_closes_no_part_under_the_append_lock_and_reads_as_if_it_had(catalog: Catalog, tmp_path: Path) -> None:
+async def test_a_bulk_removal_closes_no_part_under_the_append_lock_and_reads_as_if_it_had(
+    catalog: Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Now, as of every position, for the next commit: the same before the job, at each of its steps, and after it."""
     first = await register(catalog, metadata_file(tmp_path))
     odd = [n for n in range(1, SNAPSHOTS) if n % 2]
@@ -364,17 +368,16 @@ async def test_a_bulk_removal_closes_no_part_under_the_append_lock_and_reads_as_
     steps = 0
     await check()
     job = catalog.parts
-    close_some = job._close_some
 
-    async def close_some_and_check(*given: Any) -> tuple[int, int]:
+    async def close_some_and_check(connection: Connection, tombstone: PartTombstone, after: int, limit: int) -> tuple[int, int]:
         nonlocal steps
-        some = await close_some(*given)
+        some = await close_parts(connection, tombstone, after, limit)
         steps += 1
         if steps % 3 == 1:
             await check()
         return some
 
-    job._close_some = close_some_and_check  # type: ignore[method-assign]
+    monkeypatch.setattr(settle_parts, "close_parts", close_some_and_check)
     while left_over(catalog.dsn)[2]:
         assert 0 < await job.run_once()
     assert steps > 3
@@ -437,25 +440,25 @@ async def test_a_commit_before_the_job_is_decided_on_what_is_left(catalog: Catal
     assert [] == (await verify(catalog.dsn)).differences
 
 
-async def test_a_job_that_is_stopped_half_way_is_gone_on_with(catalog: Catalog, tmp_path: Path) -> None:
+async def test_a_job_that_is_stopped_half_way_is_gone_on_with(catalog: Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Stopped between two steps; and while another one leads, nothing is done."""
     await register(catalog, metadata_file(tmp_path))
     await expire(catalog, list(range(1, SNAPSHOTS)))
     reached = asyncio.Event()
     job = PartsJob(catalog.commands)
-    close_some = job._close_some
 
-    async def close_some_then_hang(*given: Any) -> tuple[int, int]:
-        some = await close_some(*given)
+    async def close_some_then_hang(connection: Connection, tombstone: PartTombstone, after: int, limit: int) -> tuple[int, int]:
+        some = await close_parts(connection, tombstone, after, limit)
         reached.set()
         await asyncio.sleep(60)
         return some
 
-    job._close_some = close_some_then_hang  # type: ignore[method-assign]
-    job.start()
-    await reached.wait()
-    assert 0 == await catalog.parts.run_once(), "the other one leads"
-    await job.close()
+    with monkeypatch.context() as patched:
+        patched.setattr(settle_parts, "close_parts", close_some_then_hang)
+        job.start()
+        await reached.wait()
+        assert 0 == await catalog.parts.run_once(), "the other one leads"
+        await job.close()
     assert 0 < left_over(catalog.dsn)[2]
     assert [] == (await verify(catalog.dsn)).differences
     async with asyncio.timeout(30):
@@ -489,7 +492,7 @@ async def test_parts_are_closed_by_their_places_whatever_the_planner_believes(ca
     await register(catalog, metadata_file(tmp_path))
     await expire(catalog, list(range(1, SNAPSHOTS)))
     with psycopg.connect(catalog.dsn, autocommit=True) as connection:
-        statement = named_sql("commands.tables", "settle_parts.sql")["close"]
+        statement = named_sql("projections", "part_tombstones.sql")["close"]
         row = connection.execute("select generation, table_id, kind, valid_to from icecore.part_tombstones limit 1").fetchone()
         assert row is not None
         parameters = dict(zip(("generation", "table_id", "kind", "valid_to"), row, strict=True)) | {"after": -1, "limit": 500}

@@ -17,12 +17,14 @@ from psycopg.conninfo import make_conninfo
 from commands.execution.staged_parts import stage_parts
 from commands.namespaces.create_namespace import CreateNamespace, create_namespace
 from commands.tables import register_table as registering
+from commands.tables import settle_parts
 from database.advisory_locks import AdvisoryLock
 from database.connections import Connection
 from domain.errors import ServiceUnavailable
 from icecore.compose import Catalog
 from icecore.embedded_postgres import embedded_postgres
 from migrations.apply import apply_migrations
+from projections.part_tombstones import PartTombstone, close_parts
 from projections.verify import verify
 from tests.fixtures.catalog import context, opened_catalog
 from tests.fixtures.postgres import chosen_binaries
@@ -149,23 +151,24 @@ async def test_parts_that_a_crash_took_while_others_were_written_ahead_are_writt
     assert [] == (await verify(own_postgres.dsn)).differences
 
 
-async def test_a_crash_while_parts_are_closed_does_not_bring_them_back(catalog: Catalog, own_postgres: OwnPostgres, tmp_path: Path) -> None:
+async def test_a_crash_while_parts_are_closed_does_not_bring_them_back(
+    catalog: Catalog, own_postgres: OwnPostgres, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The tombstone stays until every part it names is closed on disk."""
     await register(catalog, metadata_file(tmp_path))
     await expire(catalog, list(range(1, SNAPSHOTS)))
     assert 1 == await snapshots(catalog)
     job, crashed = catalog.parts, False
-    close_some = job._close_some
 
-    async def close_some_and_crash(*given: Any) -> Any:
+    async def close_some_and_crash(connection: Connection, tombstone: PartTombstone, after: int, limit: int) -> tuple[int, int]:
         nonlocal crashed
-        some = await close_some(*given)
-        if not crashed and some[0] > 0 and given[1]["kind"] == 4:
+        some = await close_parts(connection, tombstone, after, limit)
+        if not crashed and some[0] > 0 and tombstone.kind == 4:
             crashed = True
             await own_postgres.crash()
         return some
 
-    job._close_some = close_some_and_crash  # type: ignore[method-assign]
+    monkeypatch.setattr(settle_parts, "close_parts", close_some_and_crash)
     await own_postgres.pause_wal_writer()
     # The connection that leads is gone too: the round ends with that.
     with suppress(ServiceUnavailable):

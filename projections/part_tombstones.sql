@@ -3,7 +3,7 @@ select generation, table_id, kind, valid_to from icecore.part_tombstones
 where generation = (select generation from icecore.read_models) order by table_id, valid_to, kind
 
 -- name: close --
--- The next parts that are still open: how many, and the last ordinal. Without a flush of its own: a crash may open them again. `bury`
+-- The next parts that are still open: how many, and the last ordinal. Without a flush of its own: a crash may open them again. `remove_if_closed`
 -- looks for such parts, and they are closed in another round.
 with due as materialized (
   select p.ctid, p.ordinal from icecore.table_parts p
@@ -20,7 +20,7 @@ closed as (
 )
 select count(*), max(ordinal) from due, set_config('synchronous_commit', 'off', true)
 
--- name: bury --
+-- name: remove_if_closed --
 -- Where every part is closed: then it commits after they did and waits for the disk, so it is never gone without them.
 delete from icecore.part_tombstones t
 where t.generation = %(generation)s and t.table_id = %(table_id)s and t.kind = %(kind)s and t.valid_to = %(valid_to)s

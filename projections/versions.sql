@@ -1,4 +1,4 @@
--- name: tables --
+-- name: tables_of_events --
 -- The tables of events as each left them and as each found them: by the whole primary key, so that a table's length costs nothing.
 -- Of their heads the sizes; what a head was before matters only where all of it is replaced.
 select e.notification_id, after.*, before.namespace_id, before.name, before.metadata_location,
@@ -16,7 +16,7 @@ left join lateral (
 ) before on true
 where e.notification_id = any(%(positions)s)
 
--- name: views --
+-- name: views_of_events --
 select e.notification_id, after.*, before.namespace_id, before.name, before.metadata_location, null
 from icecore.events e
 cross join lateral (
@@ -60,5 +60,20 @@ from (
     where p.generation = (select generation from icecore.read_models) and p.table_id = r.id and p.kind = %(kind)s
       and p.snapshot_id = r.snapshot_id and p.valid_from <= r.version
     order by p.valid_from desc limit 1
+  ) p
+) each
+
+-- name: removed_parts --
+-- Parts by their places, those included that no longer hold; of snapshots the id alone, for there may be thousands. Of events after those
+-- that removed more than `bytes_max` together, none.
+select number, before <= %(bytes_max)s::bigint, id, kind, ordinal, snapshot_id, case when before <= %(bytes_max)s::bigint then body end
+from (
+  select r.number, r.id, r.kind, r.ordinal, p.snapshot_id, p.body,
+         coalesce(sum(octet_length(p.body)) over (order by r.number groups between unbounded preceding and current row exclude group), 0) as before
+  from unnest(%(numbers)s::integer[], %(ids)s::uuid[], %(kinds)s::smallint[], %(ordinals)s::bigint[]) r(number, id, kind, ordinal)
+  cross join lateral (
+    select snapshot_id, case when r.kind <> %(snapshots)s then body end as body from icecore.table_parts
+    where generation = (select generation from icecore.read_models) and table_id = r.id and kind = r.kind and ordinal = r.ordinal
+    offset 0
   ) p
 ) each

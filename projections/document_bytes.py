@@ -1,0 +1,16 @@
+"""How large the document of a table or view is, before it is read."""
+
+from uuid import UUID
+
+from database.named_sql import named_sql
+from database.postgres import Connection
+
+_SQL = named_sql("projections", "document_bytes.sql")
+
+
+async def document_bytes(connection: Connection, object_id: UUID, version: int) -> int:
+    """Bytes of a table or view as of a version of its stream, parts that a tombstone closes counted in; 0 where there is none."""
+    row = await (await connection.execute(_SQL["document_bytes"], {"object_id": object_id, "version": version})).fetchone()
+    assert row is not None
+    size: int = row[0]
+    return size

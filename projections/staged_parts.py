@@ -1,0 +1,57 @@
+"""Parts of tables to come, written before the append that gives them a head: nobody reads parts without one.
+
+A row of `icecore.staged_parts` names their table until the append takes them over, or until they were given up and removed.
+"""
+
+from collections.abc import Sequence
+from uuid import UUID
+
+from database.named_sql import named_sql
+from database.postgres import Connection
+from domain.read_models.rows import Row
+
+_SQL = named_sql("projections", "staged_parts.sql")
+
+
+async def register(connection: Connection, table_id: UUID) -> int:
+    """Before the first part; the generation that is served, to which they will belong."""
+    row = await (await connection.execute(_SQL["register"], {"table_id": table_id})).fetchone()
+    assert row is not None
+    generation: int = row[0]
+    return generation
+
+
+async def write(connection: Connection, table_id: UUID, generation: int, parts: Sequence[Row]) -> None:
+    """Some of the rows (domain/read_models/rows.py) of the table's parts. A crash of Postgres may lose them until `complete`."""
+    _, kinds, ordinals, versions, snapshot_ids, bodies = map(list, zip(*parts, strict=True))
+    columns = {"kinds": kinds, "ordinals": ordinals, "versions": versions, "snapshot_ids": snapshot_ids, "bodies": bodies}
+    await connection.execute(_SQL["write"], {"generation": generation, "table_id": table_id, **columns})
+
+
+async def complete(connection: Connection, table_id: UUID, generation: int, parts: int) -> bool:
+    """Makes the parts durable and records how many they are; False, and nothing done, where some are gone or were given up."""
+    cursor = await connection.execute(_SQL["complete"], {"table_id": table_id, "generation": generation, "parts": parts})
+    return cursor.rowcount == 1
+
+
+async def give_up(connection: Connection, table_id: UUID) -> int | None:
+    """No append comes to effect on them from here on; their generation, None where there are none."""
+    row = await (await connection.execute(_SQL["give_up"], {"table_id": table_id})).fetchone()
+    return None if row is None else row[0]
+
+
+async def give_up_old(connection: Connection, seconds: float) -> list[tuple[UUID, int]]:
+    """The same for what was staged longer than `seconds` ago; tables and generations, those given up before among them."""
+    cursor = await connection.execute(_SQL["give_up_old"], {"seconds": seconds})
+    return [(table_id, generation) for table_id, generation in await cursor.fetchall()]
+
+
+async def remove(connection: Connection, table_id: UUID, generation: int, limit: int) -> int:
+    """Removes so many parts that were given up, at most; how many it were."""
+    cursor = await connection.execute(_SQL["remove"], {"table_id": table_id, "generation": generation, "limit": limit})
+    return cursor.rowcount
+
+
+async def forget(connection: Connection, table_id: UUID, generation: int) -> None:
+    """When all are removed."""
+    await connection.execute(_SQL["forget"], {"table_id": table_id, "generation": generation})

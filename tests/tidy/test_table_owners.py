@@ -1,0 +1,111 @@
+"""The tables of the read models are named by the SQL of projections alone, each by the files that own or read it."""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from domain.read_models.stamped_rows import PART_TOMBSTONES, READ_MODELS
+from tests.tidy.test_packaging import PACKAGES
+
+CHECKOUT = Path(__file__).parents[2]
+
+# The file that owns the table, and those that join it. Rebuild and verification name all of them.
+READERS = {
+    "names": {"names", "namespaces", "tables", "warehouses"},
+    "warehouses": {"warehouses"},
+    "namespaces": {"namespaces"},
+    "tables": {"tables", "document_bytes", "reached_snapshots", "versions"},
+    "table_parts": {"tables", "document_bytes", "part_tombstones", "reached_snapshots", "staged_parts", "versions"},
+    "part_tombstones": {"part_tombstones", "tables"},
+    "staged_parts": {"staged_parts"},
+    "views": {"views", "document_bytes", "versions"},
+    "proposals": {"proposals"},
+    "claims": {"proposals"},
+    "location_claims": {"location_claims", "old_metadata_files"},
+    "old_metadata_files": {"old_metadata_files"},
+}
+EVERY_TABLE = {"rebuild", "verify", "verify_records"}
+# The generation that is served is read beside whatever is asked of it.
+GENERATION = "read_models"
+GENERATION_READ_ELSEWHERE = {"log/changes.sql": "one statement before every kept answer asks for the generation and what came into the log"}
+
+_TABLE = re.compile(rf"\bicecore\s*\.\s*({'|'.join([*READERS, GENERATION])})\b", re.IGNORECASE)
+# They are given the name of a logger.
+_LOGGERS = {"get_logger", "OutageLog"}
+
+
+def tables_named(file: Path) -> set[str]:
+    """The tables of the read models that the SQL of a file names, or the strings of a module: not its docstrings, nor names of loggers."""
+    text = file.read_text(encoding="utf-8")
+    texts = [re.sub(r"--[^\n]*", "", text)] if file.suffix == ".sql" else list(_strings(ast.parse(text)))
+    return {found.lower() for each in texts for found in _TABLE.findall(each)}
+
+
+def _strings(tree: ast.Module) -> Iterator[str]:
+    passed_over = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+            passed_over |= {id(given) for given in node.args[:1] if called in _LOGGERS}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in passed_over:
+            yield node.value
+
+
+def files(*packages: str) -> list[Path]:
+    return sorted(file for package in packages for kind in ("*.py", "*.sql") for file in (CHECKOUT / package).rglob(kind))
+
+
+def test_no_sql_outside_projections_names_a_table_of_the_read_models() -> None:
+    """Who asks a read model calls a function of projections; its tables can change without anybody else."""
+    found = {
+        (str(file.relative_to(CHECKOUT)), table)
+        for file in files(*sorted(set(PACKAGES) - {"projections", "migrations"}))
+        for table in tables_named(file)
+    }
+    assert found == {(file, GENERATION) for file in GENERATION_READ_ELSEWHERE}
+
+
+def test_each_table_is_named_by_those_who_own_or_join_it() -> None:
+    """A new join is a decision."""
+    found: dict[str, set[str]] = {table: set() for table in READERS}
+    for file in files("projections"):
+        for table in tables_named(file) - {GENERATION}:
+            found[table] |= {file.stem} - EVERY_TABLE
+    assert found == READERS
+
+
+def test_every_read_model_has_an_owner() -> None:
+    """Those that a rebuild fills among them."""
+    assert {model.table for model in (*READ_MODELS, PART_TOMBSTONES)} <= set(READERS)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("planted.sql", "-- name: x --\nselect 1 from icecore.tables t"),
+        ("planted.sql", "-- name: x --\nDELETE FROM Icecore . Tables"),
+        ("planted.py", "async def f(connection):\n    await connection.execute('select 1 from icecore.tables')"),
+        ("planted.py", "SIZE = f'{1}: select max(version) from icecore.tables'"),
+    ],
+)
+def test_a_table_that_is_named_would_be_found(name: str, text: str, tmp_path: Path) -> None:
+    """In SQL and in the strings of a module."""
+    (tmp_path / name).write_text(text)
+    assert {"tables"} == tables_named(tmp_path / name)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("planted.sql", "-- icecore.tables\nselect 1 from icecore.events"),
+        ("planted.py", '"""Of icecore.tables."""\nlog = structlog.get_logger("icecore.tables")'),
+    ],
+)
+def test_what_is_not_sql_is_left_alone(name: str, text: str, tmp_path: Path) -> None:
+    """Comments, docstrings and the names of loggers."""
+    (tmp_path / name).write_text(text)
+    assert set() == tables_named(tmp_path / name)

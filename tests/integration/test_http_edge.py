@@ -796,6 +796,8 @@ def test_an_address_or_a_method_that_is_not_served(client: Client) -> None:
         (f"/management/v1/proposals/{uuid.UUID(int=7)}", "status", "has no parameters"),
         ("/management/v1/events/schemas", "type", "has no parameters"),
         ("/management/v1/events/schemas/x", "type", "has no parameters"),
+        ("/management/v1/warehouse", "status", "projectId"),
+        (f"/management/v1/warehouse/{uuid.UUID(int=7)}", "warehouseStatus", "has no parameters"),
     ],
 )
 def test_unknown_and_repeated_parameters_of_our_own_addresses_are_refused(client: Client, address: str, unknown: str, known: str) -> None:

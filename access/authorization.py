@@ -21,6 +21,10 @@ class Resource:
     id: UUID
 
 
+SERVER = Resource("server", UUID(int=0))
+"""What belongs to no project: the log as a whole."""
+
+
 class Authorizer(Protocol):
     """Decides by `context.principal` and `context.operation`."""
 

@@ -11,6 +11,7 @@ from uuid import UUID
 import orjson
 from aiohttp import web
 
+from access.authorization import Resource
 from access.request_context import ANONYMOUS, RequestContext, SentRequest
 from access.resolve_warehouse import resolve_warehouse
 from access.warehouse import Warehouse
@@ -125,6 +126,10 @@ class Call:
             # Others that arrived at the same time take their room, or are refused, before this one gives its own back.
             await asyncio.sleep(0)
         return body, Fields(parse(), limits)
+
+    async def authorize(self, *resources: Resource) -> None:
+        """Forbidden where the principal may not ask this of the resources: for what no command or query answers."""
+        await self.catalog.queries.authorize(self.context, *resources)
 
     async def warehouse(self) -> Warehouse:
         """The warehouse `{prefix}` names; without a prefix, the only one."""

@@ -27,9 +27,10 @@ class CatalogError(Exception):
 
     _by_answer: ClassVar[dict[tuple[int, str], "builtins.type[CatalogError]"]] = {}
 
-    def __init_subclass__(cls, *, status: int, type: str) -> None:  # noqa: A002 - the spec's own word
+    def __init_subclass__(cls, *, status: int, type: str, deterministic: bool | None = None) -> None:  # noqa: A002 - the spec's own word
         super().__init_subclass__()
-        cls.status, cls.type, cls.deterministic = status, type, 400 <= status < 500 and status not in (401, 419, 429)
+        cls.status, cls.type = status, type
+        cls.deterministic = 400 <= status < 500 and status not in (401, 419, 429) if deterministic is None else deterministic
         CatalogError._by_answer.setdefault((status, type), cls)
 
     @classmethod
@@ -60,8 +61,8 @@ class NotAuthorized(CatalogError, status=401, type="NotAuthorizedException"):
     """The caller is not known."""
 
 
-class Forbidden(CatalogError, status=403, type="ForbiddenException"):
-    """The caller may not do this."""
+class Forbidden(CatalogError, status=403, type="ForbiddenException", deterministic=False):
+    """The caller may not do this; it may be permitted later."""
 
 
 class NoSuchProject(CatalogError, status=404, type="NoSuchProjectException"):

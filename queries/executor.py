@@ -50,9 +50,9 @@ class QueryExecutor:
         self.cache.clear()
         self.backends.forget()
 
-    async def authorize(self, context: RequestContext, resource: Resource) -> None:
-        """Forbidden where the principal may not ask this of the resource."""
-        await self._authorizer.authorize(context, [resource])
+    async def authorize(self, context: RequestContext, *resources: Resource) -> None:
+        """Forbidden where the principal may not ask this of the resources."""
+        await self._authorizer.authorize(context, resources)
 
     async def answer(
         self, context: RequestContext, key: Hashable, as_of: int | None, read: Callable[[Connection], Awaitable[Fresh[Value]]]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import orjson
 from aiohttp import web
 
+from access.authorization import SERVER, Resource
 from api.call import POSITION_HEADER, Call
 from api.history.event_source import EventReader, EventSource, TellableEvents, refuse_beyond_end
 from api.history.event_stream import EVENT_STREAM, stream_events
@@ -65,6 +66,7 @@ async def load_event(call: Call) -> web.StreamResponse:
     event_id = uuid_or_none(decode_segment(call.segments["event_id"], "event id"))
     if event_id is None:
         raise BadRequest("Invalid event id: must be a UUID of 36 characters")
+    await call.authorize(SERVER)
     body = await call.catalog.events.whole(event_id, parse_dialect(call.query))
     if body is None:
         raise NotFound(f"No event has the id {event_id}")
@@ -77,6 +79,8 @@ async def _asked(call: Call, source: EventSource, last_event_id: str | None) -> 
     query = call.query
     types, namespaces, dialect = parse_names(query, "types"), parse_names(query, "namespaces"), parse_dialect(query)
     warehouse_ids = await parse_warehouses(call)
+    # Without a filter it is the whole log.
+    await call.authorize(*(Resource("warehouse", each) for each in warehouse_ids) if warehouse_ids else (SERVER,))
     reader = source.reader(types=types, warehouse_ids=warehouse_ids, namespaces=namespaces, dialect=dialect)
     digest = listing_digest("events", dialect, *types, "", *namespaces, "", *sorted(map(str, warehouse_ids)), query.get("to", ""))
     to = parse_position(query["to"], "parameter 'to'") if query.get("to") else None

@@ -6,6 +6,7 @@ from typing import Any
 
 from aiohttp import web
 
+from access.authorization import SERVER
 from api.call import SEPARATOR, Call
 from api.history.event_source import EventSource
 from api.history.parameters import parse_position, parse_wait, warehouse_now
@@ -28,6 +29,7 @@ async def wait(call: Call) -> web.StreamResponse:
     if bool(query.get("position")) == bool(named):
         raise BadRequest("Invalid query: name either a position, or a table by warehouse, namespace and table with a snapshot-id")
     if not named:
+        await call.authorize(SERVER)
         return await call.json(await _until_position(source, parse_position(query["position"], "parameter 'position'"), seconds))
     missing = [name for name in _TABLE_PARAMETERS[1:] if name not in named]
     if missing:

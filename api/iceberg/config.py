@@ -2,6 +2,7 @@
 
 from aiohttp import web
 
+from access.authorization import Resource
 from access.resolve_warehouse import resolve_warehouse
 from api.call import SEPARATOR, Call
 from api.limits import iso_8601_duration
@@ -13,6 +14,7 @@ async def get_config(call: Call) -> web.Response:
     """The prefix of a warehouse, pinned to a position where the client asked for a past; 404 for an unknown warehouse."""
     text = call.query.get("warehouse")
     warehouse = await resolve_warehouse(call.catalog.backends, call.context.project_id, warehouse_reference(text) if text else None)
+    await call.authorize(Resource("warehouse", warehouse.id))
     overrides = {"prefix": warehouse.prefix}
     separator = call.app[SEPARATOR]
     if separator is not None:

@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 import orjson
 from aiohttp import web
 
+from access.authorization import Resource
 from access.warehouse import Warehouse
 from api.bodies import Fields
 from api.call import Call
@@ -24,6 +25,7 @@ async def query_events(call: Call) -> web.Response:
     """A page of a warehouse's events, oldest first, and the token that goes on behind them, also at the end of the log."""
     _, fields = await call.fields()
     warehouse, source = await call.warehouse(), call.catalog.events
+    await call.authorize(Resource("warehouse", warehouse.id))
     reader = _reader(source, warehouse, fields)
     listing = listing_digest("queryEvents", warehouse.prefix)
     after = await _after(source, fields, listing)

@@ -5,6 +5,7 @@ from uuid import UUID
 
 from aiohttp import web
 
+from access.authorization import Resource
 from access.request_context import Approved, RequestContext
 from access.resolve_warehouse import resolve_warehouse
 from access.warehouse import Warehouse
@@ -37,6 +38,7 @@ async def list_proposals(call: Call) -> web.Response:
     warehouse = None
     if reference:
         warehouse = await resolve_warehouse(call.catalog.backends, call.context.project_id, warehouse_reference(reference))
+    await call.authorize(Resource("project", call.context.project_id) if warehouse is None else Resource("warehouse", warehouse.id))
     listing = listing_digest("proposals", status or "", "" if warehouse is None else warehouse.prefix)
     asked = parse_page(query, listing, call.catalog.limits)
     size = asked.size or call.catalog.limits.page_size_default
@@ -131,6 +133,7 @@ async def _proposal(call: Call) -> tuple[ProposalState, int, HeldBytes]:
         await room_for_parsed(document, held)
 
     proposal_id = _proposal_id(decode_segment(call.segments["proposal"], "proposal"))
+    await call.authorize(Resource("proposal", proposal_id))
     return await call.catalog.commands.proposals.load(proposal_id, make_room), stored_bytes, held
 
 

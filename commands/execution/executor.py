@@ -1,10 +1,11 @@
 """Runs commands: finds out whether a key was used before, decides again while others come first, and answers."""
 
 import time
+from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
-from access.authorization import Authorizer
+from access.authorization import Authorizer, Resource
 from access.backends import Backends
 from access.request_context import RequestContext
 from access.warehouse import Warehouse
@@ -71,6 +72,10 @@ class CommandExecutor:
     async def store(self, warehouse: Warehouse) -> ObjectStore:
         return await self.backends.store(warehouse)
 
+    async def authorize(self, context: RequestContext, resources: Sequence[Resource]) -> None:
+        """Forbidden where the principal may not do this to each of the resources."""
+        await self._authorizer.authorize(context, resources)
+
     async def execute(self, handler: Handler) -> Answer:
         """The command's answer, once it is in the log; raises its refusal, which its key gets again if it carries one."""
         try:
@@ -114,8 +119,13 @@ class CommandExecutor:
     async def _attempt(self, handler: Handler, deadline: float) -> Settled:
         """Decides once, and appends what was decided. Raises what the handler and the queues raise."""
         if isinstance(handler, StreamCommandHandler):
-            return await self.queues.run(await handler.resolve(), handler, deadline)
-        async with self.queues.held(await handler.resolve()):
+            stream = await handler.resolve()
+            await self.authorize(handler.context, [stream.resource])
+            return await self.queues.run(stream, handler, deadline)
+        resolved = await handler.resolve()
+        await self.authorize(handler.context, resolved.resources)
+        await handler.prepare()
+        async with self.queues.held(resolved.streams):
             decision = await handler.decide()
             began = time.monotonic()
             settled = await self.appender.append(handler.warehouse, decision)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 from uuid import UUID
 
+from access.authorization import Resource
 from access.request_context import RequestContext
 from access.warehouse import Warehouse
 from commands.execution.answer import Answer
@@ -14,6 +15,7 @@ from commands.execution.submission import AppendResult, IdempotencyRecord, Submi
 from domain.byte_pieces import Content
 from domain.claims import NameClaim
 from domain.identifiers import TabularIdentifier
+from domain.names import ResolvedName
 from domain.streams import State
 from domain.table import TableState
 from storage.locations import StorageLocation
@@ -71,6 +73,28 @@ class Settled:
     result: AppendResult | None
 
 
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """What the names of a command stand for.
+
+    streams -- what it changes. within -- what it creates something in, or moves something to; where there is no such thing, `decide`
+    refuses the command.
+    """
+
+    streams: Sequence[ResolvedStream[State]] = ()
+    within: Sequence[Resource] = ()
+
+    @property
+    def resources(self) -> list[Resource]:
+        """What the principal needs to be permitted."""
+        return [*(stream.resource for stream in self.streams), *self.within]
+
+
+def namespace_of(found: ResolvedName | None) -> list[Resource]:
+    """The namespace that a name lies in, for `within`."""
+    return [] if found is None else [Resource("namespace", found.namespace_id)]
+
+
 @dataclass(slots=True, eq=False)
 class CommandHandler(ABC):
     """One request's command that is decided on what the read models say; the queues of its streams stand still meanwhile."""
@@ -78,9 +102,12 @@ class CommandHandler(ABC):
     context: RequestContext
     warehouse: Warehouse
 
-    async def resolve(self) -> Sequence[ResolvedStream[State]]:
-        """The streams it changes, found by their names; none where it begins one. Raises what the names are refused by."""
-        return ()
+    @abstractmethod
+    async def resolve(self) -> Resolved:
+        """What it is about, found by its names; nothing else is read yet. Raises what the names are refused by."""
+
+    async def prepare(self) -> None:  # noqa: B027 - most have nothing to prepare
+        """What takes long, once the principal may do this and before the queues of its streams are joined."""
 
     @abstractmethod
     async def decide(self) -> Decision:

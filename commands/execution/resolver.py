@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 from uuid import UUID
 
+from access.authorization import Resource
 from access.backends import Backends
 from access.warehouse import Warehouse
 from commands.execution.name_cache import Called, NameCache
@@ -32,12 +33,16 @@ class StaleName(Exception):
 class ResolvedStream(Generic[S_co]):
     """A stream; `claim` is the name it was found by (None: by a path of namespaces, which are never renamed)."""
 
-    id: UUID
+    resource: Resource
     claim: NameClaim | None
     _backends: Backends
     _names: NameCache
     _read: Callable[[Connection, UUID, int], Awaitable[tuple[S_co, int] | LargeDocument | None]]
     _read_bytes: Callable[[Connection, Sequence[UUID]], Awaitable[int]]
+
+    @property
+    def id(self) -> UUID:
+        return self.resource.id
 
     async def read(self, share: DocumentShare | None = None) -> tuple[S_co, int] | None:
         """The newest state, and the generation of the read models it was read from.
@@ -87,32 +92,37 @@ class Resolver:
         claim = await self._find(warehouse, table, "table", anew=anew)
         if claim is None:
             raise NoSuchTable(f"Table does not exist: {table}")
-        return self._table(claim)
+        return self._table(claim.owner, claim)
 
     async def view(self, warehouse: Warehouse, view: TabularIdentifier) -> ResolvedStream[ViewState]:
         """NoSuchView where the name stands for none."""
         claim = await self._find(warehouse, view, "view")
         if claim is None:
             raise NoSuchView(f"View does not exist: {view}")
-        return ResolvedStream(claim.owner, claim, self._backends, self._names, views.read_state_within, views.document_bytes)
+        return ResolvedStream(
+            Resource("view", claim.owner), claim, self._backends, self._names, views.read_state_within, views.document_bytes
+        )
 
     async def namespace(self, warehouse: Warehouse, namespace: NamespaceIdentifier) -> ResolvedStream[NamespaceState]:
         """NoSuchNamespace where there is none."""
         async with self._backends.connection() as connection:
             namespace_id = await names.find_namespace(connection, warehouse.scope, namespace)
-        return ResolvedStream(namespace_id, None, self._backends, self._names, namespaces.read_state_within, namespaces.document_bytes)
+        return ResolvedStream(
+            Resource("namespace", namespace_id), None, self._backends, self._names, namespaces.read_state_within, namespaces.document_bytes
+        )
 
     def table_by_id(self, table_id: UUID) -> ResolvedStream[TableState]:
         """Whatever its name."""
-        return ResolvedStream(table_id, None, self._backends, self._names, tables.read_state_within, tables.document_bytes)
+        return self._table(table_id, None)
 
     def remember(self, warehouse: Warehouse, table: TabularIdentifier, claim: NameClaim) -> ResolvedStream[TableState]:
         """A table that was created under this name."""
         self._names.put(("table", *warehouse.scope.path(table)), claim)
-        return self._table(claim)
+        return self._table(claim.owner, claim)
 
-    def _table(self, claim: NameClaim) -> ResolvedStream[TableState]:
-        return ResolvedStream(claim.owner, claim, self._backends, self._names, tables.read_state_within, tables.document_bytes)
+    def _table(self, table_id: UUID, claim: NameClaim | None) -> ResolvedStream[TableState]:
+        resource = Resource("table", table_id)
+        return ResolvedStream(resource, claim, self._backends, self._names, tables.read_state_within, tables.document_bytes)
 
     async def take_room(self, share: DocumentShare, streams: Sequence[ResolvedStream[State]]) -> None:
         """For the states of streams of one kind, if they are large together; nothing where the share has room already.

@@ -7,12 +7,13 @@ from uuid import UUID
 import orjson
 from uuid_utils.compat import uuid7
 
+from access.authorization import Resource
 from access.request_context import RequestContext
 from access.warehouse import Warehouse
 from commands.execution.answer import Answer
 from commands.execution.deciding import decided, is_large_request
 from commands.execution.executor import CommandExecutor
-from commands.execution.handler import CommandHandler, Decision
+from commands.execution.handler import CommandHandler, Decision, Resolved
 from commands.execution.submission import IdempotencyRecord, Submission
 from database.connections import Connection
 from domain.identifiers import NamespaceIdentifier
@@ -36,14 +37,21 @@ async def create_namespace(executor: CommandExecutor, context: RequestContext, w
 class _Creation(CommandHandler):
     executor: CommandExecutor
     command: CreateNamespace
+    taken: bool = False
+    parent_id: UUID | None = None
+
+    async def resolve(self) -> Resolved:
+        async with self.executor.connection() as connection:
+            self.taken = await names.find(connection, self.warehouse.scope, self.command.namespace, None) is not None
+            self.parent_id = await self._parent_id(connection)
+        if self.parent_id is None:
+            return Resolved()
+        return Resolved(within=[Resource("warehouse" if self.parent_id == self.warehouse.id else "namespace", self.parent_id)])
 
     async def decide(self) -> Decision:
         large = is_large_request(self.context)
         await decided(large, refuse_credential_properties, self.command.properties, "properties")
-        async with self.executor.connection() as connection:
-            taken = await names.find(connection, self.warehouse.scope, self.command.namespace, None) is not None
-            parent_id = None if taken else await self._parent_id(connection)
-        return await decided(large, self._created, taken, parent_id)
+        return await decided(large, self._created)
 
     async def _parent_id(self, connection: Connection) -> UUID | None:
         """Of what the namespace will lie in; None where there is no such namespace."""
@@ -53,10 +61,10 @@ class _Creation(CommandHandler):
         found = await names.find(connection, self.warehouse.scope, parent, None)
         return None if found is None else found.namespace_id
 
-    def _created(self, taken: bool, parent_id: UUID | None) -> Decision:
+    def _created(self) -> Decision:
         namespace, properties = self.command.namespace, self.command.properties
         name_key = self.warehouse.scope.key(namespace.levels[-1])
-        created = decide_create(namespace, name_key, properties, taken=taken, parent_id=parent_id)
+        created = decide_create(namespace, name_key, properties, taken=self.taken, parent_id=self.parent_id)
         submission = Submission(self.context, alive=[created.parent_id])
         submission.add(uuid7(), self.warehouse.id, None, [created])
         body = orjson.dumps({"namespace": namespace.levels, "properties": created.properties})

@@ -1,6 +1,5 @@
 """DropNamespace: only an empty one."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -8,7 +7,7 @@ from access.request_context import RequestContext
 from access.warehouse import Warehouse
 from commands.execution.answer import Answer
 from commands.execution.executor import CommandExecutor
-from commands.execution.handler import CommandHandler, Decision
+from commands.execution.handler import CommandHandler, Decision, Resolved
 from commands.execution.resolver import ResolvedStream
 from commands.execution.submission import IdempotencyRecord, Submission
 from database.connections import Connection
@@ -38,10 +37,13 @@ class _Drop(CommandHandler):
     share: DocumentShare
     namespace: ResolvedStream[NamespaceState] | None = None
 
-    async def resolve(self) -> Sequence[ResolvedStream[NamespaceState]]:
+    async def resolve(self) -> Resolved:
         self.namespace = await self.executor.resolver.namespace(self.warehouse, self.command.namespace)
+        return Resolved([self.namespace])
+
+    async def prepare(self) -> None:
+        assert self.namespace is not None
         await self.executor.resolver.take_room(self.share, [self.namespace])
-        return [self.namespace]
 
     async def decide(self) -> Decision:
         assert self.namespace is not None

@@ -5,12 +5,13 @@ from uuid import UUID
 
 import orjson
 
+from access.authorization import Resource
 from access.request_context import RequestContext
 from access.warehouse import Warehouse
 from commands.execution.answer import Answer
 from commands.execution.clock import now_ms
 from commands.execution.executor import CommandExecutor
-from commands.execution.handler import CommandHandler, Decision
+from commands.execution.handler import CommandHandler, Decision, Resolved
 from commands.execution.submission import IdempotencyRecord, Submission
 from commands.proposals.proposals import Proposals, proposal_json
 from domain.proposal import ProposalState, decide_reject
@@ -31,6 +32,9 @@ async def reject_proposal(executor: CommandExecutor, context: RequestContext, wa
 class _Rejection(CommandHandler):
     proposals: Proposals
     command: RejectProposal
+
+    async def resolve(self) -> Resolved:
+        return Resolved(within=[Resource("proposal", self.command.proposal_id)])
 
     async def decide(self) -> Decision:
         state = await self.proposals.load(self.command.proposal_id)

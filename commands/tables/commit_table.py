@@ -12,7 +12,7 @@ from commands.execution.answer import Answer
 from commands.execution.clock import now_ms
 from commands.execution.deciding import decided, is_large_request
 from commands.execution.executor import CommandExecutor
-from commands.execution.handler import CommandHandler, Decision, MetadataFile, StreamCommandHandler
+from commands.execution.handler import CommandHandler, Decision, MetadataFile, Resolved, StreamCommandHandler, namespace_of
 from commands.execution.resolver import ResolvedStream
 from commands.execution.submission import IdempotencyRecord, Submission
 from commands.tables.create_table import Created, add_table, created_alone, refuse_places_taken_by_others
@@ -31,6 +31,7 @@ from domain.documents import Json
 from domain.identifiers import TabularIdentifier
 from domain.metadata.requirements import check_requirements, is_creation
 from domain.metadata.updates import apply_updates
+from domain.names import ResolvedName
 from domain.table import TableCommit, TableState, decide_commit
 from projections import results
 from security.property_rules import refuse_credential_properties
@@ -91,10 +92,16 @@ class _Creation(CommandHandler):
 
     executor: CommandExecutor
     command: CommitTable
+    found: ResolvedName | None = None
+
+    async def resolve(self) -> Resolved:
+        async with self.executor.connection() as connection:
+            self.found = await staged_name(self.warehouse, self.command).find(connection)
+        return Resolved(within=namespace_of(self.found))
 
     async def decide(self) -> Decision:
         submission = Submission(self.context, table_bytes_max=self.executor.large_documents.bytes_max)
-        created = await add_created(self.executor, self.warehouse, submission, self.command)
+        created = await add_created(self.executor, self.warehouse, submission, self.command, self.found)
         return created_alone(submission, created, self.command.table, results.commit_table_response(created.loaded))
 
 
@@ -136,14 +143,20 @@ def _unchanged(submission: Submission, state: TableState) -> Decision:
     return Decision(submission, IdempotencyRecord(200, state.id, state.version), answer)
 
 
-async def add_created(executor: CommandExecutor, warehouse: Warehouse, submission: Submission, command: CommitTable) -> Created:
-    """Adds the table that the updates build from nothing."""
+def staged_name(warehouse: Warehouse, command: CommitTable) -> NewName:
+    """The name of the table that a commit creates."""
+    return NewName(warehouse, command.table, "table", staged=True)
+
+
+async def add_created(
+    executor: CommandExecutor, warehouse: Warehouse, submission: Submission, command: CommitTable, found: ResolvedName | None
+) -> Created:
+    """Adds the table that the updates build from nothing; `found` is what its name stood for."""
     large = is_large_request(submission.context)
     commit = await parsed(submission.context, command)
     check_requirements(None, commit.requirements)
-    new_name = NewName(warehouse, command.table, "table", staged=True)
-    async with executor.connection() as connection:
-        name = await new_name.look_up(connection)
+    new_name = staged_name(warehouse, command)
+    name = new_name.check(found)
     table_id = uuid7()
     metadata = await decided(large, _new_metadata, warehouse, commit, table_id)
     async with executor.connection() as connection:

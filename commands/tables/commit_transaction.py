@@ -10,12 +10,13 @@ from commands.execution.answer import Answer
 from commands.execution.clock import now_ms
 from commands.execution.deciding import decided, is_large_request, is_large_state
 from commands.execution.executor import CommandExecutor
-from commands.execution.handler import CommandHandler, Decision, MetadataFile
+from commands.execution.handler import CommandHandler, Decision, MetadataFile, Resolved, namespace_of
 from commands.execution.resolver import ResolvedStream
 from commands.execution.submission import IdempotencyRecord, Submission
-from commands.tables.commit_table import CommitTable, add_commit, add_created, creates
+from commands.tables.commit_table import CommitTable, add_commit, add_created, creates, staged_name
 from commands.tabulars.metadata_files import written_table
 from domain.errors import BadRequest
+from domain.names import ResolvedName
 from domain.table import TableCommit, TableState
 from storage.large_documents import DocumentShare
 
@@ -42,8 +43,9 @@ class _Transaction(CommandHandler):
     share: DocumentShare
     tables: list[ResolvedStream[TableState]] = field(default_factory=list)
     commits: list[TableCommit] = field(default_factory=list)
+    creations: list[tuple[CommitTable, ResolvedName | None]] = field(default_factory=list)
 
-    async def resolve(self) -> Sequence[ResolvedStream[TableState]]:
+    async def resolve(self) -> Resolved:
         changes = self.command.changes
         if len({self.warehouse.scope.path(change.table) for change in changes}) < len(changes):
             raise BadRequest("Invalid table-changes: a table is named more than once")
@@ -51,8 +53,14 @@ class _Transaction(CommandHandler):
         self.commits = await decided(is_large_request(self.context), _parsed, commits)
         resolver = self.executor.resolver
         self.tables = await asyncio.gather(*(resolver.table(self.warehouse, commit.table) for commit in commits))
-        await resolver.take_room(self.share, self.tables)
-        return self.tables
+        creations = [change for change in changes if creates(change)]
+        async with self.executor.connection() as connection:
+            self.creations = [(each, await staged_name(self.warehouse, each).find(connection)) for each in creations]
+        return Resolved(self.tables, [namespace for _, found in self.creations for namespace in namespace_of(found)])
+
+    async def prepare(self) -> None:
+        # Who waits for room in the tables' queues keeps others waiting.
+        await self.executor.resolver.take_room(self.share, self.tables)
 
     async def decide(self) -> Decision:
         found = [await table.read_named(self.share) for table in self.tables]
@@ -67,8 +75,8 @@ class _Transaction(CommandHandler):
                 submission.rest_on(state)
                 continue
             files.append(MetadataFile(change.place, await decided(large, written_table, change.after.document)))
-        for creation in filter(creates, self.command.changes):
-            files.append((await add_created(self.executor, self.warehouse, submission, creation)).file)
+        for creation, name in self.creations:
+            files.append((await add_created(self.executor, self.warehouse, submission, creation, name)).file)
         return Decision(submission, IdempotencyRecord(204), Answer(204, None), files)
 
 

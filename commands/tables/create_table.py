@@ -12,7 +12,7 @@ from commands.execution.answer import Answer
 from commands.execution.clock import now_ms
 from commands.execution.deciding import decided, is_large_request
 from commands.execution.executor import CommandExecutor
-from commands.execution.handler import CommandHandler, CreatedTable, Decision, MetadataFile
+from commands.execution.handler import CommandHandler, CreatedTable, Decision, MetadataFile, Resolved, namespace_of
 from commands.execution.submission import IdempotencyRecord, Submission
 from commands.tabulars.metadata_files import (
     NewName,
@@ -30,7 +30,7 @@ from domain.claims import NameClaim
 from domain.documents import TABLE_KINDS, Json, split
 from domain.identifiers import NamespaceIdentifier, TabularIdentifier
 from domain.metadata.create import new_table_metadata
-from domain.names import FreeName
+from domain.names import FreeName, ResolvedName
 from domain.table import TableState, decide_create
 from projections import results
 from projections.tables import LoadedTable
@@ -61,12 +61,17 @@ async def create_table(executor: CommandExecutor, context: RequestContext, wareh
 class _Creation(CommandHandler):
     executor: CommandExecutor
     command: CreateTable
+    found: ResolvedName | None = None
+
+    async def resolve(self) -> Resolved:
+        async with self.executor.connection() as connection:
+            self.found = await self._new_name.find(connection)
+        return Resolved(within=namespace_of(self.found))
 
     async def decide(self) -> Decision:
         command, warehouse, large = self.command, self.warehouse, is_large_request(self.context)
         await decided(large, refuse_credential_properties, command.properties, "properties")
-        async with self.executor.connection() as connection:
-            name = await self._new_name.look_up(connection)
+        name = self._new_name.check(self.found)
         table_id = uuid7()
         metadata = await decided(large, self._new_metadata, table_id)
         if command.location is not None or path_keys(warehouse, metadata):

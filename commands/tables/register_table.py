@@ -1,7 +1,6 @@
 """RegisterTable: a metadata file that is there already becomes a table, or takes over one."""
 
 import asyncio
-from collections.abc import Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -11,7 +10,7 @@ from access.request_context import RequestContext
 from access.warehouse import Warehouse
 from commands.execution.answer import Answer
 from commands.execution.executor import CommandExecutor
-from commands.execution.handler import CommandHandler, Decision
+from commands.execution.handler import CommandHandler, Decision, Resolved, namespace_of
 from commands.execution.resolver import ResolvedStream, StaleName
 from commands.execution.staged_parts import stage_parts
 from commands.execution.submission import IdempotencyRecord, Submission
@@ -30,7 +29,7 @@ from domain.documents import Json
 from domain.errors import NoSuchTable
 from domain.identifiers import NamespaceIdentifier, TabularIdentifier
 from domain.metadata.parse import parse_table_metadata
-from domain.names import FreeName
+from domain.names import FreeName, ResolvedName
 from domain.table import TableState, decide_register, may_have_lost_file
 from projections import results
 from security.property_rules import check_registered_properties
@@ -78,16 +77,21 @@ class _Registration(CommandHandler):
     command: RegisterTable
     share: DocumentShare
     table: ResolvedStream[TableState] | None = None
+    found: ResolvedName | None = None
     file: _File | None = None
 
-    async def resolve(self) -> Sequence[ResolvedStream[TableState]]:
+    async def resolve(self) -> Resolved:
         self.table = await self._overwritten() if self.command.overwrite else None
-        # Before the table's queue is joined: it takes long, and who waits for room there keeps others waiting.
+        if self.table is not None:
+            return Resolved([self.table])
+        async with self.executor.connection() as connection:
+            self.found = await self._new_name.find(connection)
+        return Resolved(within=namespace_of(self.found))
+
+    async def prepare(self) -> None:
         self.file = await self._read_file(self.table)
-        if self.table is None:
-            return ()
-        await self.executor.resolver.take_room(self.share, [self.table])
-        return [self.table]
+        if self.table is not None:
+            await self.executor.resolver.take_room(self.share, [self.table])
 
     async def _overwritten(self) -> ResolvedStream[TableState] | None:
         """Where there is no such table, it is a registration like any other."""
@@ -102,8 +106,8 @@ class _Registration(CommandHandler):
         place = warehouse.profile.permit(command.metadata_location, imported=True, field="metadata-location")
         event_id = None if table is None else await table.last_event_id()
         new_name, owner = (self._new_name, None) if table is None else (None, table.id)
+        name = None if new_name is None else new_name.check(self.found)
         async with self.executor.connection() as connection:
-            name = None if new_name is None else await new_name.look_up(connection)
             position = await refuse_taken_file(connection, warehouse, place, new_name, owner)
         document = await read_metadata(await self.executor.store(warehouse), place, self.share)
         # A large file takes a second of work: in a thread, so that others get their turns meanwhile.

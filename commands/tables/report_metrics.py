@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from access.authorization import Resource
 from access.request_context import RequestContext
 from access.warehouse import Warehouse
 from commands.execution.answer import Answer
@@ -22,5 +23,6 @@ async def report_metrics(executor: CommandExecutor, context: RequestContext, war
     """204; NoSuchTable where there is no such table. Not an event: nothing in the catalog changes."""
     async with executor.connection() as connection:
         table_id = await names.find_table(connection, warehouse.scope, command.table)
+    await executor.authorize(context, [Resource("table", table_id)])
     executor.metrics_reports.offer(table_id, command.report)
     return Answer(204, None, 0)

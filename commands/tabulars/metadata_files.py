@@ -16,7 +16,7 @@ from domain.claims import check_places
 from domain.documents import TABLE_KINDS, Document, Json, joined_bodies, pieces, table_head
 from domain.errors import BadRequest, NotFound
 from domain.identifiers import TabularIdentifier
-from domain.names import FreeName, decide_new_name
+from domain.names import FreeName, ResolvedName, decide_new_name
 from domain.table import TableState
 from log.head import log_head
 from projections import location_claims, names, old_metadata_files
@@ -118,10 +118,17 @@ class NewName:
     staged: bool = False
 
     async def look_up(self, connection: Connection) -> FreeName:
+        """`find` and `check` at once."""
+        return self.check(await self.find(connection))
+
+    async def find(self, connection: Connection) -> ResolvedName | None:
+        """What it stands for now; None where there is no such namespace."""
+        return await names.find(connection, self.warehouse.scope, self.identifier.namespace, self.identifier.name)
+
+    def check(self, found: ResolvedName | None) -> FreeName:
         """The name as it may be taken; refusals as `decide_new_name`."""
-        scope, identifier = self.warehouse.scope, self.identifier
-        found = await names.find(connection, scope, identifier.namespace, identifier.name)
-        return decide_new_name(found, identifier, scope.key(identifier.name), self.kind, staged=self.staged)
+        name_key = self.warehouse.scope.key(self.identifier.name)
+        return decide_new_name(found, self.identifier, name_key, self.kind, staged=self.staged)
 
 
 async def refuse_taken_places(connection: Connection, keys: Sequence[str], name: NewName | None, owner: UUID | None = None) -> int:

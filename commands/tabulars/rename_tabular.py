@@ -1,12 +1,11 @@
 """What renaming a table and renaming a view have in common: one thing takes a name that must be free where it goes."""
 
 from abc import abstractmethod
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from commands.execution.answer import Answer
 from commands.execution.executor import CommandExecutor
-from commands.execution.handler import CommandHandler, Decision
+from commands.execution.handler import CommandHandler, Decision, Resolved, namespace_of
 from commands.execution.resolver import ResolvedStream
 from commands.execution.submission import IdempotencyRecord, Submission
 from domain import table, view
@@ -33,10 +32,15 @@ class TabularRename(CommandHandler):
     async def find(self) -> ResolvedStream[TableState | ViewState]:
         """What the source's name stands for."""
 
-    async def resolve(self) -> Sequence[ResolvedStream[TableState | ViewState]]:
+    async def resolve(self) -> Resolved:
         self.stream = await self.find()
+        async with self.executor.connection() as connection:
+            found = await names.find(connection, self.warehouse.scope, self.destination.namespace, None)
+        return Resolved([self.stream], namespace_of(found))
+
+    async def prepare(self) -> None:
+        assert self.stream is not None
         await self.executor.resolver.take_room(self.share, [self.stream])
-        return [self.stream]
 
     async def decide(self) -> Decision:
         assert self.stream is not None

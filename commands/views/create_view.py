@@ -13,13 +13,13 @@ from commands.execution.answer import Answer
 from commands.execution.clock import now_ms
 from commands.execution.deciding import decided, is_large_request
 from commands.execution.executor import CommandExecutor
-from commands.execution.handler import CommandHandler, Decision
+from commands.execution.handler import CommandHandler, Decision, Resolved, namespace_of
 from commands.execution.submission import IdempotencyRecord, Submission
 from commands.tables.create_table import refuse_places_taken_by_others
 from commands.tabulars.metadata_files import NewName, location_key, location_of, metadata_file, path_keys
 from domain.documents import Json
 from domain.identifiers import NamespaceIdentifier, TabularIdentifier
-from domain.names import FreeName
+from domain.names import FreeName, ResolvedName
 from domain.view import ViewState, decide_create
 from domain.view_metadata.builder import new_view_metadata
 from projections import results
@@ -49,12 +49,17 @@ async def create_view(executor: CommandExecutor, context: RequestContext, wareho
 class _Creation(CommandHandler):
     executor: CommandExecutor
     command: CreateView
+    found: ResolvedName | None = None
+
+    async def resolve(self) -> Resolved:
+        async with self.executor.connection() as connection:
+            self.found = await self._new_name.find(connection)
+        return Resolved(within=namespace_of(self.found))
 
     async def decide(self) -> Decision:
         command, warehouse, large = self.command, self.warehouse, is_large_request(self.context)
         await decided(large, refuse_credential_properties, command.properties, "properties")
-        async with self.executor.connection() as connection:
-            name = await self._new_name.look_up(connection)
+        name = self._new_name.check(self.found)
         view_id = uuid7()
         metadata = await decided(large, self._new_metadata, view_id)
         if command.location is not None or path_keys(warehouse, metadata):

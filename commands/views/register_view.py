@@ -10,13 +10,13 @@ from access.request_context import RequestContext
 from access.warehouse import Warehouse
 from commands.execution.answer import Answer
 from commands.execution.executor import CommandExecutor
-from commands.execution.handler import CommandHandler, Decision
+from commands.execution.handler import CommandHandler, Decision, Resolved, namespace_of
 from commands.execution.submission import IdempotencyRecord, Submission
 from commands.tabulars.metadata_files import NewName, location_key, path_keys, refuse_taken_file, registered_keys
 from commands.views.create_view import view_body
 from domain.documents import Json
 from domain.identifiers import NamespaceIdentifier, TabularIdentifier
-from domain.names import FreeName
+from domain.names import FreeName, ResolvedName
 from domain.view import ViewState, decide_register
 from domain.view_metadata.parse import parse_view_metadata
 from security.property_rules import check_registered_properties
@@ -44,12 +44,18 @@ class _Registration(CommandHandler):
     executor: CommandExecutor
     command: RegisterView
     share: DocumentShare
+    found: ResolvedName | None = None
+
+    async def resolve(self) -> Resolved:
+        async with self.executor.connection() as connection:
+            self.found = await self._new_name.find(connection)
+        return Resolved(within=namespace_of(self.found))
 
     async def decide(self) -> Decision:
         warehouse, command = self.warehouse, self.command
         place = warehouse.profile.permit(command.metadata_location, imported=True, field="metadata-location")
+        name = self._new_name.check(self.found)
         async with self.executor.connection() as connection:
-            name = await self._new_name.look_up(connection)
             position = await refuse_taken_file(connection, warehouse, place, self._new_name)
         document = await read_metadata(await self.executor.store(warehouse), place, self.share)
         # A large file takes a second of work: in a thread, so that others get their turns meanwhile.

@@ -11,11 +11,12 @@ import orjson
 import psycopg
 from uuid_utils.compat import uuid7
 
+from access.authorization import Resource
 from access.request_context import RequestContext
 from access.warehouse import Warehouse
 from commands.execution.answer import Answer
 from commands.execution.executor import CommandExecutor
-from commands.execution.handler import CommandHandler, Decision
+from commands.execution.handler import CommandHandler, Decision, Resolved
 from commands.execution.submission import IdempotencyRecord, Submission
 from database.advisory_locks import AdvisoryLock, try_lock, unlock
 from domain.documents import Json
@@ -65,14 +66,12 @@ async def create_warehouse(
     open_store(profile, credential)  # refuses a credential that does not belong to the profile
     if isinstance(profile, S3Profile):
         refuse_bucket_in_endpoint(profile)
-    if permitted is not None:
-        await permitted.check(profile, credential)
     if context.idempotency_key is not None:
         # The hash is kept in the log, and a hash of a weak secret tells it to who tries them all.
         context = replace(context, request_hash=executor.secrets.keyed_hash(context.request_hash))
     warehouse = Warehouse(uuid7(), command.name, context.project_id, profile, None, command.exact_names)
     async with _alone(executor):
-        return await executor.execute(_Creation(context, warehouse, executor, credential, reviewed))
+        return await executor.execute(_Creation(context, warehouse, executor, credential, permitted, reviewed))
 
 
 @dataclass(slots=True, eq=False)
@@ -81,7 +80,15 @@ class _Creation(CommandHandler):
 
     executor: CommandExecutor
     credential: StorageCredential | None
+    permitted: PermittedProfiles | None
     reviewed: bool
+
+    async def resolve(self) -> Resolved:
+        return Resolved(within=[Resource("project", self.context.project_id)])
+
+    async def prepare(self) -> None:
+        if self.permitted is not None:
+            await self.permitted.check(self.warehouse.profile, self.credential)
 
     async def decide(self) -> Decision:
         name, profile = self.warehouse.name, self.warehouse.profile

@@ -19,7 +19,7 @@ from commands.views.create_view import CreateView, create_view
 from commands.views.register_view import RegisterView, register_view
 from database.connections import Connection
 from domain.errors import AlreadyExists, BadRequest, CatalogError, CommitFailed
-from domain.names import FreeName
+from domain.names import ResolvedName
 from icecore.compose import Catalog
 from tests.fixtures.catalog import context, opened_catalog
 from tests.fixtures.rest_client import view_version
@@ -76,15 +76,15 @@ async def test_who_loses_both_at_once_is_told_of_the_name(
     catalog: Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Command, error: type[CatalogError], same_name: bool
 ) -> None:
     """A rival comes after the name was looked for and before the place is; the place alone is a 400."""
-    folder, warehouse, look = tmp_path / "warehouse" / "here", await demo(catalog), NewName.look_up
+    folder, warehouse, look = tmp_path / "warehouse" / "here", await demo(catalog), NewName.find
 
-    async def found_and_lost(name: NewName, connection: Connection) -> FreeName:
-        monkeypatch.setattr(NewName, "look_up", look)
+    async def found_and_lost(name: NewName, connection: Connection) -> ResolvedName | None:
+        monkeypatch.setattr(NewName, "find", look)
         found = await look(name, connection)
         await create(catalog, warehouse, "t" if same_name else "rival", folder)
         return found
 
-    monkeypatch.setattr(NewName, "look_up", found_and_lost)
+    monkeypatch.setattr(NewName, "find", found_and_lost)
     with pytest.raises(error if same_name else BadRequest, match="already exists" if same_name else "Location is already taken"):
         await command(catalog, warehouse, "t", folder)
 

@@ -11,7 +11,7 @@ from commands.execution.deciding import document_bytes, is_large_state
 from domain import view
 from domain.documents import part_from_body
 from domain.events import ViewCreated
-from tests.unit import test_namespace, test_table
+from tests.unit.domain import test_namespace, test_table
 
 
 def test_a_table_has_the_bytes_of_its_parts_as_far_as_they_are_known() -> None:

@@ -1,1 +1,1 @@
-"""The read side's door: one module per question; it asks a read model and adds what only now can know."""
+"""Queries, a module each: they ask a read model, and add what only now can be known."""

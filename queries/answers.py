@@ -1,4 +1,4 @@
-"""What questions take and give: pages, and the answers the edge turns into bodies."""
+"""What queries take and give: pages, and the answers the edge turns into bodies."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

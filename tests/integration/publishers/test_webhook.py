@@ -19,10 +19,12 @@ from pydantic import SecretStr
 
 from icecore.settings import Settings
 from icecore.sinks import run_publishers
-from publishers import checkpoints
+from publishers import checkpoints, publisher
 from publishers.event_filter import EventFilter
 from tests.fixtures.catalog import opened_catalog
 from tests.fixtures.command_runs import CommandRun, Step
+from tests.integration.history import test_event_stream
+from tests.integration.history.test_event_stream import roll_back
 from tests.integration.publishers.telling import Nursery, Writer, commit_property, log_ids, row, until, until_told
 
 SECRET = "a secret of both sides"
@@ -234,6 +236,30 @@ async def test_an_event_it_will_not_take_waits_for_the_operators_word(database: 
         assert [(poisoned, "cannot be parsed over there", "operator")] == kept
         with pytest.raises(psycopg.Error, match="append-only"):
             asked.execute("delete from icecore.sink_skips")
+
+
+async def test_batches_that_are_cut_leave_nothing_out(
+    database: str, tmp_path: Path, endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By what their events refer to; live, and of a replay beside it."""
+    monkeypatch.setattr(publisher, "DESCRIBED_BYTES_MAX", 3_000)
+    monkeypatch.setattr(test_event_stream, "SUMMARY_BYTES", 1_000)
+    async with opened_catalog(database, tmp_path / "warehouse") as catalog:
+        await roll_back(await CommandRun.on(catalog), tmp_path / "warehouse")
+    log = log_ids(database)
+    async with await psycopg.AsyncConnection.connect(database, autocommit=True) as connection:
+        await checkpoints.request_replay(connection, uuid4(), "hook", 1, len(log), EventFilter())
+    async with publishing(database, {"hook": endpoint.sink()}):
+        await until_told(database, "hook")
+
+        async def ended() -> bool:
+            async with await psycopg.AsyncConnection.connect(database, autocommit=True) as connection:
+                cursor = await connection.execute("select finished_at is not null from icecore.sink_replays")
+                return await cursor.fetchone() == (True,)
+
+        await until(ended, what="the replay ends")
+    assert log == [event["id"] for event in endpoint.taken if "replay" not in event]
+    assert log == [event["replayof"] for event in endpoint.taken if "replay" in event]
 
 
 async def test_a_replay_that_fails_ahead_of_what_was_told_hides_nothing(database: str, log: list[str], endpoint: Endpoint) -> None:

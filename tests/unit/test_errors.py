@@ -15,6 +15,7 @@ STATUSES = {
     "ForbiddenException": 403,
     "ChangeForbiddenException": 403,
     "ApprovalRequiredException": 403,
+    "NoSuchProjectException": 404,
     "NoSuchWarehouseException": 404,
     "NoSuchNamespaceException": 404,
     "NoSuchTableException": 404,

@@ -6,7 +6,7 @@ from aiohttp.abc import AbstractStreamWriter
 from aiohttp.payload import Payload
 
 from api.byte_budget import HeldBytes, HeldContent
-from domain.byte_pieces import BytePieces, Content, joined
+from domain.byte_pieces import Content, joined, small_joined
 
 PIECE_BYTES = 64 * 1024
 """Written at once; the next piece waits until the client has taken most of those before."""
@@ -46,7 +46,7 @@ class PiecePayload(Payload):
 
 
 def _pieces(content: Content) -> Iterator[bytes]:
-    for whole in content if isinstance(content, BytePieces) else (content,):
+    for whole in small_joined(content, PIECE_BYTES):
         yield from cut(whole)
 
 

@@ -12,13 +12,17 @@ def exact(data: bytes) -> bytes:
 
 
 class BytePieces:
-    """Bytes, in order, some of them shared with others of their kind; `len` is how many bytes they are."""
+    """Bytes, in order, some of them shared with others of their kind; `len` is how many bytes they are.
 
-    __slots__ = ("_pieces", "_size")
+    held_bytes -- what they take in memory, where it is given: fewer, where one piece stands in many places.
+    """
 
-    def __init__(self, pieces: Iterable[bytes | memoryview]) -> None:
+    __slots__ = ("_pieces", "_size", "held_bytes")
+
+    def __init__(self, pieces: Iterable[bytes | memoryview], *, held_bytes: int | None = None) -> None:
         self._pieces = tuple(pieces)
         self._size = sum(map(len, self._pieces))
+        self.held_bytes = self._size if held_bytes is None else held_bytes
 
     def __len__(self) -> int:
         return self._size
@@ -60,6 +64,24 @@ def around(opening: bytes, content: Content, closing: bytes) -> Content:
         # Not `*content`: a list makes room for as many as its `len` says, and that is bytes.
         return BytePieces((opening, *content._pieces, closing))
     return b"".join((opening, content, closing))
+
+
+def small_joined(content: Content, bytes_max: int) -> Iterator[bytes | memoryview]:
+    """The content's pieces; small ones are joined with their neighbours, up to `bytes_max` at a time."""
+    small: list[bytes | memoryview] = []
+    size = 0
+    for piece in content if isinstance(content, BytePieces) else (content,):
+        if size + len(piece) > bytes_max:
+            if small:
+                yield b"".join(small)
+            small, size = [], 0
+            if len(piece) > bytes_max:
+                yield piece
+                continue
+        small.append(piece)
+        size += len(piece)
+    if small:
+        yield b"".join(small)
 
 
 def joined(content: Content) -> bytes:

@@ -1,6 +1,6 @@
 """Names: what objects were called and where, from one position of the log to another; finding by name, and listing."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 from uuid import UUID
@@ -8,12 +8,15 @@ from uuid import UUID
 from database.named_sql import named_sql
 from database.postgres import Connection
 from domain.errors import NoSuchNamespace, NoSuchTable, NoSuchView
+from domain.held_bytes import held_bytes
 from domain.identifiers import NamespaceIdentifier, TabularIdentifier, name_key
 from domain.names import ResolvedName
 
 _SQL = named_sql("projections", "names.sql")
 # No name key is empty: every one lies after this.
 _BEFORE_ALL = ""
+NAMES_READ_AT_ONCE_MAX = 2_000
+"""Two milliseconds of work, and some megabytes where names are the longest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,17 +92,68 @@ async def list_names(
 
 @dataclass(frozen=True, slots=True)
 class ListedNames:
-    """One page: names in the order of their keys, and the key after which the next page begins (None on the last)."""
+    """One page: names in the order of their keys, and the key after which the next page begins (None on the last).
+
+    held_bytes -- what the names take in memory.
+    """
 
     names: list[str]
     next_key: str | None
+    held_bytes: int
 
 
-async def list_page(connection: Connection, scope: Scope, parent_id: UUID, kind: str, after: str | None, size: int | None) -> ListedNames:
-    """At most `size` names after the key `after`; one more is read to see whether there is a next page."""
-    rows = await list_names(connection, scope, parent_id, kind, after, None if size is None else size + 1)
+async def list_page(
+    connection: Connection,
+    scope: Scope,
+    parent_id: UUID,
+    kind: str,
+    after: str | None,
+    size: int | None,
+    make_room: Callable[[int], None] = lambda held_bytes: None,
+) -> ListedNames:
+    """At most `size` names after the key `after`; one more is read to see whether there is a next page.
+
+    make_room -- is called with the bytes of the names that are there, whenever NAMES_READ_AT_ONCE_MAX more were read.
+    """
+    if size is not None and size < NAMES_READ_AT_ONCE_MAX:
+        rows = await list_names(connection, scope, parent_id, kind, after, size + 1)
+        return _page(rows, size)
+    rows = await list_names(connection, scope, parent_id, kind, after, NAMES_READ_AT_ONCE_MAX)
+    if len(rows) < NAMES_READ_AT_ONCE_MAX:
+        return _page(rows, size)
+    async with connection.transaction():
+        # One moment for all: a name that changes meanwhile would be missed, or be there twice.
+        await connection.execute(_SQL["one_moment"])
+        return await _list_in_steps(connection, scope, parent_id, kind, after, size, make_room)
+
+
+async def _list_in_steps(
+    connection: Connection,
+    scope: Scope,
+    parent_id: UUID,
+    kind: str,
+    after: str | None,
+    size: int | None,
+    make_room: Callable[[int], None],
+) -> ListedNames:
+    listed: list[str] = []
+    held = 0
+    while size is None or len(listed) < size:
+        step = NAMES_READ_AT_ONCE_MAX if size is None else min(NAMES_READ_AT_ONCE_MAX, size - len(listed))
+        page = _page(await list_names(connection, scope, parent_id, kind, after, step + 1), step)
+        listed += page.names
+        held += page.held_bytes
+        make_room(held)
+        if page.next_key is None:
+            return ListedNames(listed, None, held)
+        after = page.next_key
+    return ListedNames(listed, after, held)
+
+
+def _page(rows: list[tuple[str, str]], size: int | None) -> ListedNames:
     page = rows if size is None else rows[:size]
-    return ListedNames([name for name, _ in page], page[-1][1] if len(page) < len(rows) else None)
+    names = [name for name, _ in page]
+    return ListedNames(names, page[-1][1] if len(page) < len(rows) else None, held_bytes(names))
 
 
 class NamedObject(NamedTuple):

@@ -24,6 +24,9 @@ left join lateral (
   order by n.from_position desc limit 1
 ) n on n.to_position is null or n.to_position > %(as_of)s
 
+-- name: one_moment --
+set transaction isolation level repeatable read
+
 -- name: list_now --
 select name, name_key from icecore.names
 where generation = (select generation from icecore.read_models) and parent_id = %(parent_id)s and kind = %(kind)s

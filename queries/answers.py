@@ -19,10 +19,14 @@ class PageRequest:
 
 @dataclass(frozen=True, slots=True)
 class Page(Generic[Item]):
-    """Items in the order of their name keys; `next_key` is the `after` of the next page, None on the last."""
+    """Items in the order of their name keys.
+
+    next_key -- the `after` of the next page, None on the last. held_bytes -- what the items take in memory.
+    """
 
     items: list[Item]
     next_key: str | None
+    held_bytes: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,6 @@ from access.authorization import Resource
 from access.request_context import RequestContext
 from access.warehouse import Warehouse
 from database.connections import Connection
-from domain.held_bytes import held_bytes
 from domain.identifiers import NamespaceIdentifier
 from projections import names
 from projections.names import ListedNames
@@ -18,7 +17,7 @@ async def list_tables(
 ) -> Page[str]:
     """Their names; NoSuchNamespace where there is no such namespace."""
     listed = await list_below(queries, context, warehouse, namespace, page, "table")
-    return Page(listed.names, listed.next_key)
+    return Page(listed.names, listed.next_key, listed.held_bytes)
 
 
 async def list_views(
@@ -26,7 +25,7 @@ async def list_views(
 ) -> Page[str]:
     """Their names; NoSuchNamespace where there is no such namespace."""
     listed = await list_below(queries, context, warehouse, namespace, page, "view")
-    return Page(listed.names, listed.next_key)
+    return Page(listed.names, listed.next_key, listed.held_bytes)
 
 
 async def list_below(
@@ -34,11 +33,15 @@ async def list_below(
 ) -> ListedNames:
     """One page of the names of a kind directly below a namespace, or below the warehouse."""
 
+    def make_room(held_bytes: int) -> None:
+        if context.make_room is not None:
+            context.make_room(held_bytes)
+
     async def read(connection: Connection) -> Fresh[ListedNames]:
         parent_id = warehouse.id if parent is None else await names.find_namespace(connection, warehouse.scope, parent)
-        listed = await names.list_page(connection, warehouse.scope, parent_id, kind, page.after, page.size)
+        listed = await names.list_page(connection, warehouse.scope, parent_id, kind, page.after, page.size, make_room)
         resource = Resource("warehouse" if parent is None else "namespace", parent_id)
-        return Fresh(listed, resource, held_bytes(listed.names), (listing_tag(kind), content_tag(parent_id)))
+        return Fresh(listed, resource, listed.held_bytes, (listing_tag(kind), content_tag(parent_id)))
 
     path = (warehouse.id,) if parent is None else warehouse.scope.namespace_path(parent)
     return await queries.answer(context, ("list", kind, *path, page.after, page.size), warehouse.as_of, read)

@@ -1,10 +1,12 @@
 """Namespaces: list, create, load, check, drop, change properties (spec: /v1/{prefix}/namespaces)."""
 
+import orjson
 from aiohttp import web
 
 from access.warehouse import Warehouse
 from api.call import Call
-from api.pages import listing_digest, page_token, parse_page
+from api.iceberg.listings import answer_listing, bounded, listing_context
+from api.pages import listing_digest, parse_page
 from api.targets import namespace_sought, parents_sought
 from commands.namespaces.create_namespace import CreateNamespace
 from commands.namespaces.create_namespace import create_namespace as execute_create_namespace
@@ -33,10 +35,11 @@ async def list_namespaces(call: Call) -> web.Response:
 async def _children(call: Call, warehouse: Warehouse, parent: NamespaceIdentifier | None) -> web.Response:
     levels = () if parent is None else parent.levels
     listing = listing_digest("namespaces", warehouse.prefix, *(name_key(level, exact=warehouse.exact_names) for level in levels))
-    page = parse_page(call.query, listing, call.catalog.limits)
-    found = await question.list_namespaces(call.catalog.queries, call.context, warehouse, parent, page)
-    token = None if found.next_key is None else page_token(listing, found.next_key)
-    return await call.json({"namespaces": found.items, "next-page-token": token})
+    # A level of its own for the name, behind those of the parent.
+    before = orjson.dumps(levels)[:-1] + (b"," if levels else b"")
+    page = bounded(parse_page(call.query, listing, call.catalog.limits), before)
+    found = await question.list_namespaces(call.catalog.queries, listing_context(call), warehouse, parent, page)
+    return await answer_listing(call, "namespaces", found, listing, before, b"]")
 
 
 async def create_namespace(call: Call) -> web.Response:

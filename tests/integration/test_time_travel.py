@@ -45,8 +45,9 @@ async def listing(catalog: Catalog, warehouse: Warehouse) -> dict[str, Any]:
     found: dict[str, Any] = {}
 
     async def below(parent: NamespaceIdentifier | None) -> None:
-        for levels in (await list_namespaces(*asked, parent, ALL)).items:
-            namespace = NamespaceIdentifier(levels)
+        above = () if parent is None else parent.levels
+        for level in (await list_namespaces(*asked, parent, ALL)).items:
+            namespace = NamespaceIdentifier((*above, level))
             found[str(namespace)] = dict((await load_namespace(*asked, namespace)).properties)
             for name in (await list_tables(*asked, namespace, ALL)).items:
                 table = TabularIdentifier(namespace, name)

@@ -1,6 +1,10 @@
 """Bytes in pieces: the same bytes, however they are cut."""
 
-from domain.byte_pieces import JOINED_BYTES_MAX, BytePieces, around, content_of, joined
+import itertools
+
+import pytest
+
+from domain.byte_pieces import JOINED_BYTES_MAX, BytePieces, around, content_of, joined, small_joined
 
 LARGE = b"x" * JOINED_BYTES_MAX
 
@@ -36,3 +40,13 @@ def test_pieces_go_between_others_without_being_copied() -> None:
     assert [*content][1] is LARGE
     assert (b"(" + LARGE + b"a)", len(LARGE) + 3) == (joined(content), len(content))
     assert BytePieces((b"(", LARGE, b"a", b")")) == content != BytePieces((b"(", LARGE, b"b", b")"))
+
+
+@pytest.mark.parametrize("sizes", [[], [1], [10], [11], [4, 4, 4], [4, 30, 4], [10, 10], [0, 11, 0, 3]])
+def test_small_pieces_are_joined_up_to_a_bound_and_large_ones_stay(sizes: list[int]) -> None:
+    pieces = [bytes([65 + number]) * size for number, size in enumerate(sizes)]
+    found = [bytes(piece) for piece in small_joined(BytePieces(pieces), 10)]
+    assert b"".join(pieces) == b"".join(found)
+    assert all(len(piece) <= 10 or piece in pieces for piece in found)
+    small = [len(piece) for piece in found if len(piece) <= 10]
+    assert all(a + b > 10 for a, b in itertools.pairwise(small)) or any(size > 10 for size in sizes)

@@ -1,6 +1,6 @@
 """Who asks, and for what: the value every command and every query is given."""
 
-from collections.abc import Mapping, Sized
+from collections.abc import Sized
 from dataclasses import dataclass, field
 from typing import Protocol
 from uuid import UUID
@@ -20,21 +20,11 @@ ANONYMOUS = Principal("anonymous")
 
 
 @dataclass(frozen=True, slots=True)
-class SentRequest:
-    """The request a command was read from, as it can be read again: encoded segments of its path by placeholder, query, body."""
-
-    segments: Mapping[str, str]
-    raw_query: str
-    body: bytes
-
-
-@dataclass(frozen=True, slots=True)
 class Approved:
-    """The proposal whose change is run; `operation` is the change's. stored_bytes -- of the proposal, with the body of its request."""
+    """The proposal whose change is run; `operation` is the change's."""
 
     proposal_id: UUID
     operation: str
-    stored_bytes: int = 0
 
 
 class MakeRoom(Protocol):
@@ -50,7 +40,7 @@ class RequestContext:
     operation -- the spec's operationId (`createTable`), or the management API's.
     idempotency_key, request_hash -- the key, and sha256 over operation, path and body; the hash matters only with a key.
     causation_id -- the event that led to the command, where no client sent it for itself.
-    sent -- the request, for a change that is held back; None: it cannot be.
+    body_bytes -- of the request's body, or of the proposal whose change is run.
     approves -- set where a proposal's change is run by its approval.
     make_room -- takes room for the answer before there is one: a number of bytes, and what stands for them where answers share them.
         Raises TooManyRequests.
@@ -65,6 +55,6 @@ class RequestContext:
     correlation_id: str | None = None
     causation_id: UUID | None = None
     traceparent: str | None = None
-    sent: SentRequest | None = None
+    body_bytes: int = 0
     approves: Approved | None = None
     make_room: MakeRoom | None = field(default=None, compare=False)

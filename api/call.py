@@ -12,7 +12,7 @@ import orjson
 from aiohttp import web
 
 from access.authorization import Resource
-from access.request_context import ANONYMOUS, RequestContext, SentRequest
+from access.request_context import ANONYMOUS, RequestContext
 from access.resolve_warehouse import resolve_warehouse
 from access.warehouse import Warehouse
 from api.bodies import VALUE_BYTES, Fields, parse_json_object, read_body
@@ -160,13 +160,13 @@ class Call:
         return hashlib.sha256(len(target).to_bytes(8, "big") + target + body).digest()
 
     def command_context(self, warehouse: Warehouse | None, body: bytes, options: tuple[bool, ...]) -> RequestContext:
-        """The context with the Idempotency-Key, and with the request as it was sent."""
+        """The context with the Idempotency-Key, and with the size of the body."""
         key = self._idempotency_key()
         return replace(
             self.context,
             idempotency_key=key,
             request_hash=b"" if key is None else self._request_hash(warehouse, body, options),
-            sent=SentRequest(self.segments, self.request.rel_url.raw_query_string, body),
+            body_bytes=len(body),
             # Not in the call's own: the two would hold each other until a collection.
             make_room=self.make_room,
         )

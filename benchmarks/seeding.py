@@ -20,10 +20,11 @@ from benchmarks import work
 from benchmarks.rest import RestCatalog
 from benchmarks.servers import WAREHOUSE, settings_of
 from commands.execution.submission import Submission
-from commands.namespaces.create_namespace import CreateNamespace, create_namespace
+from commands.namespaces.create_namespace import create_namespace
 from commands.tabulars.metadata_files import location_key, written_table
 from commands.warehouses.create_warehouse import CreateWarehouse, create_warehouse
 from domain.byte_pieces import joined
+from domain.commands import CreateNamespace
 from domain.documents import TABLE_KINDS, split
 from domain.events import TableRegistered
 from domain.identifiers import NamespaceIdentifier

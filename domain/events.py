@@ -294,16 +294,17 @@ class ViewDropped(Event):
 
 @_event("proposal.opened.v1")
 class ProposalOpened(Event):
-    """A hook held a change back: the request as it can be run again, what it concerns, and until when it may be approved.
+    """A hook held a change back: the command as it can be run again, what it concerns, and until when it may be approved.
 
-    `command_key` is what two requests for the same change share; `objects` have kind, id and name (levels, outermost first), event-id
+    `command` has the fields of the operation's command (domain/stored_commands.py); `command_key` is what two requests for the same change
+    share; `objects` have kind, id and name (levels, outermost first), event-id
     (the newest event of the object when the change was held; None: it was to be created) and parent-id (what it would lie in). Events that
     were stored first have no such ids.
     """
 
     operation: str
     command_key: str
-    request: Json
+    command: Json
     actor: str
     hook: str
     reason: str

@@ -20,7 +20,7 @@ class ProposalState:
     """A proposal at one version of its stream.
 
     command_key -- what two requests for the same change share: only one proposal of a key is open at a time.
-    request -- the request as it is run again: `segments` (of the path, encoded), `query`, `body`.
+    operation, command -- what is asked for, as domain/stored_commands.py writes and reads it.
     objects -- what it concerns: `kind`, `id`, `name` (levels, outermost first), `event-id` and `parent-id` (domain/events.py).
     actor -- who asked for the change; decided_by, decision_reason -- who approved or rejected it, and why.
     """
@@ -32,7 +32,7 @@ class ProposalState:
     status: ProposalStatus
     operation: str
     command_key: str
-    request: Json
+    command: Json
     actor: str
     hook: str
     reason: str
@@ -49,7 +49,7 @@ class HeldChange:
 
     operation: str
     command_key: str
-    request: Json
+    command: Json
     actor: str
     hook: str
     reason: str
@@ -80,7 +80,7 @@ def decide_open(open_one: ProposalState | None, held: HeldChange, now_ms: int) -
             closes = ProposalStale()
     expires_at_ms = now_ms + int(held.expires_in_seconds * 1000)
     opens = ProposalOpened(
-        held.operation, held.command_key, held.request, held.actor, held.hook, held.reason, now_ms, expires_at_ms, held.objects
+        held.operation, held.command_key, held.command, held.actor, held.hook, held.reason, now_ms, expires_at_ms, held.objects
     )
     return OpenDecision(closes, opens)
 
@@ -155,7 +155,7 @@ def evolve(state: ProposalState | None, stream_id: UUID, version: int, event_id:
             "open",
             event.operation,
             event.command_key,
-            event.request,
+            event.command,
             event.actor,
             event.hook,
             event.reason,

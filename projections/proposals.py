@@ -26,7 +26,7 @@ async def read_state(connection: Connection, proposal_id: UUID, make_room: MakeR
 
 
 async def read_versions(connection: Connection, wanted: Sequence[tuple[UUID, int]]) -> dict[tuple[UUID, int], ProposalState]:
-    """States by id and version, without their requests."""
+    """States by id and version, without their commands."""
     parameters = {"ids": [proposal_id for proposal_id, _ in wanted], "versions": [version for _, version in wanted]}
     cursor = await connection.execute(_SQL["versions"], parameters, binary=True)
     return {(row[0], row[1]): _state(row) for row in await cursor.fetchall()}
@@ -52,7 +52,7 @@ async def read_page(
     after: UUID | None,
     size: int | None,
 ) -> list[ProposalState]:
-    """Proposals without their requests, in the order they were opened, after the id `after`; as of a position where one is given."""
+    """Proposals without their commands, in the order they were opened, after the id `after`; as of a position where one is given."""
     block = "list_open" if status == "open" and as_of is None else "list"
     parameters = {"warehouse_id": warehouse_id, "status": status, "as_of": as_of, "after": after, "size": size}
     return [_state(row) for row in await (await connection.execute(_SQL[block], parameters, binary=True)).fetchall()]
@@ -77,7 +77,7 @@ def _state(row: tuple[Any, ...]) -> ProposalState:
         status,
         operation,
         command_key,
-        rest["request"],
+        rest["command"],
         rest["actor"],
         hook,
         reason,

@@ -5,9 +5,9 @@ where generation = (select generation from icecore.read_models) and proposal_id 
 order by version desc limit 1
 
 -- name: versions --
--- Without their requests, as lists are: those may be large.
+-- Without their commands, as lists are: those may be large.
 select p.proposal_id, p.version, p.event_id, p.warehouse_id, p.status, p.operation, p.command_key, p.hook, p.reason, p.expires_at_ms,
-       convert_to(jsonb_set(convert_from(p.document, 'UTF8')::jsonb, '{request}', '{}')::text, 'UTF8'), p.generation
+       convert_to(jsonb_set(convert_from(p.document, 'UTF8')::jsonb, '{command}', '{}')::text, 'UTF8'), p.generation
 from unnest(%(ids)s::uuid[], %(versions)s::bigint[]) r(id, version)
 cross join lateral (
   select proposal_id, version, event_id, warehouse_id, status, operation, command_key, hook, reason, expires_at_ms, document, generation
@@ -34,7 +34,7 @@ order by p.proposal_id limit %(limit)s
 
 -- name: list_open --
 select p.proposal_id, p.version, p.event_id, p.warehouse_id, p.status, p.operation, p.command_key, p.hook, p.reason, p.expires_at_ms,
-       convert_to(jsonb_set(convert_from(p.document, 'UTF8')::jsonb, '{request}', '{}')::text, 'UTF8'), p.generation
+       convert_to(jsonb_set(convert_from(p.document, 'UTF8')::jsonb, '{command}', '{}')::text, 'UTF8'), p.generation
 from (
   select p.*
   from icecore.claims c
@@ -53,7 +53,7 @@ order by p.proposal_id
 -- name: list --
 -- In the order they were opened: ids begin with their time.
 select p.proposal_id, p.version, p.event_id, p.warehouse_id, p.status, p.operation, p.command_key, p.hook, p.reason, p.expires_at_ms,
-       convert_to(jsonb_set(convert_from(p.document, 'UTF8')::jsonb, '{request}', '{}')::text, 'UTF8'), p.generation
+       convert_to(jsonb_set(convert_from(p.document, 'UTF8')::jsonb, '{command}', '{}')::text, 'UTF8'), p.generation
 from (
   select p.*
   from icecore.proposals o

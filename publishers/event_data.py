@@ -268,7 +268,7 @@ class ProposalObject(Told):
 
 @dataclass(slots=True, kw_only=True)
 class ProposalEvent(Told):
-    """A change that an approval hook held back; the request itself is at /management/v1/proposals/<id>."""
+    """A change that an approval hook held back; the command itself is at /management/v1/proposals/<id>."""
 
     id: UUID
     warehouse: WarehouseName

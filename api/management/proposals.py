@@ -1,21 +1,18 @@
 """Proposals: changes that were held back, listed, loaded, approved and rejected (`/management/v1/proposals`)."""
 
-from dataclasses import replace
 from uuid import UUID
 
 from aiohttp import web
 
 from access.authorization import Resource
-from access.request_context import Approved, RequestContext
 from access.resolve_warehouse import resolve_warehouse
 from access.warehouse import Warehouse
-from api.bodies import Fields
 from api.byte_budget import BODY_HELD, HeldBytes
-from api.call import BODY_BUDGET, POSITION_HEADER, Call, Command, Execute, room_for_parsed
-from api.iceberg.operations import OPERATIONS
+from api.call import BODY_BUDGET, POSITION_HEADER, Call, room_for_parsed
 from api.pages import listing_digest, page_token, parse_page
 from api.targets import decode_segment, warehouse_reference
 from commands.execution.answer import Answer
+from commands.proposals.approve_proposal import ApproveProposal, approve_proposal
 from commands.proposals.proposals import proposal_json
 from commands.proposals.reject_proposal import RejectProposal, reject_proposal
 from domain.errors import BadRequest, NoSuchProposal
@@ -25,11 +22,10 @@ from projections import proposals
 
 LIST_PARAMETERS = frozenset({"status", "warehouse", "pageToken", "pageSize"})
 REASON_LENGTH_MAX = 2_000
-_CHANGES = {operation.name: operation for operation in OPERATIONS}
 
 
 async def list_proposals(call: Call) -> web.Response:
-    """A page, the oldest first; `status` and `warehouse` (which may name a past) choose. Requests are told by loading one."""
+    """A page, the oldest first; `status` and `warehouse` (which may name a past) choose. Commands are told by loading one."""
     query = call.query
     status = next((known for known in PROPOSAL_STATUSES if known == query.get("status")), None)
     if query.get("status") and status is None:
@@ -53,7 +49,7 @@ async def list_proposals(call: Call) -> web.Response:
             size=size + 1,
         )
     token = page_token(listing, str(found[size - 1].id)) if len(found) > size else None
-    return await call.json({"proposals": [proposal_json(each, with_request=False) for each in found[:size]], "next-page-token": token})
+    return await call.json({"proposals": [proposal_json(each, with_command=False) for each in found[:size]], "next-page-token": token})
 
 
 async def load(call: Call) -> web.Response:
@@ -68,10 +64,10 @@ async def approve(call: Call) -> web.Response:
     """Runs the change again as things are now, with the requirements it carried; both it and the approval come to effect, or neither."""
     # Given back with the request.
     state, stored_bytes, call.request[BODY_HELD] = await _proposal(call)
-    approval = _Approval(call, state, stored_bytes, await _warehouse(call, state))
-    await _CHANGES[state.operation].handler(approval)
-    assert approval.answer is not None
-    return await _answered(call, approval.answer)
+    warehouse = await _warehouse(call, state)
+    command = ApproveProposal(state, stored_bytes)
+    answer = await approve_proposal(call.catalog.commands, call.command_context(warehouse, b"", ()), warehouse, command)
+    return await _answered(call, answer)
 
 
 async def reject(call: Call) -> web.Response:
@@ -85,42 +81,6 @@ async def reject(call: Call) -> web.Response:
     command = RejectProposal(state.id, reason)
     answer = await reject_proposal(call.catalog.commands, call.command_context(warehouse, body, ()), warehouse, command)
     return await _answered(call, answer)
-
-
-class _Approval(Call):
-    """The change of a proposal as a call of its operation: what it asks for was stored, who asks and under which key is the approver."""
-
-    __slots__ = ("_approving", "_state", "_stored_bytes", "_warehouse", "answer")
-
-    def __init__(self, approving: Call, state: ProposalState, stored_bytes: int, warehouse: Warehouse) -> None:
-        super().__init__(approving.app, approving.request, _CHANGES[state.operation], {})
-        # As they were read: a separator of namespace levels was replaced then.
-        self.segments = state.request["segments"]
-        self._query = state.request["query"]
-        self._approving = approving
-        self._state = state
-        self._stored_bytes = stored_bytes
-        self._warehouse = warehouse
-        self.answer: Answer | None = None
-
-    async def fields(self) -> tuple[bytes, Fields]:
-        """As they were parsed with the proposal: a body's rules held when it came, and its bytes go nowhere."""
-        return b"", Fields(self._state.request["body"], self.catalog.limits)
-
-    async def warehouse(self) -> Warehouse:
-        return self._warehouse
-
-    def command_context(self, warehouse: Warehouse | None, body: bytes, options: tuple[bool, ...]) -> RequestContext:
-        context = self._approving.command_context(warehouse, b"", ())
-        approved = Approved(self._state.id, self._state.operation, self._stored_bytes)
-        return replace(context, causation_id=self._state.event_id, sent=None, approves=approved)
-
-    async def execute(
-        self, execute: Execute[Command], command: Command, *, body: bytes = b"", options: tuple[bool, ...] = ()
-    ) -> web.Response:
-        """Keeps the command's answer: what is sent is about the proposal."""
-        self.answer = await execute(self.catalog.commands, self.command_context(self._warehouse, body, options), self._warehouse, command)
-        return web.Response()
 
 
 async def _proposal(call: Call) -> tuple[ProposalState, int, HeldBytes]:

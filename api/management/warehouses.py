@@ -1,7 +1,5 @@
 """Warehouses: create, list, load, on the wire of Lakekeeper's management API (`/management/v1/warehouse`)."""
 
-from dataclasses import replace
-
 from aiohttp import web
 
 from access.request_context import PROJECT_ID_DEFAULT
@@ -40,8 +38,7 @@ async def create_warehouse(call: Call) -> web.Response:
         storage_credential=fields.object_or_none("storage-credential"),
         exact_names=fields.boolean("exact-names"),
     )
-    # The body holds a credential: it is kept nowhere.
-    context = replace(call.command_context(None, body, ()), sent=None)
+    context = call.command_context(None, body, ())
     answer = await execute_create_warehouse(call.catalog.commands, context, command, permitted=call.catalog.permitted_profiles)
     assert answer.body is not None
     headers = {POSITION_HEADER: str(answer.position)}

@@ -12,7 +12,8 @@ from domain.table import TableState
 from domain.view import ViewState
 
 REQUEST_INLINE_BYTES_MAX = 16 * 1024
-"""Of a request's body. A commit that an engine sends has a few kilobytes; from here on deciding may take ten milliseconds and more."""
+"""Of a request's body, or of a stored proposal. A commit that an engine sends has a few kilobytes; from here on deciding may take ten
+milliseconds and more."""
 
 PARTS_INLINE_MAX = 2_000
 """Of a table's document: snapshots, log entries, schemas, …"""
@@ -23,8 +24,7 @@ R = TypeVar("R")
 
 def is_large_request(context: RequestContext) -> bool:
     """Whether reading and deciding what was sent takes long."""
-    size = len(context.sent.body) if context.sent is not None else context.approves.stored_bytes if context.approves is not None else 0
-    return size > REQUEST_INLINE_BYTES_MAX
+    return context.body_bytes > REQUEST_INLINE_BYTES_MAX
 
 
 def is_large_state(state: object) -> bool:

@@ -107,7 +107,7 @@ class CommandExecutor:
             except (StaleName, StagedPartsLost):
                 settled = None
             except HeldBack as held:
-                return await self._held(context, warehouse, held)
+                return await self._held(handler, held)
             except CatalogError as refusal:
                 return await self._refused(context, warehouse, refusal)
             answer = None if settled is None else await self._answered(context, warehouse, settled)
@@ -173,9 +173,10 @@ class CommandExecutor:
             return await self._replayed(context, warehouse, result)
         raise refusal
 
-    async def _held(self, context: RequestContext, warehouse: Warehouse, held: HeldBack) -> Answer:
+    async def _held(self, handler: Handler, held: HeldBack) -> Answer:
         """Raises the refusal that names the proposal, which is in the log by then and remembered by the request's key."""
-        refusal, result = await self.proposals.hold(context, warehouse, held)
+        context, warehouse = handler.context, handler.warehouse
+        refusal, result = await self.proposals.hold(context, warehouse, handler.command, held)
         if result is None:
             return await self._refused(context, warehouse, refusal)
         if result.outcome in ("replayed", "key_reused"):

@@ -97,10 +97,14 @@ def namespace_of(found: ResolvedName | None) -> list[Resource]:
 
 @dataclass(slots=True, eq=False)
 class CommandHandler(ABC):
-    """One request's command that is decided on what the read models say; the queues of its streams stand still meanwhile."""
+    """One request's command that is decided on what the read models say; the queues of its streams stand still meanwhile.
+
+    command -- what is asked; a change that is held waits as this.
+    """
 
     context: RequestContext
     warehouse: Warehouse
+    command: object
 
     @abstractmethod
     async def resolve(self) -> Resolved:
@@ -116,10 +120,14 @@ class CommandHandler(ABC):
 
 @dataclass(slots=True, eq=False)
 class StreamCommandHandler(ABC, Generic[S]):
-    """One request's command on one stream, decided on its state alone: appended in a batch with others on the same stream."""
+    """One request's command on one stream, decided on its state alone: appended in a batch with others on the same stream.
+
+    command -- as CommandHandler's.
+    """
 
     context: RequestContext
     warehouse: Warehouse
+    command: object
 
     @abstractmethod
     async def resolve(self) -> ResolvedStream[S]:

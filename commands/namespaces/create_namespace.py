@@ -1,6 +1,5 @@
 """CreateNamespace: a new level below a warehouse or a namespace."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -16,27 +15,21 @@ from commands.execution.executor import CommandExecutor
 from commands.execution.handler import CommandHandler, Decision, Resolved
 from commands.execution.submission import IdempotencyRecord, Submission
 from database.connections import Connection
-from domain.identifiers import NamespaceIdentifier
+from domain.commands import CreateNamespace
 from domain.namespace import decide_create
 from projections import names
 from security.property_rules import refuse_credential_properties
 
 
-@dataclass(frozen=True, slots=True)
-class CreateNamespace:
-    namespace: NamespaceIdentifier
-    properties: Mapping[str, str]
-
-
 async def create_namespace(executor: CommandExecutor, context: RequestContext, warehouse: Warehouse, command: CreateNamespace) -> Answer:
     """200 with the namespace and its properties; the parent must exist, the name must be free."""
-    return await executor.execute(_Creation(context, warehouse, executor, command))
+    return await executor.execute(_Creation(context, warehouse, command, executor))
 
 
 @dataclass(slots=True, eq=False)
 class _Creation(CommandHandler):
-    executor: CommandExecutor
     command: CreateNamespace
+    executor: CommandExecutor
     taken: bool = False
     parent_id: UUID | None = None
 

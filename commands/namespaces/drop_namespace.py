@@ -11,7 +11,7 @@ from commands.execution.handler import CommandHandler, Decision, Resolved
 from commands.execution.resolver import ResolvedStream
 from commands.execution.submission import IdempotencyRecord, Submission
 from database.connections import Connection
-from domain.identifiers import NamespaceIdentifier
+from domain.commands import DropNamespace
 from domain.namespace import NamespaceState, decide_drop
 from projections import names
 from storage.large_documents import DocumentShare
@@ -19,21 +19,16 @@ from storage.large_documents import DocumentShare
 _CHILDREN = ("table", "view", "namespace")
 
 
-@dataclass(frozen=True, slots=True)
-class DropNamespace:
-    namespace: NamespaceIdentifier
-
-
 async def drop_namespace(executor: CommandExecutor, context: RequestContext, warehouse: Warehouse, command: DropNamespace) -> Answer:
     """204; NamespaceNotEmpty while it holds tables, views or namespaces."""
     async with executor.large_documents.share() as share:
-        return await executor.execute(_Drop(context, warehouse, executor, command, share))
+        return await executor.execute(_Drop(context, warehouse, command, executor, share))
 
 
 @dataclass(slots=True, eq=False)
 class _Drop(CommandHandler):
-    executor: CommandExecutor
     command: DropNamespace
+    executor: CommandExecutor
     share: DocumentShare
     namespace: ResolvedStream[NamespaceState] | None = None
 

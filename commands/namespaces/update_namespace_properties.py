@@ -1,6 +1,5 @@
 """UpdateNamespaceProperties: some keys set, others removed, in one step on the namespace as it is."""
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import orjson
@@ -12,29 +11,22 @@ from commands.execution.executor import CommandExecutor
 from commands.execution.handler import Decision, StreamCommandHandler
 from commands.execution.resolver import ResolvedStream, Resolver
 from commands.execution.submission import IdempotencyRecord, Submission
-from domain.identifiers import NamespaceIdentifier
+from domain.commands import UpdateNamespaceProperties
 from domain.namespace import NamespaceState, decide_update
 from security.property_rules import refuse_credential_properties
-
-
-@dataclass(frozen=True, slots=True)
-class UpdateNamespaceProperties:
-    namespace: NamespaceIdentifier
-    removals: Sequence[str]
-    updates: Mapping[str, str]
 
 
 async def update_namespace_properties(
     executor: CommandExecutor, context: RequestContext, warehouse: Warehouse, command: UpdateNamespaceProperties
 ) -> Answer:
     """200 with what was updated, removed and missing; 422 for a key in both."""
-    return await executor.execute(_Update(context, warehouse, executor.resolver, command))
+    return await executor.execute(_Update(context, warehouse, command, executor.resolver))
 
 
 @dataclass(slots=True, eq=False)
 class _Update(StreamCommandHandler[NamespaceState]):
-    resolver: Resolver
     command: UpdateNamespaceProperties
+    resolver: Resolver
 
     async def resolve(self) -> ResolvedStream[NamespaceState]:
         return await self.resolver.namespace(self.warehouse, self.command.namespace)

@@ -1,25 +1,26 @@
 """Proposals: a change that was held back is opened as one, and decided: approved with its own events, rejected, expired or stale."""
 
-import hashlib
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
-from urllib.parse import parse_qsl
 from uuid import UUID
 
 import orjson
 from uuid_utils.compat import uuid7
 
-from access.request_context import RequestContext, SentRequest
+from access.request_context import RequestContext
 from access.warehouse import Warehouse
 from approval.hooks import HeldBack
 from approval.proposed_change import object_heads
 from commands.execution.clock import now_ms
 from commands.execution.committer import Committer
+from commands.execution.deciding import decided, is_large_request
 from commands.execution.submission import AppendResult, IdempotencyRecord, Submission
 from database.connections import Connection
+from domain.commands import properties_set
 from domain.documents import Json
 from domain.errors import (
     ApprovalRequired,
+    BadRequest,
     CatalogError,
     ChangeHeld,
     ChangeRefused,
@@ -29,36 +30,20 @@ from domain.errors import (
     ProposalClosed,
 )
 from domain.proposal import HeldChange, ProposalState, decide_approve, decide_open, decide_stale, stale, time_text
+from domain.stored_commands import encode
 from projections import proposals
-
-# The members of a body that its operation reads: what a client sends beside them is not kept.
-_MEMBERS: dict[str, frozenset[str]] = {
-    "createNamespace": frozenset({"namespace", "properties"}),
-    "updateProperties": frozenset({"removals", "updates"}),
-    "createTable": frozenset({"name", "location", "schema", "partition-spec", "write-order", "properties", "stage-create"}),
-    "updateTable": frozenset({"requirements", "updates"}),
-    "commitTransaction": frozenset({"table-changes"}),
-    "renameTable": frozenset({"source", "destination"}),
-    "createView": frozenset({"name", "location", "schema", "view-version", "properties"}),
-    "replaceView": frozenset({"requirements", "updates"}),
-    "renameView": frozenset({"source", "destination"}),
-    "dropNamespace": frozenset(),
-    "dropTable": frozenset(),
-    "unregisterTable": frozenset(),
-    "dropView": frozenset(),
-}
+from security.property_rules import refuse_credential_properties
 
 HELD_BYTES_MAX = 1024 * 1024
-"""Of the body of a change that waits: it is kept in the log, and read whole by whoever decides."""
+"""Of the command of a change that waits, as JSON: it is kept in the log, and read whole by whoever decides."""
 
 # Each time another request for the same change came first.
 _ATTEMPTS_MAX = 100
-_PARAMETERS = frozenset({"purgeRequested"})
 
 Connections = Callable[[], AbstractAsyncContextManager[Connection]]
 
 
-def proposal_json(state: ProposalState, *, with_request: bool = True) -> Json:
+def proposal_json(state: ProposalState, *, with_command: bool = True) -> Json:
     """A proposal as the management API tells it."""
     told: Json = {
         "id": str(state.id),
@@ -74,7 +59,7 @@ def proposal_json(state: ProposalState, *, with_request: bool = True) -> Json:
         "decided-by": state.decided_by,
         "decision-reason": state.decision_reason,
     }
-    return {**told, "request": state.request} if with_request else told
+    return {**told, "command": state.command} if with_command else told
 
 
 def remembered(refusal: CatalogError) -> IdempotencyRecord:
@@ -102,21 +87,28 @@ class Proposals:
         self._connections = connections
         self._committer = committer
 
-    async def hold(self, context: RequestContext, warehouse: Warehouse, held: HeldBack) -> tuple[CatalogError, AppendResult | None]:
+    async def hold(
+        self, context: RequestContext, warehouse: Warehouse, command: object, held: HeldBack
+    ) -> tuple[CatalogError, AppendResult | None]:
         """Opens the proposal, or finds the one that is open for the same change: what the client is told.
 
         With it the result of the append that opened it, which remembers the refusal under the request's key; None where there was none.
         """
-        sent = context.sent
-        if sent is None or context.operation not in _MEMBERS:
+        stored = await decided(is_large_request(context), encode, command)
+        if stored is None:
             return _cannot_wait(held, context.operation), None
-        if len(sent.body) > HELD_BYTES_MAX:
+        if stored.bytes_count > HELD_BYTES_MAX:
             return _cannot_wait(held, f"a change of more than {HELD_BYTES_MAX} bytes"), None
-        request = _kept(sent, context.operation)
+        try:
+            # What a command sets and removes again is in no state that was checked, but would be in the log.
+            for properties in properties_set(command):
+                refuse_credential_properties(properties, "properties")
+        except BadRequest as credential:
+            return credential, None
         change = HeldChange(
-            context.operation,
-            _command_key(context.operation, request),
-            request,
+            stored.operation,
+            stored.key,
+            stored.fields,
             context.principal.id,
             held.hook,
             held.message,
@@ -211,19 +203,3 @@ def _told(held: HeldBack, proposal_id: UUID, hook: str, reason: str, expires_at_
 
 def _cannot_wait(held: HeldBack, what: str) -> ChangeRefused:
     return ChangeRefused(f"Refused because {held.hook}: {held.message}, and {what} cannot wait for approval")
-
-
-def _kept(sent: SentRequest, operation: str) -> Json:
-    """The request as it is run again."""
-    body = None
-    if sent.body:
-        members = _MEMBERS[operation]
-        body = {name: value for name, value in orjson.loads(sent.body).items() if name in members}
-    segments = {name: value for name, value in sent.segments.items() if name != "prefix"}
-    query = {name: value for name, value in parse_qsl(sent.raw_query) if name in _PARAMETERS}
-    return {"segments": segments, "query": query, "body": body}
-
-
-def _command_key(operation: str, request: Json) -> str:
-    """sha256 over what is asked for; the warehouse is the claim's scope."""
-    return hashlib.sha256(orjson.dumps([operation, request], option=orjson.OPT_SORT_KEYS)).hexdigest()

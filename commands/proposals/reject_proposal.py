@@ -25,13 +25,13 @@ class RejectProposal:
 
 async def reject_proposal(executor: CommandExecutor, context: RequestContext, warehouse: Warehouse, command: RejectProposal) -> Answer:
     """200 with the proposal; ProposalClosed where something was decided already or its time is up."""
-    return await executor.execute(_Rejection(context, warehouse, executor.proposals, command))
+    return await executor.execute(_Rejection(context, warehouse, command, executor.proposals))
 
 
 @dataclass(slots=True, eq=False)
 class _Rejection(CommandHandler):
-    proposals: Proposals
     command: RejectProposal
+    proposals: Proposals
 
     async def resolve(self) -> Resolved:
         return Resolved(within=[Resource("proposal", self.command.proposal_id)])

@@ -1,6 +1,5 @@
 """CommitTable: requirements checked, updates applied, and the delta appended once the new document is written."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -27,8 +26,8 @@ from commands.tabulars.metadata_files import (
     written_pieces,
     written_table,
 )
+from domain.commands import CommitTable
 from domain.documents import Json
-from domain.identifiers import TabularIdentifier
 from domain.metadata.requirements import check_requirements, is_creation
 from domain.metadata.updates import apply_updates
 from domain.names import ResolvedName
@@ -37,15 +36,6 @@ from projections import results
 from security.property_rules import refuse_credential_properties
 from storage.location_door import check_document_locations
 from storage.locations import StorageLocation
-
-
-@dataclass(frozen=True, slots=True)
-class CommitTable:
-    """Requirements and updates as the spec's JSON objects, in the order they came."""
-
-    table: TabularIdentifier
-    requirements: Sequence[Json]
-    updates: Sequence[Json]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,14 +49,14 @@ class CommittedTable:
 async def commit_table(executor: CommandExecutor, context: RequestContext, warehouse: Warehouse, command: CommitTable) -> Answer:
     """200 with a CommitTableResponse; CommitFailed where a requirement does not hold."""
     if creates(command):
-        return await executor.execute(_Creation(context, warehouse, executor, command))
-    return await executor.execute(_Commit(context, warehouse, executor, command))
+        return await executor.execute(_Creation(context, warehouse, command, executor))
+    return await executor.execute(_Commit(context, warehouse, command, executor))
 
 
 @dataclass(slots=True, eq=False)
 class _Commit(StreamCommandHandler[TableState]):
-    executor: CommandExecutor
     command: CommitTable
+    executor: CommandExecutor
     commit: TableCommit | None = None
 
     async def resolve(self) -> ResolvedStream[TableState]:
@@ -90,8 +80,8 @@ class _Commit(StreamCommandHandler[TableState]):
 class _Creation(CommandHandler):
     """The commit that ends a staged create: the first to come gets the name."""
 
-    executor: CommandExecutor
     command: CommitTable
+    executor: CommandExecutor
     found: ResolvedName | None = None
 
     async def resolve(self) -> Resolved:

@@ -13,19 +13,13 @@ from commands.execution.executor import CommandExecutor
 from commands.execution.handler import CommandHandler, Decision, MetadataFile, Resolved, namespace_of
 from commands.execution.resolver import ResolvedStream
 from commands.execution.submission import IdempotencyRecord, Submission
-from commands.tables.commit_table import CommitTable, add_commit, add_created, creates, staged_name
+from commands.tables.commit_table import add_commit, add_created, creates, staged_name
 from commands.tabulars.metadata_files import written_table
+from domain.commands import CommitTable, CommitTransaction
 from domain.errors import BadRequest
 from domain.names import ResolvedName
 from domain.table import TableCommit, TableState
 from storage.large_documents import DocumentShare
-
-
-@dataclass(frozen=True, slots=True)
-class CommitTransaction:
-    """At least one change; each names another table. A change that ends a staged create creates its table."""
-
-    changes: Sequence[CommitTable]
 
 
 async def commit_transaction(
@@ -33,13 +27,13 @@ async def commit_transaction(
 ) -> Answer:
     """204 once every table's commit is in the log under one command; no reader sees half."""
     async with executor.large_documents.share() as share:
-        return await executor.execute(_Transaction(context, warehouse, executor, command, share))
+        return await executor.execute(_Transaction(context, warehouse, command, executor, share))
 
 
 @dataclass(slots=True, eq=False)
 class _Transaction(CommandHandler):
-    executor: CommandExecutor
     command: CommitTransaction
+    executor: CommandExecutor
     share: DocumentShare
     tables: list[ResolvedStream[TableState]] = field(default_factory=list)
     commits: list[TableCommit] = field(default_factory=list)

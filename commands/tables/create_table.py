@@ -1,6 +1,5 @@
 """CreateTable: a first document, its file, and the event; or, staged, the document alone."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -27,8 +26,9 @@ from commands.tabulars.metadata_files import (
 from database.connections import Connection
 from domain.byte_pieces import Content
 from domain.claims import NameClaim
+from domain.commands import CreateTable
 from domain.documents import TABLE_KINDS, Json, split
-from domain.identifiers import NamespaceIdentifier, TabularIdentifier
+from domain.identifiers import TabularIdentifier
 from domain.metadata.create import new_table_metadata
 from domain.names import FreeName, ResolvedName
 from domain.table import TableState, decide_create
@@ -38,29 +38,15 @@ from security.property_rules import refuse_credential_properties
 from storage.location_door import check_document_locations
 
 
-@dataclass(frozen=True, slots=True)
-class CreateTable:
-    """Fields as in the spec's CreateTableRequest; None where the client sent none."""
-
-    namespace: NamespaceIdentifier
-    name: str
-    location: str | None
-    schema: Json
-    partition_spec: Json | None
-    write_order: Json | None
-    properties: Mapping[str, str]
-    stage_create: bool
-
-
 async def create_table(executor: CommandExecutor, context: RequestContext, warehouse: Warehouse, command: CreateTable) -> Answer:
     """200 with a LoadTableResult; a staged create writes nothing, claims nothing and has no metadata location."""
-    return await executor.execute(_Creation(context, warehouse, executor, command))
+    return await executor.execute(_Creation(context, warehouse, command, executor))
 
 
 @dataclass(slots=True, eq=False)
 class _Creation(CommandHandler):
-    executor: CommandExecutor
     command: CreateTable
+    executor: CommandExecutor
     found: ResolvedName | None = None
 
     async def resolve(self) -> Resolved:

@@ -9,14 +9,8 @@ from commands.execution.executor import CommandExecutor
 from commands.execution.handler import Decision, StreamCommandHandler
 from commands.execution.resolver import ResolvedStream, Resolver
 from commands.execution.submission import IdempotencyRecord, Submission
-from domain.identifiers import TabularIdentifier
+from domain.commands import DropTable
 from domain.table import TableState, decide_drop
-
-
-@dataclass(frozen=True, slots=True)
-class DropTable:
-    table: TabularIdentifier
-    purge_requested: bool
 
 
 async def drop_table(executor: CommandExecutor, context: RequestContext, warehouse: Warehouse, command: DropTable) -> Answer:
@@ -24,13 +18,13 @@ async def drop_table(executor: CommandExecutor, context: RequestContext, warehou
 
     Where the table's property gc.enabled forbids it, the files stay, the event says so, and the location is free at once.
     """
-    return await executor.execute(_Drop(context, warehouse, executor.resolver, command))
+    return await executor.execute(_Drop(context, warehouse, command, executor.resolver))
 
 
 @dataclass(slots=True, eq=False)
 class _Drop(StreamCommandHandler[TableState]):
-    resolver: Resolver
     command: DropTable
+    resolver: Resolver
 
     async def resolve(self) -> ResolvedStream[TableState]:
         return await self.resolver.table(self.warehouse, self.command.table)

@@ -25,9 +25,10 @@ from commands.tabulars.metadata_files import (
     written_table,
 )
 from domain.byte_pieces import Content
+from domain.commands import RegisterTable
 from domain.documents import Json
 from domain.errors import NoSuchTable
-from domain.identifiers import NamespaceIdentifier, TabularIdentifier
+from domain.identifiers import TabularIdentifier
 from domain.metadata.parse import parse_table_metadata
 from domain.names import FreeName, ResolvedName
 from domain.table import TableState, decide_register, may_have_lost_file
@@ -37,14 +38,6 @@ from storage.large_documents import DocumentShare
 from storage.location_door import check_document_locations
 from storage.locations import StorageLocation
 from storage.metadata_files import read_metadata
-
-
-@dataclass(frozen=True, slots=True)
-class RegisterTable:
-    namespace: NamespaceIdentifier
-    name: str
-    metadata_location: str
-    overwrite: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,15 +59,15 @@ class _File:
 async def register_table(executor: CommandExecutor, context: RequestContext, warehouse: Warehouse, command: RegisterTable) -> Answer:
     """200 with a LoadTableResult; every location the file names must be the warehouse's own."""
     async with executor.large_documents.share() as share:
-        return await executor.execute(_Registration(context, warehouse, executor, command, share))
+        return await executor.execute(_Registration(context, warehouse, command, executor, share))
 
 
 @dataclass(slots=True, eq=False)
 class _Registration(CommandHandler):
     """`table`: the one that is overwritten."""
 
-    executor: CommandExecutor
     command: RegisterTable
+    executor: CommandExecutor
     share: DocumentShare
     table: ResolvedStream[TableState] | None = None
     found: ResolvedName | None = None

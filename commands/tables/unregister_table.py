@@ -10,25 +10,20 @@ from commands.execution.handler import Decision, StreamCommandHandler
 from commands.execution.resolver import ResolvedStream, Resolver
 from commands.execution.submission import IdempotencyRecord, Submission
 from commands.tabulars.metadata_files import loaded_table, written_table
-from domain.identifiers import TabularIdentifier
+from domain.commands import UnregisterTable
 from domain.table import TableState, decide_unregister
 from projections import results
 
 
-@dataclass(frozen=True, slots=True)
-class UnregisterTable:
-    table: TabularIdentifier
-
-
 async def unregister_table(executor: CommandExecutor, context: RequestContext, warehouse: Warehouse, command: UnregisterTable) -> Answer:
     """200 with the last metadata and where it is."""
-    return await executor.execute(_Unregistration(context, warehouse, executor.resolver, command))
+    return await executor.execute(_Unregistration(context, warehouse, command, executor.resolver))
 
 
 @dataclass(slots=True, eq=False)
 class _Unregistration(StreamCommandHandler[TableState]):
-    resolver: Resolver
     command: UnregisterTable
+    resolver: Resolver
 
     async def resolve(self) -> ResolvedStream[TableState]:
         return await self.resolver.table(self.warehouse, self.command.table)

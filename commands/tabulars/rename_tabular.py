@@ -9,6 +9,7 @@ from commands.execution.handler import CommandHandler, Decision, Resolved, names
 from commands.execution.resolver import ResolvedStream
 from commands.execution.submission import IdempotencyRecord, Submission
 from domain import table, view
+from domain.commands import RenameTable, RenameView
 from domain.events import TableRenamed, ViewRenamed
 from domain.identifiers import TabularIdentifier
 from domain.names import ResolvedName
@@ -22,9 +23,8 @@ from storage.large_documents import DocumentShare
 class TabularRename(CommandHandler):
     """204; the destination's namespace must exist and the name be free there (another spelling of its own is)."""
 
+    command: RenameTable | RenameView
     executor: CommandExecutor
-    source: TabularIdentifier
-    destination: TabularIdentifier
     share: DocumentShare
     stream: ResolvedStream[TableState | ViewState] | None = None
 
@@ -35,7 +35,7 @@ class TabularRename(CommandHandler):
     async def resolve(self) -> Resolved:
         self.stream = await self.find()
         async with self.executor.connection() as connection:
-            found = await names.find(connection, self.warehouse.scope, self.destination.namespace, None)
+            found = await names.find(connection, self.warehouse.scope, self.command.destination.namespace, None)
         return Resolved([self.stream], namespace_of(found))
 
     async def prepare(self) -> None:
@@ -45,11 +45,11 @@ class TabularRename(CommandHandler):
     async def decide(self) -> Decision:
         assert self.stream is not None
         state, generation = await self.stream.read_named(self.share)
-        scope, destination = self.warehouse.scope, self.destination
+        scope, destination = self.warehouse.scope, self.command.destination
         async with self.executor.connection() as connection:
             found = await names.find(connection, scope, destination.namespace, destination.name)
         submission = Submission(self.context)
-        event = _decide(state, found, self.source, destination, scope.key(destination.name))
+        event = _decide(state, found, self.command.source, destination, scope.key(destination.name))
         if event is None:
             submission.rest_on(state)
         else:

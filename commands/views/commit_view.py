@@ -1,6 +1,5 @@
 """CommitView: requirements checked, updates applied, the new document written, and the delta appended."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import orjson
@@ -15,31 +14,22 @@ from commands.execution.resolver import ResolvedStream, Resolver
 from commands.execution.submission import IdempotencyRecord, Submission
 from commands.tabulars.metadata_files import location_key, metadata_file, next_file_number, path_keys
 from commands.views.create_view import view_body
-from domain.documents import VIEW_KINDS, Json, fold, split
-from domain.identifiers import TabularIdentifier
+from domain.commands import CommitView
+from domain.documents import VIEW_KINDS, fold, split
 from domain.view import ViewState, decide_commit
 from security.property_rules import refuse_credential_properties
 from storage.location_door import check_document_locations
 
 
-@dataclass(frozen=True, slots=True)
-class CommitView:
-    """Requirements and updates as the spec's JSON objects, in the order they came."""
-
-    view: TabularIdentifier
-    requirements: Sequence[Json]
-    updates: Sequence[Json]
-
-
 async def commit_view(executor: CommandExecutor, context: RequestContext, warehouse: Warehouse, command: CommitView) -> Answer:
     """200 with a LoadViewResult; CommitFailed where a requirement does not hold."""
-    return await executor.execute(_Commit(context, warehouse, executor.resolver, command))
+    return await executor.execute(_Commit(context, warehouse, command, executor.resolver))
 
 
 @dataclass(slots=True, eq=False)
 class _Commit(StreamCommandHandler[ViewState]):
-    resolver: Resolver
     command: CommitView
+    resolver: Resolver
 
     async def resolve(self) -> ResolvedStream[ViewState]:
         return await self.resolver.view(self.warehouse, self.command.view)

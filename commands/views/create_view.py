@@ -1,6 +1,5 @@
 """CreateView: a first version, its metadata file, and the event."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -17,8 +16,9 @@ from commands.execution.handler import CommandHandler, Decision, Resolved, names
 from commands.execution.submission import IdempotencyRecord, Submission
 from commands.tables.create_table import refuse_places_taken_by_others
 from commands.tabulars.metadata_files import NewName, location_key, location_of, metadata_file, path_keys
+from domain.commands import CreateView
 from domain.documents import Json
-from domain.identifiers import NamespaceIdentifier, TabularIdentifier
+from domain.identifiers import TabularIdentifier
 from domain.names import FreeName, ResolvedName
 from domain.view import ViewState, decide_create
 from domain.view_metadata.builder import new_view_metadata
@@ -28,27 +28,15 @@ from security.property_rules import refuse_credential_properties
 from storage.location_door import check_document_locations
 
 
-@dataclass(frozen=True, slots=True)
-class CreateView:
-    """Fields as in the spec's CreateViewRequest."""
-
-    namespace: NamespaceIdentifier
-    name: str
-    location: str | None
-    schema: Json
-    view_version: Json
-    properties: Mapping[str, str]
-
-
 async def create_view(executor: CommandExecutor, context: RequestContext, warehouse: Warehouse, command: CreateView) -> Answer:
     """200 with a LoadViewResult; the name must be free of tables and views."""
-    return await executor.execute(_Creation(context, warehouse, executor, command))
+    return await executor.execute(_Creation(context, warehouse, command, executor))
 
 
 @dataclass(slots=True, eq=False)
 class _Creation(CommandHandler):
-    executor: CommandExecutor
     command: CreateView
+    executor: CommandExecutor
     found: ResolvedName | None = None
 
     async def resolve(self) -> Resolved:

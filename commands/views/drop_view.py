@@ -9,24 +9,19 @@ from commands.execution.executor import CommandExecutor
 from commands.execution.handler import Decision, StreamCommandHandler
 from commands.execution.resolver import ResolvedStream, Resolver
 from commands.execution.submission import IdempotencyRecord, Submission
-from domain.identifiers import TabularIdentifier
+from domain.commands import DropView
 from domain.view import ViewState, decide_drop
-
-
-@dataclass(frozen=True, slots=True)
-class DropView:
-    view: TabularIdentifier
 
 
 async def drop_view(executor: CommandExecutor, context: RequestContext, warehouse: Warehouse, command: DropView) -> Answer:
     """204."""
-    return await executor.execute(_Drop(context, warehouse, executor.resolver, command))
+    return await executor.execute(_Drop(context, warehouse, command, executor.resolver))
 
 
 @dataclass(slots=True, eq=False)
 class _Drop(StreamCommandHandler[ViewState]):
-    resolver: Resolver
     command: DropView
+    resolver: Resolver
 
     async def resolve(self) -> ResolvedStream[ViewState]:
         return await self.resolver.view(self.warehouse, self.command.view)

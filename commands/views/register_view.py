@@ -14,8 +14,9 @@ from commands.execution.handler import CommandHandler, Decision, Resolved, names
 from commands.execution.submission import IdempotencyRecord, Submission
 from commands.tabulars.metadata_files import NewName, location_key, path_keys, refuse_taken_file, registered_keys
 from commands.views.create_view import view_body
+from domain.commands import RegisterView
 from domain.documents import Json
-from domain.identifiers import NamespaceIdentifier, TabularIdentifier
+from domain.identifiers import TabularIdentifier
 from domain.names import FreeName, ResolvedName
 from domain.view import ViewState, decide_register
 from domain.view_metadata.parse import parse_view_metadata
@@ -26,23 +27,16 @@ from storage.locations import StorageLocation
 from storage.metadata_files import read_metadata
 
 
-@dataclass(frozen=True, slots=True)
-class RegisterView:
-    namespace: NamespaceIdentifier
-    name: str
-    metadata_location: str
-
-
 async def register_view(executor: CommandExecutor, context: RequestContext, warehouse: Warehouse, command: RegisterView) -> Answer:
     """200 with a LoadViewResult; every location the file names must be the warehouse's own."""
     async with executor.large_documents.share() as share:
-        return await executor.execute(_Registration(context, warehouse, executor, command, share))
+        return await executor.execute(_Registration(context, warehouse, command, executor, share))
 
 
 @dataclass(slots=True, eq=False)
 class _Registration(CommandHandler):
-    executor: CommandExecutor
     command: RegisterView
+    executor: CommandExecutor
     share: DocumentShare
     found: ResolvedName | None = None
 

@@ -8,23 +8,17 @@ from commands.execution.answer import Answer
 from commands.execution.executor import CommandExecutor
 from commands.execution.resolver import ResolvedStream
 from commands.tabulars.rename_tabular import TabularRename
-from domain.identifiers import TabularIdentifier
+from domain.commands import RenameView
 from domain.view import ViewState
-
-
-@dataclass(frozen=True, slots=True)
-class RenameView:
-    source: TabularIdentifier
-    destination: TabularIdentifier
 
 
 async def rename_view(executor: CommandExecutor, context: RequestContext, warehouse: Warehouse, command: RenameView) -> Answer:
     """204; see `TabularRename`."""
     async with executor.large_documents.share() as share:
-        return await executor.execute(_Rename(context, warehouse, executor, command.source, command.destination, share))
+        return await executor.execute(_Rename(context, warehouse, command, executor, share))
 
 
 @dataclass(slots=True, eq=False)
 class _Rename(TabularRename):
     async def find(self) -> ResolvedStream[ViewState]:
-        return await self.executor.resolver.view(self.warehouse, self.source)
+        return await self.executor.resolver.view(self.warehouse, self.command.source)

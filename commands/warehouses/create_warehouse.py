@@ -71,13 +71,14 @@ async def create_warehouse(
         context = replace(context, request_hash=executor.secrets.keyed_hash(context.request_hash))
     warehouse = Warehouse(uuid7(), command.name, context.project_id, profile, None, command.exact_names)
     async with _alone(executor):
-        return await executor.execute(_Creation(context, warehouse, executor, credential, permitted, reviewed))
+        return await executor.execute(_Creation(context, warehouse, command, executor, credential, permitted, reviewed))
 
 
 @dataclass(slots=True, eq=False)
 class _Creation(CommandHandler):
     """warehouse -- the one to be, without its credential."""
 
+    command: CreateWarehouse
     executor: CommandExecutor
     credential: StorageCredential | None
     permitted: PermittedProfiles | None

@@ -9,7 +9,7 @@ from domain.read_models.rows import Rows
 def project(rows: Rows, number: int, after: ProposalState) -> None:
     """The row that event `number` adds."""
     document = {
-        "request": after.request,
+        "command": after.command,
         "actor": after.actor,
         "opened-at-ms": after.opened_at_ms,
         "objects": after.objects,

@@ -15,8 +15,9 @@ import pytest
 from uuid_utils.compat import uuid7
 
 from commands.execution import staged_parts
-from commands.namespaces.create_namespace import CreateNamespace, create_namespace
+from commands.namespaces.create_namespace import create_namespace
 from commands.warehouses.create_warehouse import CreateWarehouse, create_warehouse
+from domain.commands import CreateNamespace
 from domain.identifiers import NamespaceIdentifier
 from migrations.apply import apply_migrations
 from tests.fixtures.catalog import context, opened_catalog

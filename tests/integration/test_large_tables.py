@@ -19,16 +19,17 @@ from access.warehouse import Warehouse
 from approval.contract import Refuse
 from commands.execution.staged_parts import PARTS_APPENDED_MAX, stage_parts
 from commands.execution.submission import Submission
-from commands.namespaces.create_namespace import CreateNamespace, create_namespace
+from commands.namespaces.create_namespace import create_namespace
 from commands.tables import register_table as registering
 from commands.tables import settle_parts
-from commands.tables.commit_table import CommitTable, commit_table
-from commands.tables.create_table import CreateTable, create_table
-from commands.tables.register_table import RegisterTable, register_table
+from commands.tables.commit_table import commit_table
+from commands.tables.create_table import create_table
+from commands.tables.register_table import register_table
 from commands.tables.settle_parts import PartsJob
 from database.connections import Connection
 from database.named_sql import named_sql
 from domain.byte_pieces import joined
+from domain.commands import CommitTable, CreateNamespace, CreateTable, RegisterTable
 from domain.errors import BadRequest, ChangeRefused, NoSuchTable
 from domain.identifiers import NamespaceIdentifier, TabularIdentifier
 from domain.read_models.rows import PARTS_CLOSED_INLINE_MAX

@@ -15,11 +15,12 @@ import pytest
 from psycopg.conninfo import make_conninfo
 
 from commands.execution.staged_parts import stage_parts
-from commands.namespaces.create_namespace import CreateNamespace, create_namespace
+from commands.namespaces.create_namespace import create_namespace
 from commands.tables import register_table as registering
 from commands.tables import settle_parts
 from database.advisory_locks import AdvisoryLock
 from database.connections import Connection
+from domain.commands import CreateNamespace
 from domain.errors import ServiceUnavailable
 from icecore.compose import Catalog
 from icecore.embedded_postgres import embedded_postgres

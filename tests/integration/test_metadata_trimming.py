@@ -15,9 +15,10 @@ from access.resolve_warehouse import resolve_warehouse
 from commands.execution import committer
 from commands.execution.leader_job import LeaderJob
 from commands.execution.submission import AppendResult, Submission
-from commands.tables.commit_table import CommitTable, commit_table
+from commands.tables.commit_table import commit_table
 from commands.tables.delete_old_metadata_files import OldMetadataFilesJob
 from commands.tables.settle_parts import PartsJob
+from domain.commands import CommitTable
 from domain.identifiers import NamespaceIdentifier, TabularIdentifier
 from domain.read_models.rows import PARTS_CLOSED_INLINE_MAX
 from projections import old_metadata_files

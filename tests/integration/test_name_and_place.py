@@ -9,15 +9,16 @@ from uuid_utils.compat import uuid7
 
 from access.warehouse import Warehouse
 from commands.execution.submission import AppendResult, Submission
-from commands.namespaces.create_namespace import CreateNamespace, create_namespace
-from commands.tables.commit_table import CommitTable, commit_table
-from commands.tables.create_table import CreateTable, create_table
-from commands.tables.drop_table import DropTable, drop_table
-from commands.tables.register_table import RegisterTable, register_table
+from commands.namespaces.create_namespace import create_namespace
+from commands.tables.commit_table import commit_table
+from commands.tables.create_table import create_table
+from commands.tables.drop_table import drop_table
+from commands.tables.register_table import register_table
 from commands.tabulars.metadata_files import NewName
-from commands.views.create_view import CreateView, create_view
-from commands.views.register_view import RegisterView, register_view
+from commands.views.create_view import create_view
+from commands.views.register_view import register_view
 from database.connections import Connection
+from domain.commands import CommitTable, CreateNamespace, CreateTable, CreateView, DropTable, RegisterTable, RegisterView
 from domain.errors import AlreadyExists, BadRequest, CatalogError, CommitFailed
 from domain.names import ResolvedName
 from icecore.compose import Catalog

@@ -15,15 +15,16 @@ import structlog
 from access.resolve_warehouse import resolve_warehouse
 from access.warehouse import Warehouse
 from commands.execution.leader_job import LeadershipLost
-from commands.namespaces.create_namespace import CreateNamespace, create_namespace
+from commands.namespaces.create_namespace import create_namespace
 from commands.tables import delete_old_metadata_files
 from commands.tables import register_table as register_module
-from commands.tables.commit_table import CommitTable, commit_table
-from commands.tables.create_table import CreateTable, create_table
+from commands.tables.commit_table import commit_table
+from commands.tables.create_table import create_table
 from commands.tables.delete_old_metadata_files import OldMetadataFilesJob
-from commands.tables.register_table import RegisterTable, register_table
-from commands.tables.unregister_table import UnregisterTable, unregister_table
-from commands.views.create_view import CreateView, create_view
+from commands.tables.register_table import register_table
+from commands.tables.unregister_table import unregister_table
+from commands.views.create_view import create_view
+from domain.commands import CommitTable, CreateNamespace, CreateTable, CreateView, RegisterTable, UnregisterTable
 from domain.errors import BadRequest, NotFound
 from domain.identifiers import NamespaceIdentifier, TabularIdentifier
 from icecore.compose import Catalog

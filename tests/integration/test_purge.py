@@ -12,10 +12,11 @@ import pytest
 from access.request_context import PROJECT_ID_DEFAULT
 from access.resolve_warehouse import resolve_warehouse
 from access.warehouse import Warehouse
-from commands.namespaces.create_namespace import CreateNamespace, create_namespace
-from commands.tables.commit_table import CommitTable, commit_table
-from commands.tables.create_table import CreateTable, create_table
-from commands.tables.drop_table import DropTable, drop_table
+from commands.namespaces.create_namespace import create_namespace
+from commands.tables.commit_table import commit_table
+from commands.tables.create_table import create_table
+from commands.tables.drop_table import drop_table
+from domain.commands import CommitTable, CreateNamespace, CreateTable, DropTable
 from domain.errors import BadRequest
 from domain.identifiers import NamespaceIdentifier, TabularIdentifier
 from icecore.compose import Catalog

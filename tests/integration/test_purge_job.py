@@ -16,15 +16,16 @@ from access.request_context import ANONYMOUS, RequestContext
 from access.resolve_warehouse import resolve_warehouse
 from access.warehouse import Warehouse
 from commands.execution.executor import CommandExecutor
-from commands.namespaces.create_namespace import CreateNamespace, create_namespace
-from commands.tables.commit_table import CommitTable, commit_table
-from commands.tables.create_table import CreateTable, create_table
-from commands.tables.drop_table import DropTable, drop_table
+from commands.namespaces.create_namespace import create_namespace
+from commands.tables.commit_table import commit_table
+from commands.tables.create_table import create_table
+from commands.tables.drop_table import drop_table
 from commands.tables.purge_tables import PURGES_OF_A_WAREHOUSE_MAX, PurgeJob
-from commands.tables.register_table import RegisterTable, register_table
+from commands.tables.register_table import register_table
 from commands.tables.table_purge import DELETE_PAGE_FILES
 from commands.warehouses.create_warehouse import CreateWarehouse, create_warehouse
 from database.connections import Connection
+from domain.commands import CommitTable, CreateNamespace, CreateTable, DropTable, RegisterTable
 from domain.errors import AlreadyExists, BadRequest, CatalogError, NotFound, ServiceUnavailable
 from domain.identifiers import NamespaceIdentifier, TabularIdentifier
 from domain.table import TableState

@@ -8,8 +8,9 @@ from pathlib import Path
 import orjson
 import pytest
 
-from commands.namespaces.create_namespace import CreateNamespace, create_namespace
-from commands.tables.drop_table import DropTable, drop_table
+from commands.namespaces.create_namespace import create_namespace
+from commands.tables.drop_table import drop_table
+from domain.commands import CreateNamespace, DropTable
 from domain.table import TableState
 from icecore.compose import Catalog
 from storage.large_documents import LARGE_BYTES_MIN

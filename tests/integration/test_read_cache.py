@@ -12,12 +12,13 @@ import pytest
 
 from access.resolve_warehouse import resolve_warehouse
 from access.warehouse import Warehouse
-from commands.namespaces.create_namespace import CreateNamespace, create_namespace
-from commands.namespaces.update_namespace_properties import UpdateNamespaceProperties, update_namespace_properties
-from commands.tables.commit_table import CommitTable, commit_table
-from commands.tables.create_table import CreateTable, create_table
-from commands.tables.drop_table import DropTable, drop_table
-from commands.tables.rename_table import RenameTable, rename_table
+from commands.namespaces.create_namespace import create_namespace
+from commands.namespaces.update_namespace_properties import update_namespace_properties
+from commands.tables.commit_table import commit_table
+from commands.tables.create_table import create_table
+from commands.tables.drop_table import drop_table
+from commands.tables.rename_table import rename_table
+from domain.commands import CommitTable, CreateNamespace, CreateTable, DropTable, RenameTable, UpdateNamespaceProperties
 from domain.errors import NoSuchTable, ServiceUnavailable
 from domain.identifiers import NamespaceIdentifier, TabularIdentifier
 from icecore.compose import Catalog

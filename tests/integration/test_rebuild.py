@@ -14,9 +14,10 @@ from psycopg import AsyncConnection, sql
 from commands.execution import committer
 from commands.execution.answer import Answer
 from commands.execution.submission import AppendResult, Submission
-from commands.namespaces.create_namespace import CreateNamespace, create_namespace
-from commands.tables.commit_table import CommitTable, commit_table
+from commands.namespaces.create_namespace import create_namespace
+from commands.tables.commit_table import commit_table
 from database.advisory_locks import AdvisoryLock
+from domain.commands import CommitTable, CreateNamespace
 from domain.identifiers import NamespaceIdentifier, TabularIdentifier
 from domain.read_models.stamped_rows import PART_TOMBSTONES, READ_MODELS
 from icecore.compose import Catalog

@@ -2,23 +2,21 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import orjson
 import pytest
 
-from access.request_context import SentRequest
 from approval.contract import Hold, Refuse
 from commands.execution.staged_parts import stage_parts
 from commands.execution.submission import AppendResult, Submission
-from commands.namespaces.create_namespace import CreateNamespace, create_namespace
+from commands.namespaces.create_namespace import create_namespace
 from commands.tables import register_table as registering
-from commands.tables.commit_table import CommitTable, commit_table
-from commands.tables.commit_transaction import CommitTransaction, commit_transaction
-from commands.tables.create_table import CreateTable, create_table
-from commands.tables.rename_table import RenameTable, rename_table
+from commands.tables.commit_table import commit_table
+from commands.tables.commit_transaction import commit_transaction
+from commands.tables.create_table import create_table
+from commands.tables.rename_table import rename_table
+from domain.commands import CommitTable, CommitTransaction, CreateNamespace, CreateTable, RenameTable
 from domain.errors import BadRequest, CatalogError, ChangeHeld, ChangeRefused, CommitFailed, CommitStateUnknown, NoSuchTable
 from domain.identifiers import TabularIdentifier
 from icecore.compose import Catalog
@@ -218,13 +216,9 @@ async def test_of_a_commit_that_a_hook_holds(catalog: Catalog) -> None:
     judge.say = hold
     judge.shown = type("Forgetful", (list,), {"append": lambda *_: None})()
     asking(judge)(catalog)
-    body = orjson.dumps({"requirements": [], "updates": [UPDATE]})
-    segments = {"namespace": TABLE.namespace.levels[0], "table": TABLE.name}
     warehouse = await demo(catalog)
     with nothing_left():
-        asked = replace(context("updateTable"), sent=SentRequest(segments, "", body))
-        await refused(commit_table(catalog.commands, asked, warehouse, CommitTable(TABLE, [], [UPDATE])), ChangeHeld)
-        del asked
+        await refused(commit_table(catalog.commands, context("updateTable"), warehouse, CommitTable(TABLE, [], [UPDATE])), ChangeHeld)
 
 
 async def test_of_a_commit_whose_name_has_become_stale(catalog: Catalog) -> None:

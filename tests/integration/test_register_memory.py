@@ -12,7 +12,8 @@ from pathlib import Path
 import orjson
 import pytest
 
-from commands.namespaces.create_namespace import CreateNamespace, create_namespace
+from commands.namespaces.create_namespace import create_namespace
+from domain.commands import CreateNamespace
 from domain.identifiers import NamespaceIdentifier
 from storage.metadata_files import METADATA_VALUES_MAX
 from tests.fixtures.catalog import context, opened_catalog

@@ -13,9 +13,10 @@ from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from access.resolve_warehouse import resolve_warehouse
-from commands.namespaces.create_namespace import CreateNamespace, create_namespace
+from commands.namespaces.create_namespace import create_namespace
 from commands.warehouses.create_warehouse import CreateWarehouse, create_warehouse
 from database.connections import ConnectionHandOff
+from domain.commands import CreateNamespace
 from domain.errors import NoSuchWarehouse
 from domain.identifiers import NamespaceIdentifier
 from icecore.compose import Catalog

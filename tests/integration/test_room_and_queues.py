@@ -11,15 +11,16 @@ from approval.contract import ALLOW, Refuse, Verdict
 from approval.hooks import Approval, ConfiguredHook
 from commands.execution.answer import Answer
 from commands.execution.stream_queues import QUEUE_WAIT_SECONDS_MAX
-from commands.namespaces.create_namespace import CreateNamespace, create_namespace
-from commands.namespaces.drop_namespace import DropNamespace, drop_namespace
-from commands.tables.commit_table import CommitTable, commit_table
-from commands.tables.commit_transaction import CommitTransaction, commit_transaction
-from commands.tables.create_table import CreateTable, create_table
-from commands.tables.rename_table import RenameTable, rename_table
-from commands.views.create_view import CreateView, create_view
-from commands.views.rename_view import RenameView, rename_view
+from commands.namespaces.create_namespace import create_namespace
+from commands.namespaces.drop_namespace import drop_namespace
+from commands.tables.commit_table import commit_table
+from commands.tables.commit_transaction import commit_transaction
+from commands.tables.create_table import create_table
+from commands.tables.rename_table import rename_table
+from commands.views.create_view import create_view
+from commands.views.rename_view import rename_view
 from domain.byte_pieces import joined
+from domain.commands import CommitTable, CommitTransaction, CreateNamespace, CreateTable, CreateView, DropNamespace, RenameTable, RenameView
 from domain.errors import BadRequest, ChangeRefused, CommitFailed, NoSuchTable
 from domain.identifiers import NamespaceIdentifier, TabularIdentifier
 from icecore.compose import Catalog

@@ -7,9 +7,10 @@ from pathlib import Path
 from psycopg import AsyncConnection
 
 from access.resolve_warehouse import resolve_warehouse
-from commands.namespaces.create_namespace import CreateNamespace, create_namespace
+from commands.namespaces.create_namespace import create_namespace
 from database.advisory_locks import AdvisoryLock
 from database.named_sql import named_sql
+from domain.commands import CreateNamespace
 from domain.identifiers import NamespaceIdentifier
 from tests.fixtures.catalog import PROJECT_ID, context, opened_catalog
 

@@ -21,12 +21,13 @@ from commands.execution.answer import Answer
 from commands.execution.resolver import ResolvedStream
 from commands.execution.stream_queue import StreamQueue
 from commands.execution.submission import AppendResult, Submission
-from commands.namespaces.create_namespace import CreateNamespace, create_namespace
-from commands.tables.commit_table import CommitTable, commit_table
-from commands.tables.commit_transaction import CommitTransaction, commit_transaction
-from commands.tables.create_table import CreateTable, create_table
-from commands.tables.drop_table import DropTable, drop_table
-from commands.tables.rename_table import RenameTable, rename_table
+from commands.namespaces.create_namespace import create_namespace
+from commands.tables.commit_table import commit_table
+from commands.tables.commit_transaction import commit_transaction
+from commands.tables.create_table import create_table
+from commands.tables.drop_table import drop_table
+from commands.tables.rename_table import rename_table
+from domain.commands import CommitTable, CommitTransaction, CreateNamespace, CreateTable, DropTable, RenameTable
 from domain.errors import AlreadyExists, BadRequest, CommitFailed, CommitStateUnknown, NoSuchTable, ServiceUnavailable, TooManyRequests
 from domain.identifiers import NamespaceIdentifier, TabularIdentifier
 from icecore.compose import Catalog

@@ -11,11 +11,12 @@ import pytest
 
 from access.resolve_warehouse import resolve_warehouse
 from access.warehouse import Warehouse
-from commands.namespaces.create_namespace import CreateNamespace, create_namespace
-from commands.tables.commit_table import CommitTable, commit_table
-from commands.tables.create_table import CreateTable, create_table
+from commands.namespaces.create_namespace import create_namespace
+from commands.tables.commit_table import commit_table
+from commands.tables.create_table import create_table
 from database.connections import Connection
 from domain.byte_pieces import joined
+from domain.commands import CommitTable, CreateNamespace, CreateTable
 from domain.errors import NoSuchTable, ServiceUnavailable
 from domain.identifiers import NamespaceIdentifier, TabularIdentifier
 from icecore.compose import Catalog

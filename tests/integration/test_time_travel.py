@@ -18,8 +18,9 @@ from uuid_utils.compat import uuid7
 from access.resolve_warehouse import resolve_warehouse
 from access.warehouse import Warehouse
 from commands.execution.submission import Submission
-from commands.namespaces.create_namespace import CreateNamespace, create_namespace
-from commands.tables.create_table import CreateTable, create_table
+from commands.namespaces.create_namespace import create_namespace
+from commands.tables.create_table import create_table
+from domain.commands import CreateNamespace, CreateTable
 from domain.errors import BadRequest, CatalogError, NoSuchNamespace, NoSuchWarehouse, ServiceUnavailable, UnsupportedOperation
 from domain.events import NamespaceCreated
 from domain.identifiers import NamespaceIdentifier, TabularIdentifier

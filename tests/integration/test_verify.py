@@ -14,10 +14,11 @@ from psycopg import sql
 from uuid_utils.compat import uuid7
 
 from access.request_context import RequestContext
-from commands.namespaces.create_namespace import CreateNamespace, create_namespace
-from commands.tables.commit_table import CommitTable, commit_table
-from commands.tables.create_table import CreateTable, create_table
+from commands.namespaces.create_namespace import create_namespace
+from commands.tables.commit_table import commit_table
+from commands.tables.create_table import create_table
 from database.connection import connect
+from domain.commands import CommitTable, CreateNamespace, CreateTable
 from domain.documents import Json
 from domain.events import topics
 from domain.identifiers import NamespaceIdentifier, TabularIdentifier

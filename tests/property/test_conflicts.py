@@ -29,8 +29,9 @@ from uuid_utils.compat import uuid7
 from access.resolve_warehouse import resolve_warehouse
 from access.warehouse import Warehouse
 from commands.execution.answer import Answer
-from commands.namespaces.create_namespace import CreateNamespace, create_namespace
-from commands.tables.commit_table import CommitTable, commit_table
+from commands.namespaces.create_namespace import create_namespace
+from commands.tables.commit_table import commit_table
+from domain.commands import CommitTable, CreateNamespace
 from domain.documents import TABLE_KINDS, Delta, fold, split
 from domain.errors import CatalogError, CommitFailed
 from domain.identifiers import NamespaceIdentifier, TabularIdentifier

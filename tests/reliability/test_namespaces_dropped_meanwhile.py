@@ -4,12 +4,13 @@ from functools import partial
 
 import pytest
 
-from commands.namespaces.create_namespace import CreateNamespace, create_namespace
-from commands.namespaces.drop_namespace import DropNamespace, drop_namespace
-from commands.tables.create_table import CreateTable, create_table
-from commands.tables.rename_table import RenameTable, rename_table
-from commands.views.create_view import CreateView, create_view
-from commands.views.rename_view import RenameView, rename_view
+from commands.namespaces.create_namespace import create_namespace
+from commands.namespaces.drop_namespace import drop_namespace
+from commands.tables.create_table import create_table
+from commands.tables.rename_table import rename_table
+from commands.views.create_view import create_view
+from commands.views.rename_view import rename_view
+from domain.commands import CreateNamespace, CreateTable, CreateView, DropNamespace, RenameTable, RenameView
 from domain.errors import NamespaceNotEmpty, NoSuchNamespace
 from domain.identifiers import NamespaceIdentifier, TabularIdentifier
 from projections.verify import verify

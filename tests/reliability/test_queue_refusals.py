@@ -16,12 +16,13 @@ from access.warehouse import Warehouse
 from commands.execution.answer import Answer
 from commands.execution.resolver import ResolvedStream
 from commands.execution.submission import AppendResult, Submission
-from commands.namespaces.create_namespace import CreateNamespace, create_namespace
-from commands.namespaces.update_namespace_properties import UpdateNamespaceProperties, update_namespace_properties
-from commands.tables.commit_table import CommitTable, commit_table
-from commands.tables.commit_transaction import CommitTransaction, commit_transaction
-from commands.tables.create_table import CreateTable, create_table
+from commands.namespaces.create_namespace import create_namespace
+from commands.namespaces.update_namespace_properties import update_namespace_properties
+from commands.tables.commit_table import commit_table
+from commands.tables.commit_transaction import commit_transaction
+from commands.tables.create_table import create_table
 from domain.byte_pieces import BytePieces, Content
+from domain.commands import CommitTable, CommitTransaction, CreateNamespace, CreateTable, UpdateNamespaceProperties
 from domain.errors import CatalogError, CommitFailed, CommitStateUnknown, ServiceUnavailable, TooManyRequests
 from domain.identifiers import NamespaceIdentifier, TabularIdentifier
 from domain.table import TableState

@@ -16,15 +16,16 @@ from access.resolve_warehouse import resolve_warehouse
 from access.warehouse import Warehouse
 from commands.execution.executor import CommandExecutor
 from commands.execution.submission import AppendResult, Submission
-from commands.namespaces.create_namespace import CreateNamespace, create_namespace
-from commands.tables.commit_table import CommitTable, commit_table
-from commands.tables.commit_transaction import CommitTransaction, commit_transaction
-from commands.tables.create_table import CreateTable, create_table
-from commands.tables.rename_table import RenameTable, rename_table
-from commands.views.commit_view import CommitView, commit_view
-from commands.views.create_view import CreateView, create_view
-from commands.views.rename_view import RenameView, rename_view
+from commands.namespaces.create_namespace import create_namespace
+from commands.tables.commit_table import commit_table
+from commands.tables.commit_transaction import commit_transaction
+from commands.tables.create_table import create_table
+from commands.tables.rename_table import rename_table
+from commands.views.commit_view import commit_view
+from commands.views.create_view import create_view
+from commands.views.rename_view import rename_view
 from domain.byte_pieces import joined
+from domain.commands import CommitTable, CommitTransaction, CommitView, CreateNamespace, CreateTable, CreateView, RenameTable, RenameView
 from domain.errors import CommitFailed, NoSuchTable, NoSuchView
 from domain.identifiers import NamespaceIdentifier, TabularIdentifier
 from icecore.compose import Catalog

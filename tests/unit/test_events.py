@@ -114,7 +114,7 @@ EXAMPLES: list[Event] = [
     ProposalOpened(
         "updateTable",
         "8f434346648f6b96df89dda901c5176b10a6d83961dd3c1ac88b59b2dc327aa4",
-        {"segments": {"namespace": "a%1Fb", "table": "t"}, "query": {}, "body": {"requirements": [], "updates": [DELTA]}},
+        {"table": {"namespace": ["a", "b"], "name": "t"}, "requirements": [], "updates": [DELTA]},
         "anonymous",
         "contract",
         "column é is dropped",

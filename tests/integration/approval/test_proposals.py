@@ -1,29 +1,36 @@
 """Proposals: a change that was held is approved, rejected or left until its time is up; it takes effect once, or never."""
 
 import asyncio
+import copy
+import re
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import psycopg
 import pytest
 from uuid_utils.compat import uuid7
 
-from access.request_context import Approved
+from access.resolve_warehouse import resolve_warehouse
 from api.call import BODY_BUDGET
 from approval.contract import ALLOW, Hold, Refuse
-from commands.execution.deciding import REQUEST_INLINE_BYTES_MAX, is_large_request
+from commands.execution.answer import Answer
+from commands.execution.deciding import is_large_request
+from commands.proposals.approve_proposal import EXECUTED_BY, ApproveProposal, approve_proposal
 from commands.proposals.expire_proposals import ExpiryJob
 from commands.proposals.proposals import Proposals
+from domain.errors import InternalError
 from domain.proposal import ProposalState, ProposalStatus
+from domain.stored_commands import WAITING_COMMANDS
 from icecore.compose import Catalog
 from projections import proposals
 from projections.rebuild import rebuild
 from projections.verify import verify
-from tests.fixtures.catalog import PROJECT_ID, CatalogServer, context, served_catalog
+from tests.fixtures.catalog import PROJECT_ID, CatalogServer, context, opened_catalog, served_catalog
 from tests.fixtures.rest_client import SCHEMA, RestAnswer, identifier, set_properties, table_path, view_path, view_version
 from tests.integration.approval.judging import Approver, Judge, asking, held
 
@@ -64,7 +71,8 @@ def test_a_change_waits_and_is_approved(client: Approver, judge: Judge, server: 
         proposal[name] for name in ("status", "operation", "hook", "reason", "proposed-by")
     )
     assert [("table", ["a", "t"])] == [(each["kind"], each["name"]) for each in proposal["objects"]]
-    assert {"requirements": [], "updates": [set_properties(k="v")]} == proposal["request"]["body"]
+    commit = {"table": identifier(["a"], "t"), "requirements": [], "updates": [set_properties(k="v")]}
+    assert commit == proposal["command"]
     answer = client.approve(proposal_id)
     assert (200, "approved", "anonymous") == (answer.status, answer.json["status"], answer.json["decided-by"])
     assert "v" == properties(client)["k"]
@@ -118,7 +126,7 @@ def calls() -> dict[str, tuple[str, str, Any, Any]]:
 
 @pytest.mark.parametrize("operation", calls())
 def test_every_operation_can_wait(client: Approver, judge: Judge, server: CatalogServer, operation: str) -> None:
-    """Its request is kept whole enough to be run again through the same parser."""
+    """Its command is kept whole, and run again."""
     client.create_namespace("empty")
     client.create_view(["a"], "v")
     method, path, body, (address, there) = calls()[operation]
@@ -145,18 +153,66 @@ def test_what_a_client_sent_beside_the_request_is_not_kept(client: Approver, jud
     assert [(0,)] == rows(server, "select count(*) from icecore.events where position('astray' in encode(state, 'escape')) > 0")
 
 
-def test_what_waits_is_listed_without_its_request(client: Approver, judge: Judge, server: CatalogServer) -> None:
-    """Requests may be large, and lists long: only who loads one proposal has its request read."""
+SECRET = {"s3.secret-access-key": "went-astray"}
+SECRETS = {
+    "createNamespace": ("/namespaces", {"namespace": ["n"], "properties": SECRET}),
+    "updateProperties": ("/namespaces/a/properties", {"updates": SECRET, "removals": []}),
+    "createTable": ("/namespaces/a/tables", {"name": "u", "schema": SCHEMA, "properties": SECRET}),
+    "createView": ("/namespaces/a/views", {"name": "w", "schema": SCHEMA, "view-version": view_version("select 2"), "properties": SECRET}),
+    "updateTable": (table_path(["a"], "t"), {"requirements": [], "updates": [set_properties(SECRET)]}),
+    "replaceView": (view_path(["a"], "v"), {"requirements": [], "updates": [set_properties(SECRET)]}),
+    "commitTransaction": (
+        "/transactions/commit",
+        {"table-changes": [{"identifier": identifier(["a"], "t"), "requirements": [], "updates": [set_properties(SECRET)]}]},
+    ),
+}
+TAKEN_BACK = {"action": "remove-properties", "removals": [*SECRET]}
+
+
+def refused_and_nowhere(client: Approver, server: CatalogServer, path: str, body: Any) -> None:
+    assert (400, "BadRequestException") == client.call("POST", path, body).error
+    assert [] == client.proposals()
+    assert [(0,)] == rows(server, "select count(*) from icecore.events where position('astray' in encode(state, 'escape')) > 0")
+
+
+@pytest.mark.parametrize("operation", SECRETS)
+def test_a_credential_does_not_wait(client: Approver, judge: Judge, server: CatalogServer, operation: str) -> None:
+    """It is refused as without hooks, before any is asked."""
+    client.create_view(["a"], "v")
+    judge.shown.clear()
+    judge.always(HOLD)
+    refused_and_nowhere(client, server, *SECRETS[operation])
+    assert [] == judge.shown
+
+
+@pytest.mark.parametrize("member", ["updates", "updated"])
+@pytest.mark.parametrize("operation", ["updateTable", "replaceView", "commitTransaction"])
+def test_a_credential_that_a_change_takes_back_does_not_wait(
+    client: Approver, judge: Judge, server: CatalogServer, operation: str, member: str
+) -> None:
+    """No state would hold it, but what waits would; whatever clients call the member."""
+    client.create_view(["a"], "v")
+    path, body = SECRETS[operation]
+    body = copy.deepcopy(body)
+    for change in body.get("table-changes", [body]):
+        change["updates"] = [{"action": "set-properties", member: SECRET}, TAKEN_BACK, set_properties(k="v")]
+    assert 2 == client.call("POST", path, body).status // 100, "nothing is held"
+    judge.always(HOLD)
+    refused_and_nowhere(client, server, path, {**body, "again": True})
+
+
+def test_what_waits_is_listed_without_its_command(client: Approver, judge: Judge, server: CatalogServer) -> None:
+    """Commands may be large, and lists long: only who loads one proposal has its command read."""
     proposal_id = hold_commit(client, judge, k="v" * 900_000)
     told = client.proposal(proposal_id)
-    assert told.pop("request")["body"]["updates"]
+    assert told.pop("command")["updates"]
 
     async def read(status: ProposalStatus | None) -> list[ProposalState]:
         async with await psycopg.AsyncConnection.connect(server.dsn) as connection:
             return await proposals.read_page(connection, warehouse_id=None, status=status, as_of=None, after=None, size=10)
 
     for status, query in ((None, ""), ("open", "?status=open")):
-        assert [{}] == [each.request for each in asyncio.run(read(status))]
+        assert [{}] == [each.command for each in asyncio.run(read(status))]
         assert [told] == client.proposals(query)
 
 
@@ -371,8 +427,6 @@ def test_a_proposal_expires(database: str, tmp_path: Path, judge: Judge) -> None
 
 
 async def _expire(dsn: str, folder: Path) -> int:
-    from tests.fixtures.catalog import opened_catalog
-
     async with opened_catalog(dsn, folder / "warehouse") as catalog:
         return await ExpiryJob(catalog.commands, PROJECT_ID).run_once()
 
@@ -382,6 +436,30 @@ def test_the_servers_own_job_closes_what_is_due(client: Approver, judge: Judge) 
     judge.always(Hold("quick", 0.05))
     proposal_id = held(client.commit(["a"], "t", set_properties(k="v")))
     until(lambda: client.proposal(proposal_id)["status"] == "expired")
+
+
+def test_every_command_that_can_wait_is_executed() -> None:
+    """By the function that the API calls."""
+    assert EXECUTED_BY.keys() == WAITING_COMMANDS
+    assert {calls_it.__name__ for calls_it in EXECUTED_BY.values()} == {
+        re.sub(r"(?<!^)(?=[A-Z])", "_", command.__name__).lower() for command in WAITING_COMMANDS
+    }
+
+
+def test_a_command_that_cannot_be_read_is_not_guessed_at(client: Approver, judge: Judge, server: CatalogServer, tmp_path: Path) -> None:
+    """A stored command of another form than this program writes is a fault; the proposal stays as it is."""
+    proposal_id = hold_commit(client, judge, k="v")
+
+    async def approve_another_form() -> None:
+        async with opened_catalog(server.dsn, tmp_path / "warehouse") as catalog:
+            state = await catalog.commands.proposals.load(UUID(proposal_id))
+            warehouse = await resolve_warehouse(catalog.backends, PROJECT_ID, "demo")
+            other = ApproveProposal(replace(state, command={**state.command, "more": 1}))
+            with pytest.raises(InternalError, match="CommitTable is stored with other members"):
+                await approve_proposal(catalog.commands, context("approveProposal"), warehouse, other)
+
+    asyncio.run(approve_another_form())
+    assert "open" == client.proposal(proposal_id)["status"]
 
 
 def until(holds: Any, seconds_max: float = 30.0) -> None:
@@ -410,7 +488,7 @@ def test_lists_are_paged_and_filtered(client: Approver, judge: Judge) -> None:
             pages += [each["id"] for each in page["proposals"]]
             token = page["next-page-token"]
         assert pages == [each["id"] for each in client.proposals(query.replace("pageSize=2", ""))]
-    assert "request" not in client.proposals()[0]
+    assert "command" not in client.proposals()[0]
 
 
 @pytest.mark.parametrize(
@@ -459,7 +537,9 @@ def test_hooks_are_gone_and_proposals_stay(database: str, tmp_path: Path, judge:
     assert ALLOW != judge.say(None)  # type: ignore[arg-type]
 
 
-def test_a_large_change_takes_room_again_when_its_proposal_is_read(database: str, tmp_path: Path, judge: Judge) -> None:
+def test_a_large_change_takes_room_again_when_its_proposal_is_read(
+    database: str, tmp_path: Path, judge: Judge, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """As the body did: where there is none, nothing is parsed and 429 is answered; it is given back."""
     opened: list[Catalog] = []
 
@@ -478,16 +558,19 @@ def test_a_large_change_takes_room_again_when_its_proposal_is_read(database: str
         for answer in (client.approve(proposal_id), client.reject(proposal_id), client.manage("GET", f"/proposals/{proposal_id}")):
             assert (429, "TooManyRequestsException") == answer.error
         budget.give_back(2**40)
-        assert 5_000 == len(client.proposal(proposal_id)["request"]["body"]["properties"])
+        assert 5_000 == len(client.proposal(proposal_id)["command"]["properties"])
         assert 0 == budget.held
+        # Decided where a request of that size would be.
+        executor, decided_large = opened[0].commands, []
+        execute = executor.execute
+
+        async def watched(handler: Any) -> Answer:
+            decided_large.append(is_large_request(handler.context))
+            return await execute(handler)
+
+        monkeypatch.setattr(executor, "execute", watched)
         assert 200 == client.approve(proposal_id).status
+        assert [True] == decided_large
         assert 0 == budget.held
         assert 5_000 < len(client.load_table(["a"], "t").json["metadata"]["properties"])
         client.close()
-
-
-def test_an_approved_change_is_as_large_as_what_was_sent() -> None:
-    """It is decided where a request of that size would be."""
-    for size in (REQUEST_INLINE_BYTES_MAX, REQUEST_INLINE_BYTES_MAX + 1):
-        approving = replace(context("approveProposal"), approves=Approved(uuid7(), "createTable", size))
-        assert (size > REQUEST_INLINE_BYTES_MAX) is is_large_request(approving)

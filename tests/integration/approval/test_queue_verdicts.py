@@ -14,11 +14,12 @@ from access.warehouse import Warehouse
 from approval.contract import ALLOW, ProposedChange, Refuse, Verdict
 from commands.execution.answer import Answer
 from commands.execution.stream_queue import StreamQueue
-from commands.namespaces.create_namespace import CreateNamespace, create_namespace
-from commands.namespaces.update_namespace_properties import UpdateNamespaceProperties, update_namespace_properties
-from commands.tables.commit_table import CommitTable, commit_table
-from commands.tables.commit_transaction import CommitTransaction, commit_transaction
-from commands.tables.create_table import CreateTable, create_table
+from commands.namespaces.create_namespace import create_namespace
+from commands.namespaces.update_namespace_properties import update_namespace_properties
+from commands.tables.commit_table import commit_table
+from commands.tables.commit_transaction import commit_transaction
+from commands.tables.create_table import create_table
+from domain.commands import CommitTable, CommitTransaction, CreateNamespace, CreateTable, UpdateNamespaceProperties
 from domain.errors import ApprovalUnavailable, ChangeRefused, CommitFailed
 from domain.identifiers import NamespaceIdentifier, TabularIdentifier
 from icecore.compose import Catalog

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import psycopg
 
-from commands.namespaces.create_namespace import CreateNamespace, create_namespace
-from commands.namespaces.update_namespace_properties import UpdateNamespaceProperties, update_namespace_properties
+from commands.namespaces.create_namespace import create_namespace
+from commands.namespaces.update_namespace_properties import update_namespace_properties
+from domain.commands import CreateNamespace, UpdateNamespaceProperties
 from domain.identifiers import NAME_CODE_POINTS_MAX, NAMESPACE_LEVELS_MAX, NamespaceIdentifier
 from tests.fixtures.catalog import context, opened_catalog
 from tests.fixtures.command_runs import CommandRun

@@ -9,8 +9,9 @@ import orjson
 import psycopg
 import pytest
 
-from commands.namespaces.create_namespace import CreateNamespace, create_namespace
+from commands.namespaces.create_namespace import create_namespace
 from commands.warehouses.create_warehouse import CreateWarehouse, create_warehouse
+from domain.commands import CreateNamespace
 from domain.errors import AlreadyExists
 from domain.identifiers import NamespaceIdentifier
 from log import follow

@@ -16,10 +16,11 @@ from api.history.event_stream import LARGE_EVENTS
 from api.history.large_events import LARGE_EVENTS_BYTES_MAX
 from api.origins import ORIGIN_RULES
 from commands.execution.answer import Answer
-from commands.tables.commit_table import CommitTable, commit_table
-from commands.tables.create_table import CreateTable, create_table
+from commands.tables.commit_table import commit_table
+from commands.tables.create_table import create_table
 from commands.warehouses.create_warehouse import CreateWarehouse, create_warehouse
 from database.connections import Connection
+from domain.commands import CommitTable, CreateTable
 from domain.identifiers import NamespaceIdentifier, TabularIdentifier
 from domain.recorded import RecordedEvent
 from log import follow

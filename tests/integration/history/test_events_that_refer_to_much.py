@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from api.pages import listing_digest, page_token
-from commands.tables.commit_table import CommitTable, commit_table
-from commands.tables.create_table import CreateTable, create_table
-from commands.views.commit_view import CommitView, commit_view
-from commands.views.create_view import CreateView, create_view
+from commands.tables.commit_table import commit_table
+from commands.tables.create_table import create_table
+from commands.views.commit_view import commit_view
+from commands.views.create_view import create_view
+from domain.commands import CommitTable, CommitView, CreateTable, CreateView
 from domain.identifiers import NamespaceIdentifier, TabularIdentifier
 from tests.fixtures.catalog import context
 from tests.fixtures.command_runs import SCHEMA, CommandRun

@@ -7,9 +7,10 @@ from typing import Any
 import orjson
 import pytest
 
-from commands.tables.commit_table import CommitTable, commit_table
-from commands.tables.drop_table import DropTable, drop_table
-from commands.tables.rename_table import RenameTable, rename_table
+from commands.tables.commit_table import commit_table
+from commands.tables.drop_table import drop_table
+from commands.tables.rename_table import rename_table
+from domain.commands import CommitTable, DropTable, RenameTable
 from domain.identifiers import NamespaceIdentifier, TabularIdentifier
 from log import follow
 from queries.load_table import load_table

@@ -21,7 +21,8 @@ from confluent_kafka import Consumer, KafkaError, TopicPartition
 from nats.js.errors import NotFoundError
 from pydantic import SecretStr
 
-from commands.tables.commit_table import CommitTable, commit_table
+from commands.tables.commit_table import commit_table
+from domain.commands import CommitTable
 from icecore.compose import Catalog
 from icecore.settings import Settings
 from log.follow import read_events

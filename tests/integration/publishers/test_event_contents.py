@@ -8,7 +8,8 @@ import orjson
 import psycopg
 import pytest
 
-from commands.tables.commit_table import CommitTable, commit_table
+from commands.tables.commit_table import commit_table
+from domain.commands import CommitTable
 from domain.events import topics
 from domain.identifiers import NamespaceIdentifier, TabularIdentifier
 from icecore.compose import Catalog

@@ -23,8 +23,9 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from pydantic import SecretStr
 from rich.console import Console
 
-from commands.namespaces.create_namespace import CreateNamespace, create_namespace
-from commands.tables.create_table import CreateTable, create_table
+from commands.namespaces.create_namespace import create_namespace
+from commands.tables.create_table import create_table
+from domain.commands import CreateNamespace, CreateTable
 from domain.identifiers import NamespaceIdentifier
 from icecore import sink_commands
 from icecore.compose import Catalog

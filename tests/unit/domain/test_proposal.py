@@ -28,7 +28,7 @@ ID, WAREHOUSE, FIRST, SECOND = (UUID(int=number) for number in range(1, 5))
 TABLE: dict[str, Any] = {"kind": "table", "id": "t", "name": ["a", "t"], "event-id": "e", "parent-id": "p"}
 NEW: dict[str, Any] = {"kind": "view", "id": "v", "name": ["a", "v"], "event-id": None, "parent-id": "p"}
 OPENED_AT_MS, EXPIRES_AT_MS = 1_700_000_000_001, 1_700_000_060_000
-OPENED = ProposalOpened("updateTable", "key", {"query": {}}, "someone", "hook", "reason", OPENED_AT_MS, EXPIRES_AT_MS, [TABLE, NEW])
+OPENED = ProposalOpened("updateTable", "key", {"table": {}}, "someone", "hook", "reason", OPENED_AT_MS, EXPIRES_AT_MS, [TABLE, NEW])
 
 
 def an_open_one() -> ProposalState:
@@ -66,11 +66,11 @@ def test_it_is_open_until_its_time_is_up() -> None:
 
 
 def held(objects: list[dict[str, Any]]) -> HeldChange:
-    return HeldChange("updateTable", "key", {"query": {}}, "another", "second hook", "second reason", 1.5, objects)
+    return HeldChange("updateTable", "key", {"table": {}}, "another", "second hook", "second reason", 1.5, objects)
 
 
 def reopened(objects: list[dict[str, Any]], now_ms: int) -> ProposalOpened:
-    return ProposalOpened("updateTable", "key", {"query": {}}, "another", "second hook", "second reason", now_ms, now_ms + 1500, objects)
+    return ProposalOpened("updateTable", "key", {"table": {}}, "another", "second hook", "second reason", now_ms, now_ms + 1500, objects)
 
 
 def test_a_held_change_opens_a_proposal() -> None:

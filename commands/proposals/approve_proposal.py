@@ -1,0 +1,82 @@
+"""ApproveProposal: a change that was held back is made, as things are now."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from access.request_context import Approved, RequestContext
+from access.warehouse import Warehouse
+from commands.execution.answer import Answer
+from commands.execution.executor import CommandExecutor
+from commands.namespaces.create_namespace import create_namespace
+from commands.namespaces.drop_namespace import drop_namespace
+from commands.namespaces.update_namespace_properties import update_namespace_properties
+from commands.tables.commit_table import commit_table
+from commands.tables.commit_transaction import commit_transaction
+from commands.tables.create_table import create_table
+from commands.tables.drop_table import drop_table
+from commands.tables.rename_table import rename_table
+from commands.tables.unregister_table import unregister_table
+from commands.views.commit_view import commit_view
+from commands.views.create_view import create_view
+from commands.views.drop_view import drop_view
+from commands.views.rename_view import rename_view
+from domain.commands import (
+    CommitTable,
+    CommitTransaction,
+    CommitView,
+    CreateNamespace,
+    CreateTable,
+    CreateView,
+    DropNamespace,
+    DropTable,
+    DropView,
+    RenameTable,
+    RenameView,
+    UnregisterTable,
+    UpdateNamespaceProperties,
+)
+from domain.errors import InternalError
+from domain.proposal import ProposalState
+from domain.stored_commands import UnreadableCommandError, decode
+
+Execute = Callable[[CommandExecutor, RequestContext, Warehouse, Any], Awaitable[Answer]]
+
+EXECUTED_BY: Mapping[type, Execute] = {
+    CreateNamespace: create_namespace,
+    UpdateNamespaceProperties: update_namespace_properties,
+    DropNamespace: drop_namespace,
+    CreateTable: create_table,
+    CommitTable: commit_table,
+    CommitTransaction: commit_transaction,
+    DropTable: drop_table,
+    UnregisterTable: unregister_table,
+    RenameTable: rename_table,
+    CreateView: create_view,
+    CommitView: commit_view,
+    DropView: drop_view,
+    RenameView: rename_view,
+}
+"""What executes each command that can wait."""
+
+
+@dataclass(frozen=True, slots=True)
+class ApproveProposal:
+    """`proposal` as it was loaded; stored_bytes -- what it has as JSON."""
+
+    proposal: ProposalState
+    stored_bytes: int = 0
+
+
+async def approve_proposal(executor: CommandExecutor, context: RequestContext, warehouse: Warehouse, command: ApproveProposal) -> Answer:
+    """200 with the proposal, once its change and the approval are in the log under one command.
+
+    Raises what the change is refused by as things are now, and ProposalClosed where the proposal is closed, out of time or stale.
+    """
+    state = command.proposal
+    try:
+        change = decode(state.operation, state.command)
+    except UnreadableCommandError as error:
+        raise InternalError(f"The change of proposal {state.id} cannot be read: {error}") from None
+    approving = replace(context, body_bytes=command.stored_bytes, causation_id=state.event_id, approves=Approved(state.id, state.operation))
+    return await EXECUTED_BY[type(change)](executor, approving, warehouse, change)

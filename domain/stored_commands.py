@@ -1,0 +1,190 @@
+"""Commands as proposals store them: the operation's name and the command's fields, one JSON object without a version of its own.
+
+What can wait for approval has a form here; registrations have none, since they rest on files.
+"""
+
+import hashlib
+from collections.abc import Callable, Mapping
+from dataclasses import fields
+from typing import Any, NamedTuple
+
+import orjson
+
+from domain.commands import (
+    CommitTable,
+    CommitTransaction,
+    CommitView,
+    CreateNamespace,
+    CreateTable,
+    CreateView,
+    DropNamespace,
+    DropTable,
+    DropView,
+    RenameTable,
+    RenameView,
+    UnregisterTable,
+    UpdateNamespaceProperties,
+)
+from domain.documents import Json
+from domain.identifiers import NamespaceIdentifier, TabularIdentifier
+
+
+class StoredCommand(NamedTuple):
+    """A command in its stored form.
+
+    operation -- the REST spec's operationId. fields -- the command's, by their names in kebab case.
+    key -- what two requests for the same change share: sha256 over both. bytes_count -- of the fields as JSON.
+    """
+
+    operation: str
+    fields: Json
+    key: str
+    bytes_count: int
+
+
+class UnreadableCommandError(ValueError):
+    """What is stored is no command of this program."""
+
+
+class _MismatchError(ValueError):
+    """What a value that is stored for a field is not."""
+
+
+class _Form(NamedTuple):
+    """How a field's value is stored, and read again: `decode` raises _MismatchError, or UnreadableCommandError for a command inside."""
+
+    encode: Callable[[Any], Any]
+    decode: Callable[[Any], Any]
+
+
+def encode(command: object) -> StoredCommand | None:
+    """None for a command that cannot wait. JSON objects inside are shared, not copied."""
+    found = _FORMS.get(type(command))
+    if found is None:
+        return None
+    operation, members = found
+    stored = _encoded(command, members)
+    written = orjson.dumps(stored, option=orjson.OPT_SORT_KEYS)
+    return StoredCommand(operation, stored, hashlib.sha256(operation.encode() + b"\n" + written).hexdigest(), len(written))
+
+
+def decode(operation: str, stored: Json) -> Any:
+    """The command that `encode` was given. Raises UnreadableCommandError for anything that it would not have written."""
+    command = _COMMANDS.get(operation)
+    if command is None:
+        raise UnreadableCommandError(f"no change of the operation {operation} can wait for approval")
+    return _decoded(command, _FORMS[command][1], stored)
+
+
+def _encoded(command: object, members: Mapping[str, _Form]) -> Json:
+    values = [getattr(command, each.name) for each in fields(command)]  # type: ignore[arg-type]
+    return {member: form.encode(value) for (member, form), value in zip(members.items(), values, strict=True)}
+
+
+def _decoded(command: type, members: Mapping[str, _Form], stored: Any) -> Any:
+    if not isinstance(stored, dict) or stored.keys() != members.keys():
+        raise UnreadableCommandError(f"{command.__name__} is stored with other members than {', '.join(members)}")
+    return command(*[_read(member, form, stored[member]) for member, form in members.items()])
+
+
+def _read(member: str, form: _Form, value: Any) -> Any:
+    try:
+        return form.decode(value)
+    except _MismatchError as error:
+        raise UnreadableCommandError(f"{member} {error}") from None
+
+
+def _checked(kind: type, told: str) -> Callable[[Any], Any]:
+    def check(value: Any) -> Any:
+        if type(value) is not kind:
+            raise _MismatchError(f"is no {told}")
+        return value
+
+    return check
+
+
+_text, _object, _boolean, _list = _checked(str, "text"), _checked(dict, "object"), _checked(bool, "truth value"), _checked(list, "list")
+
+
+def _each(check: Callable[[Any], Any]) -> Callable[[Any], list[Any]]:
+    return lambda values: [check(value) for value in _list(values)]
+
+
+def _optional(form: _Form) -> _Form:
+    return _Form(lambda value: None if value is None else form.encode(value), lambda value: None if value is None else form.decode(value))
+
+
+def _texts_by_name(value: Any) -> dict[str, str]:
+    return {name: _text(each) for name, each in _object(value).items()}
+
+
+def _namespace(value: Any) -> NamespaceIdentifier:
+    levels = _each(_text)(value)
+    if not levels:
+        raise _MismatchError("names no level")
+    return NamespaceIdentifier(tuple(levels))
+
+
+def _tabular(value: Any) -> TabularIdentifier:
+    if _object(value).keys() != {"namespace", "name"}:
+        raise _MismatchError("is no identifier")
+    return TabularIdentifier(_namespace(value["namespace"]), _text(value["name"]))
+
+
+def _commits(value: Any) -> tuple[CommitTable, ...]:
+    return tuple(_decoded(CommitTable, _COMMIT, each) for each in _list(value))
+
+
+_TEXT = _Form(_text, _text)
+_BOOLEAN = _Form(_boolean, _boolean)
+_OBJECT = _Form(_object, _object)
+_OBJECTS = _Form(list, _each(_object))
+_TEXTS = _Form(list, _each(_text))
+_TEXTS_BY_NAME = _Form(dict, _texts_by_name)
+_NAMESPACE = _Form(lambda namespace: list(namespace.levels), _namespace)
+_TABULAR = _Form(lambda tabular: {"namespace": list(tabular.namespace.levels), "name": tabular.name}, _tabular)
+_COMMIT = {"table": _TABULAR, "requirements": _OBJECTS, "updates": _OBJECTS}
+_COMMITS = _Form(lambda commits: [_encoded(each, _COMMIT) for each in commits], _commits)
+
+# The members in the order of the command's fields.
+_FORMS: dict[type, tuple[str, Mapping[str, _Form]]] = {
+    CreateNamespace: ("createNamespace", {"namespace": _NAMESPACE, "properties": _TEXTS_BY_NAME}),
+    UpdateNamespaceProperties: ("updateProperties", {"namespace": _NAMESPACE, "removals": _TEXTS, "updates": _TEXTS_BY_NAME}),
+    DropNamespace: ("dropNamespace", {"namespace": _NAMESPACE}),
+    CreateTable: (
+        "createTable",
+        {
+            "namespace": _NAMESPACE,
+            "name": _TEXT,
+            "location": _optional(_TEXT),
+            "schema": _OBJECT,
+            "partition-spec": _optional(_OBJECT),
+            "write-order": _optional(_OBJECT),
+            "properties": _TEXTS_BY_NAME,
+            "stage-create": _BOOLEAN,
+        },
+    ),
+    CommitTable: ("updateTable", _COMMIT),
+    CommitTransaction: ("commitTransaction", {"changes": _COMMITS}),
+    DropTable: ("dropTable", {"table": _TABULAR, "purge-requested": _BOOLEAN}),
+    UnregisterTable: ("unregisterTable", {"table": _TABULAR}),
+    RenameTable: ("renameTable", {"source": _TABULAR, "destination": _TABULAR}),
+    CreateView: (
+        "createView",
+        {
+            "namespace": _NAMESPACE,
+            "name": _TEXT,
+            "location": _optional(_TEXT),
+            "schema": _OBJECT,
+            "view-version": _OBJECT,
+            "properties": _TEXTS_BY_NAME,
+        },
+    ),
+    CommitView: ("replaceView", {"view": _TABULAR, "requirements": _OBJECTS, "updates": _OBJECTS}),
+    DropView: ("dropView", {"view": _TABULAR}),
+    RenameView: ("renameView", {"source": _TABULAR, "destination": _TABULAR}),
+}
+_COMMANDS: dict[str, type] = {operation: command for command, (operation, _) in _FORMS.items()}
+
+WAITING_COMMANDS = frozenset(_FORMS)
+"""Classes of the commands that can wait."""

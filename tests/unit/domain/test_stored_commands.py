@@ -1,0 +1,148 @@
+"""Stored commands: what is written is read again as the command it was, and nothing else is read."""
+
+import dataclasses
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from domain import commands
+from domain.commands import CommitTable, CommitTransaction, DropTable, RegisterTable, RegisterView
+from domain.identifiers import NamespaceIdentifier, TabularIdentifier
+from domain.stored_commands import _FORMS, WAITING_COMMANDS, UnreadableCommandError, decode, encode
+
+TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=8)
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**63), 2**64 - 1) | st.floats(allow_nan=False, allow_infinity=False) | TEXT,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3),
+    max_leaves=8,
+)
+OBJECT = st.dictionaries(TEXT, JSON, max_size=3)
+OBJECTS = st.lists(OBJECT, max_size=3)
+NAMESPACE = st.builds(NamespaceIdentifier, st.lists(TEXT, min_size=1, max_size=3).map(tuple))
+TABULAR = st.builds(TabularIdentifier, NAMESPACE, TEXT)
+COMMIT = st.builds(CommitTable, TABULAR, OBJECTS, OBJECTS)
+# By the names of fields, which mean the same in every command.
+FIELDS: dict[str, st.SearchStrategy[Any]] = {
+    "namespace": NAMESPACE,
+    "name": TEXT,
+    "location": st.none() | TEXT,
+    "schema": OBJECT,
+    "partition_spec": st.none() | OBJECT,
+    "write_order": st.none() | OBJECT,
+    "view_version": OBJECT,
+    "properties": st.dictionaries(TEXT, TEXT, max_size=3),
+    "stage_create": st.booleans(),
+    "purge_requested": st.booleans(),
+    "table": TABULAR,
+    "view": TABULAR,
+    "source": TABULAR,
+    "destination": TABULAR,
+    "requirements": OBJECTS,
+    "removals": st.lists(TEXT, max_size=3),
+    "changes": st.lists(COMMIT, min_size=1, max_size=3).map(tuple),
+}
+BY_COMMAND = {(commands.UpdateNamespaceProperties, "updates"): FIELDS["properties"]}
+ORDERS = TabularIdentifier(NamespaceIdentifier(("a", "b.c")), "t")
+
+
+def waiting(command: type[Any]) -> st.SearchStrategy[Any]:
+    """Any command of the class."""
+    names = [each.name for each in dataclasses.fields(command)]
+    return st.builds(command, **{name: BY_COMMAND.get((command, name), FIELDS.get(name, OBJECTS)) for name in names})
+
+
+WAITING = st.one_of(*map(waiting, sorted(WAITING_COMMANDS, key=lambda each: each.__name__)))
+
+
+def as_stored(command: Any) -> tuple[str, Any]:
+    """Through JSON, as the log holds it."""
+    stored = encode(command)
+    assert stored is not None
+    assert len(orjson.dumps(stored.fields)) == stored.bytes_count
+    return stored.operation, orjson.loads(orjson.dumps(stored.fields))
+
+
+@pytest.mark.parametrize("command", sorted(WAITING_COMMANDS, key=lambda each: each.__name__), ids=lambda each: each.__name__)
+def test_every_command_that_can_wait_is_read_again_as_it_was(command: type[Any]) -> None:
+    """decode(encode(c)) == c, through the bytes of the log."""
+
+    @settings(max_examples=50)
+    @given(waiting(command))
+    def check(asked: Any) -> None:
+        assert asked == decode(*as_stored(asked))
+
+    check()
+
+
+@pytest.mark.parametrize("command", sorted(WAITING_COMMANDS, key=lambda each: each.__name__), ids=lambda each: each.__name__)
+def test_every_field_is_stored_under_its_name(command: type[Any]) -> None:
+    """A field that is added is stored, or this fails."""
+    assert [each.name.replace("_", "-") for each in dataclasses.fields(command)] == [*_FORMS[command][1]]
+
+
+def test_all_commands_but_registrations_can_wait() -> None:
+    """A command that is added gets a form, or stands here: registrations bring files, which engines delete on a refusal."""
+    every = {each for each in vars(commands).values() if dataclasses.is_dataclass(each) and each.__module__ == commands.__name__}
+    assert {RegisterTable, RegisterView} == every - WAITING_COMMANDS
+    assert encode(RegisterTable(ORDERS.namespace, "t", "s3://b/m.json", False)) is None
+
+
+def test_the_stored_form_is_the_commands_own_fields() -> None:
+    """Names by their levels; nothing of a path, a query or a body."""
+    commit = {"table": {"namespace": ["a", "b.c"], "name": "t"}, "requirements": [{"type": "assert-create"}], "updates": []}
+    assert ("updateTable", commit) == as_stored(CommitTable(ORDERS, [{"type": "assert-create"}], []))
+    assert ("commitTransaction", {"changes": [commit]}) == as_stored(
+        CommitTransaction((CommitTable(ORDERS, [{"type": "assert-create"}], []),))
+    )
+    assert ("dropTable", {"table": {"namespace": ["a", "b.c"], "name": "t"}, "purge-requested": True}) == as_stored(DropTable(ORDERS, True))
+
+
+@given(WAITING, WAITING)
+def test_two_commands_share_a_key_where_they_are_the_same(one: Any, other: Any) -> None:
+    """The key is of what is asked for, by which operation."""
+    stored = [encode(each) for each in (one, other)]
+    assert stored[0] is not None
+    assert stored[1] is not None
+    written = [orjson.dumps([each.operation, each.fields], option=orjson.OPT_SORT_KEYS) for each in stored if each is not None]
+    assert (written[0] == written[1]) == (stored[0].key == stored[1].key)
+
+
+def test_renames_of_a_table_and_of_a_view_have_keys_of_their_own() -> None:
+    """Their fields are the same."""
+    keys = {stored.key for make in (commands.RenameTable, commands.RenameView) if (stored := encode(make(ORDERS, ORDERS))) is not None}
+    assert 2 == len(keys)
+
+
+TABLE = {"namespace": ["a"], "name": "t"}
+
+
+@pytest.mark.parametrize(
+    ("operation", "stored", "told"),
+    [
+        ("registerTable", {}, "no change of the operation registerTable can wait"),
+        ("dropTable", {"table": TABLE}, "DropTable is stored with other members than table, purge-requested"),
+        ("dropTable", {"table": TABLE, "purge-requested": True, "more": 1}, "DropTable is stored with other members"),
+        ("dropTable", [], "DropTable is stored with other members"),
+        ("dropTable", {"table": TABLE, "purge-requested": 1}, "purge-requested is no truth value"),
+        ("dropTable", {"table": TABLE, "purge-requested": None}, "purge-requested is no truth value"),
+        ("dropView", {"view": ["a", "t"]}, "view is no object"),
+        ("dropView", {"view": {"namespace": ["a"]}}, "view is no identifier"),
+        ("dropView", {"view": {**TABLE, "more": 1}}, "view is no identifier"),
+        ("dropView", {"view": {"namespace": [], "name": "t"}}, "view names no level"),
+        ("dropView", {"view": {"namespace": "a", "name": "t"}}, "view is no list"),
+        ("dropView", {"view": {"namespace": ["a"], "name": 1}}, "view is no text"),
+        ("createNamespace", {"namespace": ["a", 1], "properties": {}}, "namespace is no text"),
+        ("createNamespace", {"namespace": ["a"], "properties": {"k": 1}}, "properties is no text"),
+        ("createNamespace", {"namespace": ["a"], "properties": []}, "properties is no object"),
+        ("updateTable", {"table": TABLE, "requirements": {}, "updates": []}, "requirements is no list"),
+        ("updateTable", {"table": TABLE, "requirements": [], "updates": ["x"]}, "updates is no object"),
+        ("commitTransaction", {"changes": [{"table": TABLE, "updates": []}]}, "CommitTable is stored with other members"),
+    ],
+)
+def test_nothing_but_what_is_written_is_read(operation: str, stored: Any, told: str) -> None:
+    """A form of another program is refused, never guessed at."""
+    with pytest.raises(UnreadableCommandError, match=told):
+        decode(operation, stored)

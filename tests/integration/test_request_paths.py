@@ -1,8 +1,10 @@
-"""The files that a warm commit and a cached load pass through are those of docs/request-paths.md, in that order."""
+"""The files that a warm commit, a cached load and an event to a sink pass through are those of docs/request-paths.md, in that order."""
 
 import asyncio
+import contextvars
 import os
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -10,30 +12,44 @@ import aiohttp
 import pytest
 from aiohttp import web
 
+from access.resolve_warehouse import resolve_warehouse
 from api.server import build_runner
-from tests.fixtures.call_trace import CallTrace, traced_calls
-from tests.fixtures.catalog import opened_catalog
+from commands.namespaces.create_namespace import CreateNamespace, create_namespace
+from domain.identifiers import NamespaceIdentifier
+from icecore.compose import Catalog
+from publishers.event_filter import EventFilter
+from publishers.publisher import Publisher
+from publishers.sink_settings import StandardOutputSink
+from publishers.standard_output import StandardOutput
+from tests.fixtures.call_trace import PART, CallTrace, traced_calls
+from tests.fixtures.catalog import PROJECT_ID, context, opened_catalog
 from tests.fixtures.rest_client import SCHEMA
 from tests.servers.places import ROOT
 
 DOCUMENT = ROOT / "docs" / "request-paths.md"
+PUBLISHING = "publishing"
 # They run by themselves, whatever is asked for.
 BACKGROUND = frozenset({"database/outage_log.py", "database/silence_watch.py", "api/connections.py"})
 
-# From one of our files into another; 174 and 60 before the write path was straightened and folds moved.
-COMMIT_CALLS_MAX, LOAD_CALLS_MAX = 175, 55
+# From one of our files into another; 174 and 60 before the write path was straightened, folds moved and requests were authorized.
+COMMIT_CALLS_MAX, LOAD_CALLS_MAX = 177, 60
 
 
 @pytest.fixture
-async def url(database: str, tmp_path: Path) -> AsyncIterator[str]:
-    """A catalog on this event loop, with the table `n.t`."""
-    async with opened_catalog(database, tmp_path / "warehouse") as catalog:
-        runner = build_runner(catalog.app)
-        await runner.setup()
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
-        host, port = runner.addresses[0][:2]
-        yield f"http://{host}:{port}/catalog/v1/demo/namespaces"
-        await runner.cleanup()
+async def catalog(database: str, tmp_path: Path) -> AsyncIterator[Catalog]:
+    async with opened_catalog(database, tmp_path / "warehouse") as opened:
+        yield opened
+
+
+@pytest.fixture
+async def url(catalog: Catalog) -> AsyncIterator[str]:
+    """The catalog served on this event loop."""
+    runner = build_runner(catalog.app)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    host, port = runner.addresses[0][:2]
+    yield f"http://{host}:{port}/catalog/v1/demo/namespaces"
+    await runner.cleanup()
 
 
 async def _post(session: aiohttp.ClientSession, url: str, body: Any) -> None:
@@ -72,7 +88,35 @@ async def _traced(session: aiohttp.ClientSession, table: str, value: int) -> tup
     return commit, load
 
 
-async def test_the_document_names_the_files_in_their_order(url: str) -> None:
+@asynccontextmanager
+async def _publisher(dsn: str, settings: StandardOutputSink) -> AsyncIterator[None]:
+    """One sink's publisher, as it runs when it waits for events."""
+    publisher = Publisher(
+        dsn, "printed", lambda: StandardOutput("printed", settings, "http://here"), chosen=EventFilter(), dialect="icecore", start="now"
+    )
+    stop = asyncio.Event()
+    its_own = contextvars.copy_context()
+    its_own.run(PART.set, PUBLISHING)
+    publishing = asyncio.create_task(publisher.run(stop), context=its_own)
+    # It leads by then.
+    await asyncio.sleep(1)
+    yield
+    stop.set()
+    await publishing
+
+
+async def _published(catalog: Catalog, name: str) -> CallTrace:
+    """One event on its way to the sink, without the commit that made it."""
+    warehouse = await resolve_warehouse(catalog.backends, PROJECT_ID, "demo")
+    await asyncio.sleep(0.2)
+    with traced_calls(PUBLISHING) as trace:
+        created = CreateNamespace(NamespaceIdentifier((name,)), {})
+        await create_namespace(catalog.commands, context("createNamespace"), warehouse, created)
+        await asyncio.sleep(1)
+    return trace
+
+
+async def test_the_document_names_the_files_in_their_order(database: str, catalog: Catalog, url: str) -> None:
     """Run with ICECORE_TEST_RECORD=1 to write the document anew."""
     introduction = "# The path of a request\n\nOur files, where a call first enters each: `tests/integration/test_request_paths.py`.\n\n"
     table, expected = f"{url}/n/tables/t", DOCUMENT.read_text(encoding="utf-8")
@@ -86,7 +130,9 @@ async def test_the_document_names_the_files_in_their_order(url: str) -> None:
         for number in range(5):
             commit, load = await _traced(session, table, 10 + number)
             warm, kept = _section("A commit to a table that was committed to before", commit), _section("A load that is in the cache", load)
-            if (text := introduction + warm + "\n" + kept) == expected:
+            async with _publisher(database, StandardOutputSink(type="stdout")):
+                told = _section("An event to a sink", await _published(catalog, f"told{number}"))
+            if (text := introduction + warm + "\n" + kept + "\n" + told) == expected:
                 break
     if os.environ.get("ICECORE_TEST_RECORD"):
         DOCUMENT.write_text(text, encoding="utf-8")

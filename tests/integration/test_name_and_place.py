@@ -4,24 +4,44 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 from uuid_utils.compat import uuid7
 
 from access.warehouse import Warehouse
 from commands.execution.submission import AppendResult, Submission
 from commands.namespaces.create_namespace import create_namespace
+from commands.namespaces.drop_namespace import drop_namespace
 from commands.tables.commit_table import commit_table
 from commands.tables.create_table import create_table
 from commands.tables.drop_table import drop_table
 from commands.tables.register_table import register_table
+from commands.tables.rename_table import rename_table
+from commands.tables.unregister_table import unregister_table
 from commands.tabulars.metadata_files import NewName
 from commands.views.create_view import create_view
 from commands.views.register_view import register_view
+from commands.views.rename_view import rename_view
 from database.connections import Connection
-from domain.commands import CommitTable, CreateNamespace, CreateTable, CreateView, DropTable, RegisterTable, RegisterView
-from domain.errors import AlreadyExists, BadRequest, CatalogError, CommitFailed
+from domain.byte_pieces import joined
+from domain.commands import (
+    CommitTable,
+    CreateNamespace,
+    CreateTable,
+    CreateView,
+    DropNamespace,
+    DropTable,
+    RegisterTable,
+    RegisterView,
+    RenameTable,
+    RenameView,
+    UnregisterTable,
+)
+from domain.errors import AlreadyExists, BadRequest, CatalogError, CommitFailed, NoSuchNamespace
+from domain.identifiers import NamespaceIdentifier, TabularIdentifier
 from domain.names import ResolvedName
 from icecore.compose import Catalog
+from projections.verify import verify
 from tests.fixtures.catalog import context, opened_catalog
 from tests.fixtures.rest_client import view_version
 from tests.integration.test_large_tables import demo
@@ -111,3 +131,72 @@ async def test_a_place_that_is_lost_at_the_append_is_remembered_by_the_key(
     with pytest.raises(BadRequest, match="Location is already taken"):
         await create_table(catalog.commands, asked, warehouse, command)
     await create_table(catalog.commands, context("createTable"), warehouse, command)
+
+
+GONE = NamespaceIdentifier(("gone",))
+Enter = Callable[[Catalog, Warehouse, str], Awaitable[None]]
+
+
+async def enter_by_creation(catalog: Catalog, warehouse: Warehouse, location: str) -> None:
+    await create_table(
+        catalog.commands, context("createTable"), warehouse, CreateTable(GONE, "t", None, SCHEMA, None, None, {}, stage_create=False)
+    )
+
+
+async def enter_by_the_end_of_a_staged_creation(catalog: Catalog, warehouse: Warehouse, location: str) -> None:
+    folder = Path(warehouse.profile.base.spelled.removeprefix("file://")) / "staged"
+    command = CommitTable(TabularIdentifier(GONE, "t"), [{"type": "assert-create"}], staged_updates(folder))
+    await commit_table(catalog.commands, context("updateTable"), warehouse, command)
+
+
+async def enter_by_registration(catalog: Catalog, warehouse: Warehouse, location: str) -> None:
+    await register_table(catalog.commands, context("registerTable"), warehouse, RegisterTable(GONE, "t", location, overwrite=False))
+
+
+async def enter_by_renaming(catalog: Catalog, warehouse: Warehouse, location: str) -> None:
+    await rename_table(catalog.commands, context("renameTable"), warehouse, RenameTable(named("t"), TabularIdentifier(GONE, "t")))
+
+
+async def enter_by_renaming_a_view(catalog: Catalog, warehouse: Warehouse, location: str) -> None:
+    await rename_view(catalog.commands, context("renameView"), warehouse, RenameView(named("v"), TabularIdentifier(GONE, "v")))
+
+
+async def enter_by_creating_a_view(catalog: Catalog, warehouse: Warehouse, location: str) -> None:
+    command = CreateView(GONE, "v", None, SCHEMA, view_version("select 1"), {})
+    await create_view(catalog.commands, context("createView"), warehouse, command)
+
+
+@pytest.mark.parametrize(
+    "enter",
+    [
+        enter_by_creation,
+        enter_by_the_end_of_a_staged_creation,
+        enter_by_registration,
+        enter_by_renaming,
+        enter_by_renaming_a_view,
+        enter_by_creating_a_view,
+    ],
+)
+async def test_nothing_comes_into_a_namespace_that_is_dropped_meanwhile(
+    catalog: Catalog, database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, enter: Enter
+) -> None:
+    """After it was looked up, and before the append."""
+    warehouse, committer = await demo(catalog), catalog.commands.committer
+    await create_namespace(catalog.commands, context("createNamespace"), warehouse, CreateNamespace(GONE, {}))
+    await create(catalog, warehouse, "t", tmp_path / "warehouse" / "t")
+    await create(catalog, warehouse, "u", tmp_path / "warehouse" / "u")
+    await create_a_view(catalog, warehouse, "v", tmp_path / "warehouse" / "v")
+    unregistered = await unregister_table(catalog.commands, context("unregisterTable"), warehouse, UnregisterTable(named("u")))
+    location = orjson.loads(joined(unregistered.body or b""))["metadata-location"]
+    submit_chain = committer.submit_chain
+
+    async def after_the_drop(submissions: Sequence[Submission]) -> list[AppendResult]:
+        monkeypatch.setattr(committer, "submit_chain", submit_chain)
+        await drop_namespace(catalog.commands, context("dropNamespace"), warehouse, DropNamespace(GONE))
+        return await submit_chain(submissions)
+
+    monkeypatch.setattr(committer, "submit_chain", after_the_drop)
+    with pytest.raises(NoSuchNamespace):
+        await enter(catalog, warehouse, location)
+    report = await verify(database)
+    assert report.ok, str(report)

@@ -20,9 +20,13 @@ class Allow:
 
 @dataclass(frozen=True, slots=True)
 class Refuse:
-    """The change does not take effect; `reason` is what the client is told."""
+    """The change does not take effect; `reason` is what the client is told.
+
+    invalid -- the request says something that cannot be meant, whatever there is already: it is answered 400, and not as a conflict.
+    """
 
     reason: str
+    invalid: bool = False
 
 
 @dataclass(frozen=True, slots=True)

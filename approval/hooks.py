@@ -17,7 +17,7 @@ from approval.contract import ALLOW, Allow, ApprovalHook, Hold, NoVerdictError, 
 from approval.proposed_change import ChangeReader, Connections, ReviewedRequest, carries_files, held_objects
 from domain.client_errors import client_error_text
 from domain.documents import Json
-from domain.errors import ApprovalUnavailable, CatalogError, ChangeForbidden, ChangeHeld, ChangeRefused
+from domain.errors import ApprovalUnavailable, CatalogError, ChangeForbidden, ChangeHeld, ChangeInvalid, ChangeRefused
 from domain.identifiers import dotted_key, name_key
 from domain.proposal import ProposalState
 from domain.streams import Change
@@ -128,7 +128,10 @@ class Approval:
     ) -> None:
         refusals = [(hook, answer.reason) for hook, answer in answers if isinstance(answer, Refuse)]
         if refusals:
-            raise _refusal(_status([hook for hook, _ in refusals]), f"Refused by {_told(refusals)}")
+            status = _status([hook for hook, _ in refusals])
+            invalid = any(isinstance(answer, Refuse) and answer.invalid is True for _, answer in answers)
+            message = f"Refused by {_told(refusals)}"
+            raise ChangeInvalid(message) if invalid and status == 409 else _refusal(status, message)
         for _, answer in answers:
             if isinstance(answer, CatalogError):
                 raise answer

@@ -69,10 +69,11 @@ class SchemaContract:
 
     async def review(self, change: ProposedChange) -> Verdict:
         refused: list[str] = []
+        invalid: list[str] = []
         held: list[str] = []
         for changed in change.objects:
             if changed.kind == "namespace":
-                refused += _unreadable(changed)
+                invalid += _unreadable(changed)
                 continue
             schemas = _schemas(changed)
             if schemas is None:
@@ -87,8 +88,8 @@ class SchemaContract:
             if contract.binding:
                 found = breaches(*schemas, renames=contract.renames, by_name=_is_another_table(changed))
                 (held if contract.hold else refused).extend(f"{'.'.join(changed.name_after)}: {breach}" for breach in found)
-        if refused:
-            return Refuse(_told(refused))
+        if refused or invalid:
+            return Refuse(_told(invalid + refused), invalid=bool(invalid))
         return Hold(_told(held), self._hold_seconds) if held else ALLOW
 
 

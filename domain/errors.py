@@ -121,6 +121,10 @@ class ChangeForbidden(ChangeRefused, status=403, type="ChangeForbiddenException"
     """The same under the status that engines take for final."""
 
 
+class ChangeInvalid(ChangeRefused, status=400, type="ChangeInvalidException"):
+    """An approval hook refuses what the request says, whatever there is: a 409 of a create is taken for a name in use."""
+
+
 class ChangeHeld(CatalogError, status=409, type="ChangeHeldException"):
     """An approval hook held the change back: it waits as a proposal for somebody's approval.
 

@@ -9,6 +9,7 @@ from domain.errors import CatalogError, Forbidden
 # and what approval says, which no client knows by its type.
 STATUSES = {
     "BadRequestException": 400,
+    "ChangeInvalidException": 400,
     "IllegalArgumentException": 400,
     "ValidationException": 400,
     "NotAuthorizedException": 401,

@@ -9,7 +9,14 @@ from typing import Any
 import pyarrow
 import pytest
 from pyiceberg.catalog import Catalog, load_catalog
-from pyiceberg.exceptions import CommitFailedException, ForbiddenError, NamespaceAlreadyExistsError, RESTError, ServiceUnavailableError
+from pyiceberg.exceptions import (
+    BadRequestError,
+    CommitFailedException,
+    ForbiddenError,
+    NamespaceAlreadyExistsError,
+    RESTError,
+    ServiceUnavailableError,
+)
 from pyiceberg.schema import Schema
 from pyiceberg.types import IntegerType, LongType, NestedField, StringType
 
@@ -114,6 +121,10 @@ def test_no_way_around_the_contract(contracted: Contracted) -> None:
 def test_a_misspelt_promise_is_refused_where_it_is_made(contracted: Contracted) -> None:
     """By namespaces' properties; with what it could be."""
     misspelt = {"icecore.schema-contract": "no-breaking-change"}
+    with pytest.raises(BadRequestError, match="must be no-breaking-changes or none"):
+        # A 409 would be taken for a namespace that is there.
+        contracted.catalog.create_namespace_if_not_exists("misspelt", misspelt)
+    assert not contracted.catalog.namespace_exists("misspelt")
     with pytest.raises(RESTError, match="must be no-breaking-changes or none"):
         contracted.catalog.update_namespace_properties("sales", updates=misspelt)
 

@@ -280,7 +280,9 @@ async def test_a_word_nobody_knows_is_refused_where_it_is_declared_and_where_it_
     assert isinstance(verdict, Refuse)
     assert "icecore.schema-contract is 'no-breaking-change'" in verdict.reason
     declared = ObjectChange("namespace", ID, None, None, ("sales",), None, {"properties": misspelt}, ("namespace.created.v1",))
-    assert isinstance(await reviewed(declared, {}), Refuse)
+    refused = await reviewed(declared, {})
+    assert isinstance(refused, Refuse)
+    assert (False, True) == (verdict.invalid, refused.invalid)
     # Whoever changes something else there is not asked to mend it.
     kept = {"properties": misspelt}
     other = ObjectChange("namespace", ID, None, ("sales",), ("sales",), kept, {"properties": {**misspelt, "a": "1"}}, ())

@@ -16,3 +16,10 @@ async def log_head(connection: Connection) -> int:
     row = await (await connection.execute(_SQL["log_head"])).fetchone()
     assert row is not None
     return int(row[0])
+
+
+async def log_head_and_standbys(connection: Connection) -> tuple[int, bool]:
+    """The same, and whether commits wait for standbys, which may not have that event yet."""
+    row = await (await connection.execute(_SQL["log_head_and_standbys"])).fetchone()
+    assert row is not None
+    return row[0], row[1]

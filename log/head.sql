@@ -3,3 +3,7 @@ select current_setting('transaction_read_only') = 'on'
 
 -- name: log_head --
 select coalesce(max(notification_id), 0) from icecore.events
+
+-- name: log_head_and_standbys --
+-- The position of the last event, and whether commits wait for standbys.
+select coalesce(max(notification_id), 0), current_setting('synchronous_standby_names') <> '' from icecore.events

@@ -8,13 +8,13 @@ from typing import Any, Protocol
 from uuid import UUID
 
 from database.connections import Connection, ConnectionHandOff
-from database.named_sql import named_sql
 from domain.errors import BadRequest, TooManyRequests
 from domain.recorded import RecordedEvent
 from log.arrivals import Arrivals
 from log.follow import read_events
 from log.head import log_head
 from log.positions import position_at
+from log.single_events import read_event, recorded_at
 from publishers.cloud_events import Outgoing, encode_json, outgoing
 from publishers.describe import Describer
 from publishers.description import Described, Description
@@ -23,8 +23,6 @@ from publishers.event_filter import EventFilter, FilterError
 from publishers.iceberg_events import IcebergEvents, IcebergFilter
 from publishers.pointers import KnownNames
 from publishers.shared_batches import SharedBatches
-
-_SQL = named_sql("publishers", "pull.sql")
 
 CONNECTIONS_MAX = 4
 """To Postgres, of all who ask in a process: who reads the log takes none from who reads tables."""
@@ -227,11 +225,9 @@ class EventSource:
     async def whole(self, event_id: UUID, dialect: Dialect) -> bytes | None:
         """One event with its data, however large; None where the log has none of that id."""
         async with self._connections.connection() as connection:
-            cursor = await connection.execute(_SQL["event_by_id"], {"event_id": event_id}, binary=True)
-            row = await cursor.fetchone()
-            if row is None:
+            event = await read_event(connection, event_id)
+            if event is None:
                 return None
-            event = RecordedEvent(*row)
             (description,) = (await Describer(known_names=self._known_names).describe(connection, [event])).events
         self.figures.events_told += 1
         return encode_json(outgoing(description, dialect))
@@ -244,9 +240,7 @@ class EventSource:
     async def recorded_at(self, position: int) -> datetime | None:
         """When the event at a position was recorded; None where there is none."""
         async with self._connections.connection() as connection:
-            cursor = await connection.execute(_SQL["recorded_at"], {"position": position}, binary=True)
-            row = await cursor.fetchone()
-        return None if row is None else row[0]
+            return await recorded_at(connection, position)
 
     async def position_before(self, at: datetime) -> int | None:
         """The position of the last event recorded before a time, 0 where there is none; None where the time has not come yet."""

@@ -26,12 +26,10 @@ from commands.proposals.proposals import Proposals
 from commands.tables.metrics_reports import MetricsReports
 from commands.tabulars.metadata_files import place_taken
 from database.connections import Connection
-from database.named_sql import named_sql
 from domain.errors import CatalogError, CommitFailed, InternalError, NoSuchWarehouse, UnsupportedOperation
+from log.head import log_head_and_standbys
 from security.secrets import SecretStore
 from storage.object_store import ObjectStore
-
-_SQL = named_sql("commands.execution", "executor.sql")
 
 # How long a command that loses to others decides again before it gives up.
 DECIDE_SECONDS_MAX = 10
@@ -199,9 +197,7 @@ class CommandExecutor:
     async def _head(self, context: RequestContext) -> int:
         """The position that a command which changes nothing is answered with: the standbys have what it rests on."""
         async with self.connection() as connection:
-            row = await (await connection.execute(_SQL["head"])).fetchone()
-        assert row is not None
-        position, replicated = row
+            position, replicated = await log_head_and_standbys(connection)
         if not replicated:
-            return int(position)
+            return position
         return (await self.committer.submit(Submission(context))).position

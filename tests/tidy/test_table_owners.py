@@ -1,4 +1,4 @@
-"""The tables of the read models are named by the SQL of projections alone, each by the files that own or read it."""
+"""The tables of the read models are named by the SQL of projections alone, each by the files that own or read it; the log's by log/."""
 
 import ast
 import re
@@ -32,6 +32,12 @@ EVERY_TABLE = {"rebuild", "verify", "verify_records"}
 GENERATION = "read_models"
 GENERATION_READ_ELSEWHERE = {"log/changes.sql": "one statement before every kept answer asks for the generation and what came into the log"}
 
+# Projections fold the log, check it, and join it.
+LOG_READ_ELSEWHERE = {
+    "commands/event_store.sql": "the eventsourcing library reads streams by a connection of its own kind",
+    "publishers/checkpoints.sql": "where a sink stands is asked beside where the log ends, in one moment",
+}
+_LOG_TABLE = re.compile(r"\bicecore\s*\.\s*(?:events|commands)\b", re.IGNORECASE)
 _TABLE = re.compile(rf"\bicecore\s*\.\s*({'|'.join([*READERS, GENERATION])})\b", re.IGNORECASE)
 # They are given the name of a logger.
 _LOGGERS = {"get_logger", "OutageLog"}
@@ -40,8 +46,17 @@ _LOGGERS = {"get_logger", "OutageLog"}
 def tables_named(file: Path) -> set[str]:
     """The tables of the read models that the SQL of a file names, or the strings of a module: not its docstrings, nor names of loggers."""
     text = file.read_text(encoding="utf-8")
-    texts = [re.sub(r"--[^\n]*", "", text)] if file.suffix == ".sql" else list(_strings(ast.parse(text)))
+    texts = [_without_comments(text)] if file.suffix == ".sql" else list(_strings(ast.parse(text)))
     return {found.lower() for each in texts for found in _TABLE.findall(each)}
+
+
+def names_the_log(file: Path) -> bool:
+    """Whether SQL names the log's events or commands."""
+    return _LOG_TABLE.search(_without_comments(file.read_text(encoding="utf-8"))) is not None
+
+
+def _without_comments(text: str) -> str:
+    return re.sub(r"--[^\n]*", "", text)
 
 
 def _strings(tree: ast.Module) -> Iterator[str]:
@@ -67,6 +82,12 @@ def test_no_sql_outside_projections_names_a_table_of_the_read_models() -> None:
         for table in tables_named(file)
     }
     assert found == {(file, GENERATION) for file in GENERATION_READ_ELSEWHERE}
+
+
+def test_the_tables_of_the_log_are_named_by_the_sql_of_log_and_projections() -> None:
+    """What is asked of the log is a function of log/."""
+    asking = files(*sorted(set(PACKAGES) - {"log", "projections", "migrations"}))
+    assert {str(file.relative_to(CHECKOUT)) for file in asking if file.suffix == ".sql" and names_the_log(file)} == set(LOG_READ_ELSEWHERE)
 
 
 def test_each_table_is_named_by_those_who_own_or_join_it() -> None:
@@ -96,6 +117,15 @@ def test_a_table_that_is_named_would_be_found(name: str, text: str, tmp_path: Pa
     """In SQL and in the strings of a module."""
     (tmp_path / name).write_text(text)
     assert {"tables"} == tables_named(tmp_path / name)
+
+
+def test_sql_that_names_the_log_would_be_found(tmp_path: Path) -> None:
+    """A comment alone does not count."""
+    planted = tmp_path / "planted.sql"
+    planted.write_text("-- icecore.events\nselect max(notification_id) from icecore.events")
+    assert names_the_log(planted)
+    planted.write_text("-- icecore.events\nselect 1")
+    assert not names_the_log(planted)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,22 @@
+"""Events asked for one by one: by id, or by position."""
+
+from datetime import datetime
+from uuid import UUID
+
+from database.named_sql import named_sql
+from database.postgres import Connection
+from domain.recorded import RecordedEvent
+
+_SQL = named_sql("log", "single_events.sql")
+
+
+async def read_event(connection: Connection, event_id: UUID) -> RecordedEvent | None:
+    """None where the log has no event of that id."""
+    row = await (await connection.execute(_SQL["event_by_id"], {"event_id": event_id}, binary=True)).fetchone()
+    return None if row is None else RecordedEvent(*row)
+
+
+async def recorded_at(connection: Connection, position: int) -> datetime | None:
+    """When the event at a position was recorded; None where there is none."""
+    row = await (await connection.execute(_SQL["recorded_at"], {"position": position}, binary=True)).fetchone()
+    return None if row is None else row[0]

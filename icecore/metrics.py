@@ -14,7 +14,7 @@ from api.origins import ORIGIN_RULES
 from api.request_figures import REQUEST_FIGURES, SECONDS_BOUNDS, RequestFigures
 from api.server import build_edge_runner
 from approval.hooks import ApprovalFigures
-from commands.execution.committer import BATCH_COMMANDS_MAX
+from commands.execution.committer import APPEND_COMMANDS_MAX
 from commands.execution.stream_queue import STREAM_BATCH_COMMANDS_MAX
 from domain.errors import CatalogError, MethodNotAllowed, NotFound
 from icecore.compose import Catalog
@@ -49,12 +49,12 @@ class CatalogCollector(Collector):
 
     def _writes(self) -> Iterator[Metric]:
         queues, committer = self._catalog.commands.queues, self._catalog.commands.committer
-        yield _gauge("icecore_lane_commands_waiting", "Commands that wait behind others on the same object", queues.queued)
-        yield _sizes("icecore_chain_commands", "Commands decided on each other and appended together", queues.figures.batch_lengths)
-        yield _counter("icecore_chains_lost", "Chains decided again because another process came first", queues.figures.lost)
+        yield _gauge("icecore_stream_queue_commands_waiting", "Commands that wait behind others on the same object", queues.queued)
+        yield _sizes("icecore_stream_batch_commands", "Commands decided on each other and appended together", queues.figures.batch_lengths)
+        yield _counter("icecore_stream_batches_lost", "Batches decided again because another process came first", queues.figures.lost)
         yield _counter("icecore_commands_refused_unappended", "Commands refused without a statement", queues.figures.refused)
-        yield _gauge("icecore_committer_commands_waiting", "Commands that wait for a batch", committer.queued)
-        yield _sizes("icecore_batch_commands", "Commands in one call of append", committer.figures.batch_sizes)
+        yield _gauge("icecore_committer_commands_waiting", "Commands that wait for a call of append", committer.queued)
+        yield _sizes("icecore_append_commands", "Commands in one call of append", committer.figures.append_sizes)
         yield _counter("icecore_append_seconds", "Seconds in calls of append, as the process sees them", committer.figures.append_seconds)
         yield _counter("icecore_append_locked_seconds", "Seconds under the append lock", committer.figures.locked_seconds)
         if (approval := self._catalog.commands.appender.approval) is not None:
@@ -115,7 +115,7 @@ def _cumulative(bounds: tuple[float, ...], counts: list[int]) -> list[tuple[str,
 
 
 def _sizes(name: str, text: str, sizes: Mapping[int, int]) -> Metric:
-    assert max(BATCH_COMMANDS_MAX, STREAM_BATCH_COMMANDS_MAX) <= _SIZE_BOUNDS[-1]
+    assert max(APPEND_COMMANDS_MAX, STREAM_BATCH_COMMANDS_MAX) <= _SIZE_BOUNDS[-1]
     counts = Counter[int]()
     for size, count in sizes.items():
         counts[next(number for number, bound in enumerate(_SIZE_BOUNDS) if size <= bound)] += count

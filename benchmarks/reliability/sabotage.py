@@ -59,20 +59,20 @@ def _answer_before_commit() -> None:
     from commands.execution.committer import Committer
     from commands.execution.submission import AppendResult
 
-    submit_chain = Committer.submit_chain
+    submit_batch = Committer.submit_batch
     late: set[asyncio.Task[Any]] = set()
 
     async def submitted_later(self: Committer, submissions: Any) -> list[AppendResult]:
         async def later() -> None:
             await asyncio.sleep(0.3)
-            await submit_chain(self, submissions)
+            await submit_batch(self, submissions)
 
         task = asyncio.create_task(later())
         late.add(task)
         task.add_done_callback(late.discard)
         return [AppendResult("appended", 0) for _ in submissions]
 
-    Committer.submit_chain = submitted_later  # type: ignore[method-assign]
+    Committer.submit_batch = submitted_later  # type: ignore[method-assign]
 
 
 def _tables_one_by_one() -> None:

@@ -73,7 +73,7 @@ class Appender:
 
     async def submit(self, decisions: Sequence[Decision]) -> list[AppendResult]:
         """One append; their files stand."""
-        return await self._committer.submit_chain([decision.submission for decision in decisions])
+        return await self._committer.submit_batch([decision.submission for decision in decisions])
 
     async def append(self, warehouse: Warehouse, decision: Decision) -> Settled:
         """One decision by itself: reviewed, its files, and the append."""

@@ -26,13 +26,13 @@ _SQL = named_sql("commands.execution", "committer.sql")
 _log = structlog.get_logger("icecore.committer")
 
 # Postgres keeps up to 64 subtransactions of a transaction in shared memory (PGPROC_MAX_CACHED_SUBXIDS).
-BATCH_COMMANDS_MAX = 64
+APPEND_COMMANDS_MAX = 64
 QUEUE_COMMANDS_MAX = 4096
 STREAMS_INLINE_MAX = 256
-"""Of a batch that is encoded on the event loop; a transaction over a thousand takes a tenth of a second."""
+"""Of a call that is encoded on the event loop; a transaction over a thousand takes a tenth of a second."""
 LOCK_TIMEOUT_SECONDS = 5
 STATEMENT_TIMEOUT_SECONDS = 30
-# How long commands gather behind a batch on its way before the next one goes too: small batches that queue for the lock cost Postgres more.
+# How long commands gather behind a call on its way before the next one goes too: small calls that queue for the lock cost Postgres more.
 GATHER_SECONDS_MAX = 0.02
 # How long a lost answer is asked for again before the client is told that nobody knows.
 DOUBT_SECONDS_MAX = 10
@@ -47,7 +47,7 @@ _FINAL = frozenset({"appended", "recorded", "replayed", "key_reused"})
 
 @dataclass(slots=True)
 class _Waiting:
-    """A chain: commands that are appended in one batch, in this order."""
+    """A stream's batch, or one command: they are appended by one call, in this order."""
 
     submissions: Sequence[Submission]
     answer: "asyncio.Future[list[AppendResult]]"
@@ -58,18 +58,18 @@ class _Waiting:
 class CommitterFigures:
     """Counts for the metrics.
 
-    batch_sizes -- batches by how many commands they held.
-    append_seconds -- in calls of `icecore.append`, as the process sees them; locked_seconds -- of these, under the append lock.
+    append_sizes -- calls of `icecore.append` by how many commands they held.
+    append_seconds -- in these calls, as the process sees them; locked_seconds -- of these, under the append lock.
     """
 
-    batch_sizes: Counter[int] = field(default_factory=Counter)
+    append_sizes: Counter[int] = field(default_factory=Counter)
     append_seconds: float = 0.0
     locked_seconds: float = 0.0
     in_doubt: int = 0
 
 
 class Committer:
-    """Up to `connections` batches are on their way at once, the next as soon as one is back or has been away for GATHER_SECONDS_MAX.
+    """Up to `connections` calls are on their way at once, the next as soon as one is back or has been away for GATHER_SECONDS_MAX.
 
     A command's outcome is one of `AppendResult.outcome`. Raises ServiceUnavailable where it surely was not appended,
     CommitStateUnknown where Postgres stayed away too long to tell, TooManyRequests where the queue is full.
@@ -111,34 +111,34 @@ class Committer:
 
     @property
     def queued(self) -> int:
-        """Commands that wait for a batch."""
+        """Commands that wait for a call."""
         return self._queued
 
     async def submit(self, submission: Submission) -> AppendResult:
-        (result,) = await self.submit_chain([submission])
+        (result,) = await self.submit_batch([submission])
         return result
 
-    async def submit_chain(self, submissions: Sequence[Submission]) -> list[AppendResult]:
-        """Commands that rest on each other: they go in one batch, in this order; each has its own outcome."""
-        assert 0 < len(submissions) <= BATCH_COMMANDS_MAX
+    async def submit_batch(self, submissions: Sequence[Submission]) -> list[AppendResult]:
+        """Commands that rest on each other: they go with one call, in this order; each has its own outcome."""
+        assert 0 < len(submissions) <= APPEND_COMMANDS_MAX
         if self._queued + len(submissions) > QUEUE_COMMANDS_MAX:
             raise TooManyRequests(f"{QUEUE_COMMANDS_MAX} commands are waiting already")
         self._waiting.append(_Waiting(submissions, asyncio.get_running_loop().create_future()))
         self._queued += len(submissions)
         self._wake()
-        # A client that goes away does not undo its command, which others may share a batch with: nobody then hears the answer.
+        # A client that goes away does not undo its command, which others may share a call with: nobody then hears the answer.
         # It has no name in this frame, which an error of it would hold, and so itself and the submissions.
         return await self._waiting[-1].answer
 
-    def _batch(self) -> list[_Waiting]:
-        """What goes next: whole chains, as many as one call takes."""
-        batch: list[_Waiting] = []
-        room = BATCH_COMMANDS_MAX
+    def _next_call(self) -> list[_Waiting]:
+        """What goes next: whole batches, as many as one call takes."""
+        call: list[_Waiting] = []
+        room = APPEND_COMMANDS_MAX
         while self._waiting and len(self._waiting[0].submissions) <= room:
-            batch.append(self._waiting.popleft())
-            room -= len(batch[-1].submissions)
-        self._queued -= BATCH_COMMANDS_MAX - room
-        return batch
+            call.append(self._waiting.popleft())
+            room -= len(call[-1].submissions)
+        self._queued -= APPEND_COMMANDS_MAX - room
+        return call
 
     async def _work(self) -> None:
         connection: Connection | None = None
@@ -147,19 +147,19 @@ class Committer:
                 await self._turn()
                 gathered = asyncio.get_running_loop().call_later(GATHER_SECONDS_MAX, self._gathered)
                 try:
-                    if batch := self._batch():
-                        connection = await self._settle(connection, batch)
+                    if call := self._next_call():
+                        connection = await self._settle(connection, call)
                 finally:
                     gathered.cancel()
                     self._gathering = False
                     # Not until the next one comes: it may be a large document, with its state before and after.
-                    batch = []
+                    call = []
         finally:
             if connection is not None:
                 await connection.close()
 
     async def _turn(self) -> None:
-        """Waits until something waits for a batch, and no other connection is at it."""
+        """Waits until something waits for a call, and no other connection is at it."""
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._asleep.append(turn)
         self._wake()
@@ -177,8 +177,8 @@ class Committer:
         self._gathering = False
         self._wake()
 
-    async def _settle(self, connection: Connection | None, batch: list[_Waiting]) -> Connection | None:
-        """Sends a batch until its outcome is known or cannot be."""
+    async def _settle(self, connection: Connection | None, call: list[_Waiting]) -> Connection | None:
+        """Sends a call until its outcome is known or cannot be."""
         sent = is_patient = False
         began = time.monotonic()
         try:
@@ -188,58 +188,58 @@ class Committer:
                     if connection is None or has_ended(connection):
                         connection = await self._reconnect(connection)
                     sent = True
-                    await self._append(connection, batch, use)
+                    await self._append(connection, call, use)
                     return connection
                 except (psycopg.OperationalError, psycopg.errors.ReadOnlySqlTransaction, TimeoutError) as error:
                     if isinstance(error, psycopg.errors.QueryCanceled) and not use.behind_stuck_lock and not is_patient:
-                        # Its session answers: the batch merely takes long.
+                        # Its session answers: the call merely takes long.
                         is_patient = True
                         continue
                     refusal = _why_no_writes(error)
                     if refusal is not None:
                         self._refused_writes = (time.monotonic(), refusal)
                     if connection is None or connection.closed or connection.broken:
-                        self._outage.failed(sent=sent, error=client_error_text(error), chains=len(batch))
+                        self._outage.failed(sent=sent, error=client_error_text(error), stream_batches=len(call))
                         self.figures.in_doubt += sent
                         connection = None
-                        for waiting in batch:
+                        for waiting in call:
                             waiting.in_doubt |= sent
-                    if not any(waiting.in_doubt for waiting in batch):
-                        # Not sent; or Postgres answered that it gave the batch up, and kept nothing of it.
+                    if not any(waiting.in_doubt for waiting in call):
+                        # Not sent; or Postgres answered that it gave the call up, and kept nothing of it.
                         reason = refusal or ("cannot be reached" if connection is None else "is busy")
-                        _refuse(batch, ServiceUnavailable(f"The log {reason}", retry_after_seconds=1))
+                        _refuse(call, ServiceUnavailable(f"The log {reason}", retry_after_seconds=1))
                         if isinstance(error, psycopg.errors.ReadOnlySqlTransaction) and connection is not None:
                             # The next connection may come to the server that took over.
                             await connection.close()
                         if use.behind_stuck_lock:
-                            self._outage.failed("lock", began="append_lock_stuck", chains=len(batch))
+                            self._outage.failed("lock", began="append_lock_stuck", stream_batches=len(call))
                             self._refuse_waiting("is busy")
                         return connection
                     if time.monotonic() - began > (DOUBT_BEHIND_LOCK_SECONDS_MAX if use.behind_stuck_lock else DOUBT_SECONDS_MAX):
-                        _refuse(batch, CommitStateUnknown("The connection to the log was lost before it answered"))
+                        _refuse(call, CommitStateUnknown("The connection to the log was lost before it answered"))
                         return connection
                     await asyncio.sleep(_PAUSE_SECONDS)
         except asyncio.CancelledError:
-            if sent or any(waiting.in_doubt for waiting in batch):
-                _refuse(batch, CommitStateUnknown("The catalog stopped before the log answered"))
+            if sent or any(waiting.in_doubt for waiting in call):
+                _refuse(call, CommitStateUnknown("The catalog stopped before the log answered"))
             else:
-                _refuse(batch, ServiceUnavailable("The catalog is shutting down", retry_after_seconds=1))
+                _refuse(call, ServiceUnavailable("The catalog is shutting down", retry_after_seconds=1))
             if connection is not None:
                 await connection.close()
             raise
         except Exception as error:
-            # What a whole batch cannot say of itself its commands say one by one.
-            _log.warning("append_batch_failed", error=client_error_text(error), chains=len(batch))
-            if len(batch) == 1 and len(batch[0].submissions) == 1:
-                refused = isinstance(error, psycopg.Error) and not batch[0].in_doubt
-                _refuse(batch, InternalError("The log refused the command") if refused else CommitStateUnknown("The append broke off"))
+            # What a whole call cannot say of itself its commands say one by one.
+            _log.warning("append_call_failed", error=client_error_text(error), stream_batches=len(call))
+            if len(call) == 1 and len(call[0].submissions) == 1:
+                refused = isinstance(error, psycopg.Error) and not call[0].in_doubt
+                _refuse(call, InternalError("The log refused the command") if refused else CommitStateUnknown("The append broke off"))
                 return connection
-            for waiting in batch:
+            for waiting in call:
                 connection = await self._settle_singly(connection, waiting)
             return connection
 
     async def _settle_singly(self, connection: Connection | None, waiting: _Waiting) -> Connection | None:
-        """A chain command by command, up to one without an outcome: those behind one that is at fault find another head than theirs."""
+        """A batch command by command, up to one without an outcome: those behind one that is at fault find another head than theirs."""
         results: list[AppendResult] = []
         for submission in waiting.submissions:
             single = _Waiting([submission], asyncio.get_running_loop().create_future(), waiting.in_doubt)
@@ -288,21 +288,21 @@ class Committer:
                 **NETWORK_OPTIONS,
             )
 
-    async def _append(self, connection: Connection, batch: list[_Waiting], use: StatementUse) -> None:
+    async def _append(self, connection: Connection, call: list[_Waiting], use: StatementUse) -> None:
         self._watch.begin(connection, use)
         try:
             if fault_points.SWITCHED_ON:
                 await fault_points.reach("commit.before_append")
-            submissions = [submission for waiting in batch for submission in waiting.submissions]
+            submissions = [submission for waiting in call for submission in waiting.submissions]
             began = time.perf_counter()
             results = iter(await _send(connection, submissions, self.figures))
             self._refused_writes = None
             self._outage.succeeded()
             self.figures.append_seconds += time.perf_counter() - began
-            self.figures.batch_sizes[len(submissions)] += 1
+            self.figures.append_sizes[len(submissions)] += 1
             if fault_points.SWITCHED_ON:
                 await fault_points.reach("commit.after_append")
-            for waiting in batch:
+            for waiting in call:
                 answers = [next(results) for _ in waiting.submissions]
                 if waiting.in_doubt:
                     answers = [await self._barred(connection, *pair) for pair in zip(waiting.submissions, answers, strict=True)]
@@ -361,8 +361,8 @@ def _result(row: tuple[Any, ...]) -> AppendResult:
     return AppendResult(outcome, position, detail, record)
 
 
-def _refuse(batch: list[_Waiting], error: BaseException) -> None:
-    for waiting in batch:
+def _refuse(call: list[_Waiting], error: BaseException) -> None:
+    for waiting in call:
         if not waiting.answer.done():
             waiting.answer.set_exception(error)
             # A client that went away leaves nobody to hear it.

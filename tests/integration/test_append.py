@@ -16,7 +16,7 @@ from uuid_utils.compat import uuid7
 
 from access.request_context import Principal, RequestContext
 from commands.execution import committer as committing
-from commands.execution.committer import BATCH_COMMANDS_MAX, Committer
+from commands.execution.committer import APPEND_COMMANDS_MAX, Committer
 from commands.execution.submission import AppendResult, IdempotencyRecord, Submission
 from database import connection as connection_module
 from database.advisory_locks import AdvisoryLock
@@ -175,7 +175,7 @@ async def test_one_notify_per_batch(database: str, committer: Committer) -> None
     """However many commands, one wakes the followers; a batch that appends nothing wakes nobody."""
     async with await AsyncConnection.connect(database, autocommit=True) as listening:
         await listening.execute("listen events")
-        await committer.submit_chain([namespace(f"n{n}")[0] for n in range(5)])
+        await committer.submit_batch([namespace(f"n{n}")[0] for n in range(5)])
         await committer.submit(namespace("n1")[0])
         heard = [notice.payload async for notice in listening.notifies(timeout=0.5)]
     assert ["5"] == heard
@@ -213,7 +213,7 @@ async def test_commands_gather_behind_a_batch_on_its_way(database: str, committe
             await asyncio.sleep(0.001)
         await held.commit()
         await asyncio.gather(first, *others)
-    assert {1: 1, 9: 1} == committer.figures.batch_sizes
+    assert {1: 1, 9: 1} == committer.figures.append_sizes
     await sound(database)
 
 
@@ -242,14 +242,14 @@ async def test_a_batch_that_stays_away_holds_up_the_next_for_a_moment_only(datab
 
 async def test_a_batch_of_sixty_four_commands_is_one_transaction(database: str, committer: Committer) -> None:
     """As many as a batch may hold; each with an outcome of its own."""
-    chain = [namespace(f"n{n}")[0] for n in range(BATCH_COMMANDS_MAX)]
+    batch = [namespace(f"n{n}")[0] for n in range(APPEND_COMMANDS_MAX)]
     async with await AsyncConnection.connect(database, autocommit=True) as listening:
         await listening.execute("listen events")
-        results = await committer.submit_chain(chain)
+        results = await committer.submit_batch(batch)
         # A transaction that appends notifies once, when it commits, of the position it reached.
         heard = [notice.payload async for notice in listening.notifies(timeout=0.5)]
     assert [AppendResult("appended", n) for n in range(1, 65)] == results
-    assert (["64"], {64: 1}) == (heard, committer.figures.batch_sizes)
+    assert (["64"], {64: 1}) == (heard, committer.figures.append_sizes)
     await sound(database)
 
 
@@ -288,12 +288,12 @@ async def test_the_head_of_a_stream_that_is_only_read_is_compared(committer: Com
     assert "head" == (await committer.submit(other)).outcome
 
 
-async def test_a_chain_is_appended_in_order(committer: Committer) -> None:
+async def test_a_batch_is_appended_in_order(committer: Committer) -> None:
     """Each decided on the state its predecessor leaves."""
     first, state = namespace("a")
     second, state = changed(state, x="1")
     third, state = changed(state, x="2")
-    results = await committer.submit_chain([first, second, third])
+    results = await committer.submit_batch([first, second, third])
     assert [("appended", 1), ("appended", 2), ("appended", 3)] == [(result.outcome, result.position) for result in results]
 
 
@@ -304,7 +304,7 @@ async def test_a_failed_predecessor_fails_its_successors_and_nobody_else(committ
     failing, state = namespace("taken")
     successor, _ = changed(state, x="1")
     bystander, _ = namespace("bystander")
-    results = await committer.submit_chain([failing, successor, bystander])
+    results = await committer.submit_batch([failing, successor, bystander])
     assert ["claim", "head", "appended"] == [result.outcome for result in results]
     assert 2 == results[2].position
     await sound(database)
@@ -319,7 +319,7 @@ async def test_a_replayed_predecessor_fails_its_successors(committer: Committer)
     again, state = namespace("b", given=context("createNamespace", key=key, request_hash=b"h"))
     again.record = IdempotencyRecord(200)
     successor, _ = changed(state, x="1")
-    assert ["replayed", "head"] == [result.outcome for result in await committer.submit_chain([again, successor])]
+    assert ["replayed", "head"] == [result.outcome for result in await committer.submit_batch([again, successor])]
 
 
 async def test_an_error_after_events_were_inserted_takes_them_back(committer: Committer, database: str) -> None:
@@ -328,7 +328,7 @@ async def test_an_error_after_events_were_inserted_takes_them_back(committer: Co
     broken, _ = namespace("broken")
     broken.rows.names[0] = (*broken.rows.names[0][:3], "no such kind", *broken.rows.names[0][4:])
     after, _ = namespace("after")
-    results = await committer.submit_chain([before, broken, after])
+    results = await committer.submit_batch([before, broken, after])
     assert ["appended", "error", "appended"] == [result.outcome for result in results]
     assert "23514" in str(results[1].detail)
     assert [1, 2] == [event.position for event in await log_of(database)]
@@ -336,16 +336,16 @@ async def test_an_error_after_events_were_inserted_takes_them_back(committer: Co
 
 
 async def test_an_append_that_postgres_refuses_as_a_whole_has_no_effect(committer: Committer, database: str) -> None:
-    """A fault of ours, which is known to have changed nothing; each command of a chain hears so, and the next batch goes on."""
+    """A fault of ours, which is known to have changed nothing; each command of a batch hears so, and the next call goes on."""
     first, state = namespace("a")
     second, _ = changed(state, x="1")
     async with await AsyncConnection.connect(database, autocommit=True) as connection:
         await connection.execute("alter function icecore.append(jsonb, bytea[]) rename to append_away")
         with pytest.raises(InternalError, match="refused the command"):
             await committer.submit(first)
-        assert ["error", "error"] == [result.outcome for result in await committer.submit_chain([first, second])]
+        assert ["error", "error"] == [result.outcome for result in await committer.submit_batch([first, second])]
         await connection.execute("alter function icecore.append_away(jsonb, bytea[]) rename to append")
-    assert ["appended", "appended"] == [result.outcome for result in await committer.submit_chain([first, second])]
+    assert ["appended", "appended"] == [result.outcome for result in await committer.submit_batch([first, second])]
 
 
 async def test_rows_of_another_generation_are_refused(committer: Committer, database: str) -> None:
@@ -435,7 +435,7 @@ async def test_a_dropped_tables_location_is_free_when_the_drop_is_final(committe
     created, state = table("t", "s3|s3://b/t/")
     drop = Submission(context("dropTable"))
     drop.add(state.id, WAREHOUSE_ID, state, [TableDropped(purge)])
-    await committer.submit_chain([created, drop])
+    await committer.submit_batch([created, drop])
     assert "appended" == (await committer.submit(table("t")[0])).outcome
     assert expected == (await committer.submit(table("u", "s3|s3://b/t/")[0])).outcome
 
@@ -443,7 +443,7 @@ async def test_a_dropped_tables_location_is_free_when_the_drop_is_final(committe
 async def test_two_tables_swap_their_names_in_one_command(committer: Committer, database: str) -> None:
     """What a command releases is free for it to take."""
     (create_a, a), (create_b, b) = table("a"), table("b")
-    await committer.submit_chain([create_a, create_b])
+    await committer.submit_batch([create_a, create_b])
     swap = Submission(context("renameTable"))
     swap.add(a.id, WAREHOUSE_ID, a, [TableRenamed(WAREHOUSE_ID, "b", "b")])
     swap.add(b.id, WAREHOUSE_ID, b, [TableRenamed(WAREHOUSE_ID, "a", "a")])
@@ -516,9 +516,9 @@ async def test_the_same_command_sent_again_is_found_and_not_done_twice(committer
     created, state = namespace("a")
     first = await committer.submit(created)
     await committer.submit(changed(state, x="1")[0])
-    assert [first, first] == await committer.submit_chain([created, created])
+    assert [first, first] == await committer.submit_batch([created, created])
     twin, _ = namespace("b")
-    results = await committer.submit_chain([twin, twin])
+    results = await committer.submit_batch([twin, twin])
     assert [AppendResult("appended", 3), AppendResult("appended", 3)] == results
     assert 3 == len(await log_of(database))
 
@@ -637,7 +637,7 @@ async def test_a_command_that_was_barred_has_had_no_effect(database: str, monkey
     await sound(database)
 
 
-async def test_of_a_chain_that_is_refused_nothing_is_appended(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_of_a_batch_that_is_refused_nothing_is_appended(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """It fails as a whole, and then its first command by itself: the next one is not sent, since the metadata files of all are deleted."""
     send = committing._send
 
@@ -653,7 +653,7 @@ async def test_of_a_chain_that_is_refused_nothing_is_appended(database: str, mon
     committer = Committer(database)
     committer.start()
     with pytest.raises(ServiceUnavailable):
-        await committer.submit_chain([first, second])
+        await committer.submit_batch([first, second])
     await committer.close()
     assert [] == await log_of(database)
 
@@ -688,7 +688,7 @@ select count(*) from (
 async def test_refusals_while_postgres_is_away_leave_room(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """What waited and was refused waits no longer: the queue takes as much as before, and never answers that it is full."""
     monkeypatch.setattr("commands.execution.committer.QUEUE_COMMANDS_MAX", 4)
-    monkeypatch.setattr("commands.execution.committer.BATCH_COMMANDS_MAX", 1)
+    monkeypatch.setattr("commands.execution.committer.APPEND_COMMANDS_MAX", 1)
     async with CuttingProxy(database).running() as proxy:
         dsn = proxy.dsn
     committer = Committer(dsn, connections=1)
@@ -737,7 +737,7 @@ async def test_recorded_at_grows_with_every_command(committer: Committer, databa
     with psycopg.connect(database) as connection:
         connection.execute("set session_replication_role = replica")
         connection.execute("update icecore.events set recorded_at = %s", (ahead,))
-    results = await committer.submit_chain([namespace("b")[0], namespace("c")[0]])
+    results = await committer.submit_batch([namespace("b")[0], namespace("c")[0]])
     assert {"appended"} == {result.outcome for result in results}
     expected = [ahead + timedelta(microseconds=number) for number in range(3)]
     assert expected == [event.recorded_at for event in await log_of(database)]

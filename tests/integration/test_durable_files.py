@@ -33,7 +33,7 @@ class Recorder:
         self.threads: set[str] = set()
         self.failure: OSError | None = None
         self.meet: threading.Barrier | None = None
-        fsync, submit_chain = os.fsync, Committer.submit_chain
+        fsync, submit_batch = os.fsync, Committer.submit_batch
 
         def recorded_fsync(descriptor: int) -> None:
             status = os.fstat(descriptor)
@@ -47,10 +47,10 @@ class Recorder:
 
         async def recorded_submit(committer: Committer, submissions: Sequence[Any]) -> Any:
             self.seen.append(APPEND)
-            return await submit_chain(committer, submissions)
+            return await submit_batch(committer, submissions)
 
         monkeypatch.setattr(os, "fsync", recorded_fsync)
-        monkeypatch.setattr(Committer, "submit_chain", recorded_submit)
+        monkeypatch.setattr(Committer, "submit_batch", recorded_submit)
 
     def before_the_append(self) -> list[int | str]:
         return self.seen[: self.seen.index(APPEND)]

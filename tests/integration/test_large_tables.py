@@ -232,7 +232,7 @@ async def test_what_was_staged_and_is_no_longer_good_is_staged_again(
 ) -> None:
     """Another generation serves, or the job gave the parts up and has removed some: append says so, and the command is decided again."""
     outcomes = []
-    submit_chain = catalog.commands.committer.submit_chain
+    submit_batch = catalog.commands.committer.submit_batch
 
     async def stage_and_lose(connections: Any, submission: Submission, table_id: Any) -> None:
         await stage_parts(connections, submission, table_id)
@@ -246,12 +246,12 @@ async def test_what_was_staged_and_is_no_longer_good_is_staged_again(
             assert 1 == ask(catalog.dsn, HALF_OF_THE_JOB)
 
     async def noted(submissions: Any) -> Any:
-        results = await submit_chain(submissions)
+        results = await submit_batch(submissions)
         outcomes.extend(result.outcome for result in results)
         return results
 
     monkeypatch.setattr(registering, "stage_parts", stage_and_lose)
-    monkeypatch.setattr(catalog.commands.committer, "submit_chain", noted)
+    monkeypatch.setattr(catalog.commands.committer, "submit_batch", noted)
     await register(catalog, metadata_file(tmp_path))
     assert ["generation" if meanwhile == "rebuild" else "staged", "appended"] == outcomes
     await catalog.parts.run_once(staged_seconds_max=0)
@@ -280,7 +280,7 @@ async def hang(submissions):
 
 async def main():
     async with large.opened_catalog(sys.argv[1], Path(sys.argv[2])) as catalog:
-        catalog.commands.committer.submit_chain = hang
+        catalog.commands.committer.submit_batch = hang
         await large.register(catalog, sys.argv[3])
 
 asyncio.run(main())

@@ -26,7 +26,7 @@ class Watched(LocalStore):
 
 
 async def test_few_of_many_small_files_are_written_on_the_event_loop(tmp_path: Path) -> None:
-    """As many as bring a lane's commits to the disk soonest; all of them stand in the end, and one alone is written there again."""
+    """As many as bring a queue's commits to the disk soonest; all of them stand in the end, and one alone is written there again."""
     profile = parse_storage_profile({"type": "local", "directory": str(tmp_path)})
     assert isinstance(profile, LocalProfile)
     store = Watched(profile)

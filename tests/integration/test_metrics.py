@@ -27,7 +27,7 @@ async def _scrape(url: str) -> dict[tuple[str, frozenset[tuple[str, str]]], floa
 
 
 async def test_what_happened_is_counted(one: Process, catalog: Catalog, tmp_path: Path) -> None:
-    """Commits, chains, batches, the log's position, requests and refusals, each where it belongs."""
+    """Commits, batches, calls of append, the log's position, requests and refusals, each where it belongs."""
     for n in range(3):
         await one.set("t", {"k": str(n)})
     runner = build_runner(catalog.app)
@@ -41,8 +41,8 @@ async def test_what_happened_is_counted(one: Process, catalog: Catalog, tmp_path
         (await session.get(f"{root.removesuffix('/v1/demo/namespaces')}/history/v1/events?to=4")).release()
         found = await _scrape(url)
     await runner.cleanup()
-    assert 3 == found["icecore_chain_commands_count", frozenset()]
-    assert 3 <= found["icecore_batch_commands_count", frozenset()]
+    assert 3 == found["icecore_stream_batch_commands_count", frozenset()]
+    assert 3 <= found["icecore_append_commands_count", frozenset()]
     assert 0 < found["icecore_append_locked_seconds_total", frozenset()] < found["icecore_append_seconds_total", frozenset()]
     assert 2 == found["icecore_read_cache_hits_total", frozenset()]
     assert 4 == found["icecore_events_told_total", frozenset()]

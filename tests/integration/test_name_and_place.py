@@ -115,14 +115,14 @@ async def test_a_place_that_is_lost_at_the_append_is_remembered_by_the_key(
 ) -> None:
     """The same refusal again, though the place is free by then."""
     folder, warehouse, committer = tmp_path / "warehouse" / "here", await demo(catalog), catalog.commands.committer
-    submit_chain = committer.submit_chain
+    submit_batch = committer.submit_batch
 
     async def after_the_rival(submissions: Sequence[Submission]) -> list[AppendResult]:
-        monkeypatch.setattr(committer, "submit_chain", submit_chain)
+        monkeypatch.setattr(committer, "submit_batch", submit_batch)
         await create(catalog, warehouse, "rival", folder)
-        return await submit_chain(submissions)
+        return await submit_batch(submissions)
 
-    monkeypatch.setattr(committer, "submit_chain", after_the_rival)
+    monkeypatch.setattr(committer, "submit_batch", after_the_rival)
     asked = context("createTable", key=uuid7(), request_hash=b"x" * 32)
     command = CreateTable(NAMESPACE, "t", f"file://{folder}", SCHEMA, None, None, {}, False)
     with pytest.raises(BadRequest, match="Location is already taken"):

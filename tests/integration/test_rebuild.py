@@ -257,7 +257,7 @@ async def test_the_switch_waits_for_an_append_that_is_under_way(catalog: Catalog
             return results
 
         with monkeypatch.context() as patched:
-            patched.setattr(catalog.commands.committer, "submit_chain", append_slowly)
+            patched.setattr(catalog.commands.committer, "submit_batch", append_slowly)
             creating = asyncio.create_task(run.step(Step("create_namespace", 2)))
             await written.wait()
             rebuilding_now = asyncio.create_task(rebuild(catalog.dsn))

@@ -146,7 +146,7 @@ async def test_of_a_commit_whose_append_breaks_off(catalog: Catalog, tmp_path: P
     async def broken(submissions: Sequence[Submission]) -> list[AppendResult]:
         raise CommitStateUnknown("lost")
 
-    monkeypatch.setattr(catalog.commands.committer, "submit_chain", broken)
+    monkeypatch.setattr(catalog.commands.committer, "submit_batch", broken)
     with nothing_left():
         await refused(commit(catalog), CommitStateUnknown)
 
@@ -162,7 +162,7 @@ async def test_of_a_commit_and_a_load_of_what_cannot_be_read(catalog: Catalog, t
         raise CommitStateUnknown("unreadable")
 
     monkeypatch.setattr(tables, "load_now", unreadable)
-    monkeypatch.setattr(catalog.commands.committer, "submit_chain", unreadable)
+    monkeypatch.setattr(catalog.commands.committer, "submit_batch", unreadable)
     with nothing_left():
         loads = [refused(load_table(catalog.queries, context("loadTable"), warehouse, TABLE), CommitStateUnknown) for _ in range(3)]
         commits = [refused(commit(catalog), CommitStateUnknown) for _ in range(3)]
@@ -183,14 +183,14 @@ def test_of_a_commit_that_breaks_on_a_fault_of_ours(database: str, tmp_path: Pat
     """Its trace is logged, and then let go of."""
 
     def prepare(catalog: Catalog) -> None:
-        submit_chain = catalog.commands.committer.submit_chain
+        submit_batch = catalog.commands.committer.submit_batch
 
         async def broken(submissions: Sequence[Submission]) -> list[AppendResult]:
             if submissions[0].context.operation == "updateTable":
                 raise ZeroDivisionError
-            return await submit_chain(submissions)
+            return await submit_batch(submissions)
 
-        catalog.commands.committer.submit_chain = broken  # type: ignore[method-assign]
+        catalog.commands.committer.submit_batch = broken  # type: ignore[method-assign]
 
     with served_catalog(database, tmp_path / "warehouse", prepare=prepare) as server:
         client = RestClient(server.url)

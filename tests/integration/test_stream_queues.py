@@ -96,7 +96,7 @@ async def two(one: Process, database: str, tmp_path: Path) -> AsyncIterator[tupl
         yield one, await process(await stack.enter_async_context(opened_catalog(database, tmp_path / "warehouse")))
 
 
-async def test_commits_that_do_not_conflict_go_in_chains(one: Process) -> None:
+async def test_commits_that_do_not_conflict_go_in_batches(one: Process) -> None:
     """32 writers of properties on one table: every commit counts, and they are not appended one by one."""
     rounds = 8
 
@@ -125,8 +125,8 @@ async def test_a_process_with_an_old_memory_decides_on_the_newest_state(two: tup
     assert {"a": "1", "b": "1", "c": "1"} == {key: properties.get(key) for key in "abc"}
 
 
-async def test_a_chain_that_loses_to_another_process_is_counted_and_tried_one_by_one(two: tuple[Process, Process], tmp_path: Path) -> None:
-    """Only until a commit comes to effect: then chains are as long as before. What was written for nothing is taken away."""
+async def test_a_batch_that_loses_to_another_process_is_counted_and_tried_one_by_one(two: tuple[Process, Process], tmp_path: Path) -> None:
+    """Only until a commit comes to effect: then batches are as long as before. What was written for nothing is taken away."""
     first, second = two
     await first.set("t", {"warm": "the queue"})
     await second.set("t", {"b": "1"})
@@ -276,7 +276,7 @@ async def test_what_another_process_did_to_a_table_made_here_counts(two: tuple[P
     assert (await verify(first.catalog.dsn)).ok
 
 
-async def test_a_refused_commit_does_not_break_the_chain_around_it(one: Process) -> None:
+async def test_a_refused_commit_does_not_break_the_batch_around_it(one: Process) -> None:
     """Commits before and behind one that cannot hold come to effect, and only that one is refused: at once, with what it stands behind."""
     wrong = {"type": "assert-current-schema-id", "current-schema-id": 7}
     outcomes = await asyncio.gather(
@@ -312,20 +312,20 @@ async def test_a_creation_that_loses_its_name_leaves_no_file(
 ) -> None:
     """Another process takes the name once this one's file is written; the losing append comes too late by that."""
     first, second = two
-    submit_chain, files = first.catalog.commands.committer.submit_chain, metadata_files(tmp_path)
+    submit_batch, files = first.catalog.commands.committer.submit_batch, metadata_files(tmp_path)
 
     async def after_the_other(submissions: Sequence[Submission]) -> list[AppendResult]:
         assert files + 1 == metadata_files(tmp_path)
         await second.create("u")
-        return await submit_chain(submissions)
+        return await submit_batch(submissions)
 
-    monkeypatch.setattr(first.catalog.commands.committer, "submit_chain", after_the_other)
+    monkeypatch.setattr(first.catalog.commands.committer, "submit_batch", after_the_other)
     with pytest.raises(AlreadyExists):
         await first.create("u")
     assert files + 1 == metadata_files(tmp_path)
 
 
-async def test_a_drop_ends_the_chain(one: Process) -> None:
+async def test_a_drop_ends_the_batch(one: Process) -> None:
     """Commits before it come to effect; those behind it find no table."""
     drop = drop_table(one.catalog.commands, context("dropTable"), one.warehouse, DropTable(identifier("t"), purge_requested=False))
     before = [one.set("t", {f"before-{n}": "v"}) for n in range(5)]
@@ -402,7 +402,7 @@ async def test_two_names_of_one_table_hold_its_queue_once(one: Process) -> None:
 
 
 async def test_two_processes_on_one_table_lose_no_commit(two: tuple[Process, Process]) -> None:
-    """A queue that loses tries again with a chain of one, until it is through."""
+    """A queue that loses tries again with a batch of one, until it is through."""
     await asyncio.gather(*(side.set("t", {f"{n}-{m}": "v"}) for n, side in enumerate(two) for m in range(40)))
     kept = {key for key in (await two[0].metadata("t"))["properties"] if "-" in key and key[0].isdigit()}
     assert {f"{n}-{m}" for n in range(2) for m in range(40)} == kept
@@ -486,15 +486,15 @@ async def test_a_review_that_is_cancelled_leaves_nobody_waiting(one: Process, mo
 
 async def test_a_commit_whose_time_is_up_may_come_again_with_its_key(one: Process, monkeypatch: pytest.MonkeyPatch) -> None:
     """That others kept coming first says nothing about the change: it is not what the key is answered for good."""
-    lost, submit_chain = [AppendResult("head", 0)], one.catalog.commands.committer.submit_chain
+    lost, submit_batch = [AppendResult("head", 0)], one.catalog.commands.committer.submit_batch
     monkeypatch.setattr(one.catalog.commands, "_decide_seconds_max", 0.0)
 
     async def lose(submissions: Sequence[Submission]) -> list[AppendResult]:
-        return lost if submissions[0].has_events else await submit_chain(submissions)
+        return lost if submissions[0].has_events else await submit_batch(submissions)
 
     asked = context("updateTable", key=uuid7())
     with monkeypatch.context() as patched:
-        patched.setattr(one.catalog.commands.committer, "submit_chain", lose)
+        patched.setattr(one.catalog.commands.committer, "submit_batch", lose)
         with pytest.raises(CommitFailed, match="kept changing"):
             await commit_table(one.catalog.commands, asked, one.warehouse, setting("t", {"k": "v"}))
     assert 200 == (await commit_table(one.catalog.commands, asked, one.warehouse, setting("t", {"k": "v"}))).status

@@ -102,16 +102,16 @@ def last_field(number: int) -> dict[str, Any]:
 
 
 def next_append_fails(catalog: Catalog, monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
-    """The next chain is not appended; those after it are."""
-    submit_chain = catalog.commands.committer.submit_chain
+    """The next batch is not appended; those after it are."""
+    submit_batch = catalog.commands.committer.submit_batch
     failures = [error]
 
     async def once(submissions: Sequence[Submission]) -> list[AppendResult]:
         if failures:
             raise failures.pop()
-        return await submit_chain(submissions)
+        return await submit_batch(submissions)
 
-    monkeypatch.setattr(catalog.commands.committer, "submit_chain", once)
+    monkeypatch.setattr(catalog.commands.committer, "submit_batch", once)
 
 
 @pytest.mark.parametrize("error", [ServiceUnavailable("away"), CommitStateUnknown("lost")])
@@ -143,14 +143,14 @@ async def test_what_is_surely_not_appended_leaves_no_files(
 
 async def test_the_state_behind_a_commit_in_doubt_is_read_again(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is in the log: the next commit is not decided on what was before it."""
-    queues, submit_chain = table.catalogs[0].commands.queues, table.catalogs[0].commands.committer.submit_chain
+    queues, submit_batch = table.catalogs[0].commands.queues, table.catalogs[0].commands.committer.submit_batch
 
     async def answer_lost(submissions: Sequence[Submission]) -> list[AppendResult]:
-        await submit_chain(submissions)
+        await submit_batch(submissions)
         raise CommitStateUnknown("lost")
 
     with monkeypatch.context() as patched:
-        patched.setattr(table.catalogs[0].commands.committer, "submit_chain", answer_lost)
+        patched.setattr(table.catalogs[0].commands.committer, "submit_batch", answer_lost)
         with pytest.raises(CommitStateUnknown):
             await table.commit([setting("a", "1")])
     await table.commit([setting("b", "1")])
@@ -168,7 +168,7 @@ async def test_a_refusal_is_not_given_behind_a_commit_that_failed(table: Table, 
     assert isinstance(second, Answer), second
 
 
-async def test_a_refusal_does_not_rest_on_a_state_that_the_chain_behind_it_disproves(table: Table) -> None:
+async def test_a_refusal_does_not_rest_on_a_state_that_the_batch_behind_it_disproves(table: Table) -> None:
     """Another process has added the column that the first command asks for; the second finds that the queue's memory is old."""
     await table.commit(adding_column("y"), [last_field(1)], process=1)
     asked, other = await asyncio.gather(
@@ -183,10 +183,10 @@ async def test_a_state_is_as_old_as_the_question_it_answers(table: Table, monkey
     """While the answer that confirms the queue's state is on its way another process commits, and a request comes that rests on that."""
     asked, answered = asyncio.Event(), asyncio.Event()
     write = table.catalogs[0].commands
-    submit_chain, read, last_event_id = write.committer.submit_chain, ResolvedStream.read, ResolvedStream.last_event_id
+    submit_batch, read, last_event_id = write.committer.submit_batch, ResolvedStream.read, ResolvedStream.last_event_id
 
     async def slow_append(submissions: Sequence[Submission]) -> list[AppendResult]:
-        results = await submit_chain(submissions)
+        results = await submit_batch(submissions)
         if not asked.is_set():
             asked.set()
             await answered.wait()
@@ -209,7 +209,7 @@ async def test_a_state_is_as_old_as_the_question_it_answers(table: Table, monkey
     if confirmed_by == "last event":
         monkeypatch.setattr(ResolvedStream, "last_event_id", slow_last_event_id)
     elif confirmed_by == "append":
-        monkeypatch.setattr(write.committer, "submit_chain", slow_append)
+        monkeypatch.setattr(write.committer, "submit_batch", slow_append)
     else:
         # A transaction leaves the queue without a state.
         await table.transaction([setting("b", "1")])
@@ -265,13 +265,13 @@ async def test_a_requirement_that_does_not_hold_is_refused_still(table: Table) -
 async def test_who_waits_behind_a_commit_in_doubt_hears_that_the_log_is_away(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
     """The first commit's answer is lost and being asked for; the second, never sent, and a transaction need not wait for that."""
     committer = table.catalogs[0].commands.committer
-    submit_chain, doubt = committer.submit_chain, asyncio.Event()
+    submit_batch, doubt = committer.submit_batch, asyncio.Event()
 
     async def in_doubt(submissions: Sequence[Submission]) -> list[AppendResult]:
         await doubt.wait()
-        return await submit_chain(submissions)
+        return await submit_batch(submissions)
 
-    monkeypatch.setattr(committer, "submit_chain", in_doubt)
+    monkeypatch.setattr(committer, "submit_batch", in_doubt)
     first = asyncio.create_task(table.commit([setting("a", "1")]))
     await asyncio.sleep(0.2)
     waiting = [asyncio.create_task(table.commit([setting("b", "1")])), asyncio.create_task(table.transaction([setting("c", "1")]))]

@@ -77,14 +77,14 @@ def transaction(*changes: CommitTable) -> Command:
 async def run(processes: Processes, monkeypatch: pytest.MonkeyPatch, command: Command, meanwhile: Command) -> None:
     """`command` under a key; `meanwhile` of the other process is in the log before the first append that `command` comes to."""
     committer, waiting = processes.asked.commands.committer, [meanwhile]
-    submit_chain = committer.submit_chain
+    submit_batch = committer.submit_batch
 
     async def after_the_other(submissions: Sequence[Submission]) -> list[AppendResult]:
         if waiting:
             await waiting.pop()(processes.other.commands, context("meanwhile"), processes.warehouse)
-        return await submit_chain(submissions)
+        return await submit_batch(submissions)
 
-    monkeypatch.setattr(committer, "submit_chain", after_the_other)
+    monkeypatch.setattr(committer, "submit_batch", after_the_other)
     # What a key is answered with again goes by the operation: a view's or not.
     asked = context("replaceView", key=uuid7(), request_hash=b"x" * 32)
     try:

@@ -187,6 +187,36 @@ async def test_a_refusal_rests_on_a_head_that_was_read_after_the_request(two: tu
         await first.set("t", {"k": "w"}, {"type": "assert-current-schema-id", "current-schema-id": 0})
 
 
+async def test_a_refusal_beside_a_commit_that_is_lost_is_decided_again(two: tuple[Process, Process]) -> None:
+    """Both rest on what the queue remembers, which another process has made old: what was refused holds by now."""
+    first, second = two
+    await first.set("t", {"warm": "the queue"})
+    schema = {"type": "struct", "fields": [{"id": n, "name": f"x{n}", "required": False, "type": "long"} for n in (1, 2)]}
+    command = CommitTable(identifier("t"), [], [{"action": "add-schema", "schema": schema}])
+    await commit_table(second.catalog.commands, context("updateTable"), second.warehouse, command)
+    figures = first.catalog.commands.queues.figures
+    held, fails = ({"type": "assert-last-assigned-field-id", "last-assigned-field-id": number} for number in (2, 1))
+    late, ordinary, wrong = await asyncio.gather(
+        first.set("t", {"late": "1"}, held),
+        first.set("t", {"ordinary": "1"}),
+        first.set("t", {"wrong": "1"}, fails),
+        return_exceptions=True,
+    )
+    assert 1 == figures.lost
+    assert [Answer, Answer, CommitFailed] == [type(each) for each in (late, ordinary, wrong)]
+
+
+async def test_a_queue_remembers_nothing_that_a_transaction_changed(one: Process) -> None:
+    """The next commit is decided on what is in the log, and not decided in vain first."""
+    await one.create("u")
+    for number in range(3):
+        await one.set("t", {"number": f"{number}"})
+        changes = [setting(name, {"both": f"{number}"}) for name in ("t", "u")]
+        await commit_transaction(one.catalog.commands, context("commitTransaction"), one.warehouse, CommitTransaction(changes))
+    await one.set("t", {"number": "3"})
+    assert 0 == one.catalog.commands.queues.figures.lost
+
+
 async def test_a_refusal_on_what_is_known_reads_no_state(one: Process, monkeypatch: pytest.MonkeyPatch) -> None:
     """That the state is still the newest shows in the stream's last event: a large table would take as long as a load."""
     await one.set("t", {"warm": "the queue"})

@@ -113,8 +113,7 @@ def decide_commit(table: TableState, commit: TableCommit, now_ms: int) -> TableC
     metadata = apply_updates(
         base,
         commit.updates,
-        # A clock behind the one that wrote the version before must not turn time back.
-        now_ms=max(now_ms, base["last-updated-ms"]),
+        now_ms=now_ms,
         previous_metadata_location=table.metadata_location,
     )
     if metadata is base:

@@ -50,6 +50,7 @@ class Draft:
         self.document: Json = dict(base) if base is not None else empty_metadata(format_version)
         self.owned: set[str] = set()
         self.changed = False
+        # A clock behind the one that wrote the version before must not turn time back.
         self.now_ms = now_ms if base is None else max(now_ms, base["last-updated-ms"])
 
     def set(self, key: str, value: Any) -> None:

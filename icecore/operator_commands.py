@@ -56,7 +56,7 @@ def verify(settings: Settings, console: Console) -> ExitCode:
     """Folds the log, compares it with every read model and claim, and checks the chain of hashes; writes go on."""
     with opened_database(settings) as opened:
         uvloop.run(require_schema(opened))
-        report = uvloop.run(verify_log(opened.dsn))
+        report = uvloop.run(verify_log(opened.dsn, admin_roles=settings.admin_roles))
     # Plain text, not markup: keys and values stand in square brackets.
     console.out(str(report), highlight=False)
     return ExitCode.OK if report.ok else ExitCode.NO

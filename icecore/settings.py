@@ -100,6 +100,7 @@ class Settings(BaseSettings):
     # The log
     database_url: SecretStr | None = None
     database_owner_url: SecretStr | None = None
+    admin_roles: Annotated[tuple[str, ...], NoDecode] = ()
     data_dir: Path = DATA_DIRECTORY_DEFAULT
     embedded_state_dir: Path = STATE_DIRECTORY
     unsafe_durability: bool = False
@@ -176,7 +177,7 @@ class Settings(BaseSettings):
     def _split_paths(cls, value: Any) -> Any:
         return [part for part in value.split(os.pathsep) if part] if isinstance(value, str) else value
 
-    @field_validator("allowed_hosts", "cors_origins", "warehouse_endpoints", mode="before")
+    @field_validator("admin_roles", "allowed_hosts", "cors_origins", "warehouse_endpoints", mode="before")
     @classmethod
     def _split_names(cls, value: Any) -> Any:
         return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value

@@ -8,7 +8,7 @@ with fresh hashes. For those, keep a position and its hash elsewhere (`VerifyRep
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Collection, Sequence
 from contextlib import AsyncExitStack
 from typing import Any
 from uuid import UUID
@@ -38,14 +38,17 @@ _FETCH_ROWS = 200
 Connection = AsyncConnection[TupleRow]
 
 
-async def verify(dsn: str) -> VerifyReport:
-    """Checks the schema and the chain of hashes, folds every stream, and compares every row, claim and command with what the log says."""
+async def verify(dsn: str, *, admin_roles: Collection[str] = ()) -> VerifyReport:
+    """Checks the schema and the chain of hashes, folds every stream, and compares every row, claim and command with what the log says.
+
+    admin_roles -- those that may write everything without a right granted on the schema; of others it is a difference.
+    """
     started = time.monotonic()
     report = VerifyReport()
     async with await connect(dsn, application_name="icecore-verify") as connection:
         await connection.execute(_SQL["begin"])
         report.generation = await _generation(connection)
-        await check_schema(connection, report)
+        await check_schema(connection, report, admin_roles)
         try:
             await check_migrations(connection, report)
             await _check_chain(connection, report)

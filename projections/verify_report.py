@@ -33,7 +33,10 @@ class Difference:
 
 @dataclass(slots=True)
 class VerifyReport:
-    """What was compared, and what differed (`differences`, the first DIFFERENCES_MAX of `difference_count`)."""
+    """What was compared, and what differed (`differences`, the first DIFFERENCES_MAX of `difference_count`).
+
+    notes -- what an operator should know, and has said is meant to be so.
+    """
 
     head: int = 0
     head_hash: bytes = GENESIS_HASH
@@ -45,6 +48,7 @@ class VerifyReport:
     seconds: float = 0.0
     difference_count: int = 0
     differences: list[Difference] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
 
     @property
     def ok(self) -> bool:
@@ -65,12 +69,13 @@ class VerifyReport:
             f"{self.events} events in {self.streams} streams, {self.commands} commands, {self.rows} rows of generation {self.generation}, "
             f"{self.claims} claims, in {self.seconds:.1f} s; the hash at position {self.head} is {self.head_hash.hex()}"
         )
+        notes = [f"note: {note}" for note in self.notes]
         if self.ok:
-            return f"no difference: {compared}"
+            return "\n".join([f"no difference: {compared}", *notes])
         lines = [f"{self.difference_count} differences: {compared}", *map(str, self.differences)]
         if self.difference_count > len(self.differences):
             lines.append(f"… and {self.difference_count - len(self.differences)} more")
-        return "\n".join(lines)
+        return "\n".join([*lines, *notes])
 
 
 def _shown(value: Any) -> str:

@@ -434,6 +434,27 @@ async def test_a_schema_that_was_tampered_with_is_named(database: str, tampering
             connection.execute(sql.SQL("drop owned by {}; drop role {}").format(role, role))
 
 
+async def test_an_administrator_that_is_named_in_the_settings_is_a_note_and_no_difference(database: str) -> None:
+    """Any other role is a difference still; and to name a role permits no right that was granted to it."""
+    with psycopg.connect(database) as connection:
+        before = roles(connection)
+        connection.execute("create role administers in role pg_write_all_data; create role meddles in role pg_write_all_data")
+        made = roles(connection) - before
+    try:
+        report = await verify_all(database, admin_roles=["administers"])
+        assert ["meddles"] == [difference.key for difference in report.differences]
+        assert "note: administers may write all of the log: member of pg_write_all_data" in str(report)
+        report = await verify_all(database, admin_roles=["administers", "meddles"])
+        assert (True, 2) == (report.ok, len(report.notes))
+        with psycopg.connect(database) as connection:
+            connection.execute("grant insert on icecore.events to meddles")
+        assert not (await verify_all(database, admin_roles=["administers", "meddles"])).ok
+    finally:
+        with psycopg.connect(database) as connection:
+            for role in map(sql.Identifier, sorted(made)):
+                connection.execute(sql.SQL("drop owned by {}; drop role {}").format(role, role))
+
+
 def roles(connection: psycopg.Connection[Any]) -> set[str]:
     return {name for (name,) in connection.execute("select rolname from pg_roles").fetchall()}
 

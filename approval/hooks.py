@@ -12,9 +12,10 @@ from uuid import UUID
 
 import structlog
 
+from access.request_context import RequestContext
 from access.warehouse import Warehouse
 from approval.contract import ALLOW, Allow, ApprovalHook, Hold, NoVerdictError, ObjectChange, ProposedChange, Refuse, Verdict
-from approval.proposed_change import ChangeReader, Connections, ReviewedRequest, carries_files, held_objects
+from approval.proposed_change import ChangeReader, Connections, carries_files, held_objects
 from domain.client_errors import client_error_text
 from domain.documents import Json
 from domain.errors import ApprovalUnavailable, CatalogError, ChangeForbidden, ChangeHeld, ChangeInvalid, ChangeRefused
@@ -103,7 +104,7 @@ class Approval:
         self._hooks = tuple(hooks)
         self._reader = ChangeReader(connections)
 
-    async def review(self, request: ReviewedRequest, warehouse: Warehouse, changes: Sequence[Change]) -> Mapping[UUID, UUID]:
+    async def review(self, context: RequestContext, warehouse: Warehouse, changes: Sequence[Change]) -> Mapping[UUID, UUID]:
         """Returns where the change may take effect: the namespaces that this rests on, by their newest events.
 
         Raises ChangeRefused, HeldBack, or ApprovalUnavailable where a hook gave no verdict and its policy is to refuse.
@@ -111,7 +112,7 @@ class Approval:
         if all(isinstance(change.after, ProposalState) for change in changes):
             return {}
         rests_on: dict[UUID, UUID] = {}
-        change = await self._reader.read(request, warehouse, changes, rests_on)
+        change = await self._reader.read(context, warehouse, changes, rests_on)
         asked = [hook for hook in self._hooks if hook.chosen.matches(change)]
         if not asked:
             return {}

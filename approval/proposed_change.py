@@ -3,11 +3,11 @@
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
 from uuid import UUID
 
 import orjson
 
+from access.request_context import RequestContext
 from access.warehouse import Warehouse
 from approval.contract import ObjectChange, ObjectKind, ProposedChange
 from database.connections import Connection
@@ -29,16 +29,6 @@ Connections = Callable[[], AbstractAsyncContextManager[Connection]]
 Levels = tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ReviewedRequest:
-    """Who asks for a change, by which operation; its members are ProposedChange's."""
-
-    operation: str
-    actor: str
-    request_id: str
-    approves: UUID | None
-
-
 class ChangeReader:
     """Makes proposed changes of what commands decided. Namespaces are never renamed, so what leads to one is read once."""
 
@@ -47,7 +37,7 @@ class ChangeReader:
         self._known: OrderedDict[UUID, Levels] = OrderedDict()
 
     async def read(
-        self, request: ReviewedRequest, warehouse: Warehouse, changes: Sequence[Change], rests_on: dict[UUID, UUID]
+        self, context: RequestContext, warehouse: Warehouse, changes: Sequence[Change], rests_on: dict[UUID, UUID]
     ) -> ProposedChange:
         """Raises ServiceUnavailable where names cannot be read.
 
@@ -63,14 +53,15 @@ class ChangeReader:
                 rests_on.setdefault(each.namespace_id, each.event_id)
             return [orjson.loads(each.properties) for each in found]
 
+        approved = context.approves
         return ProposedChange(
-            request.operation,
-            request.actor,
-            request.request_id,
+            context.operation if approved is None else approved.operation,
+            context.principal.id,
+            context.request_id,
             warehouse.id,
             warehouse.name,
             tuple(objects),
-            request.approves,
+            None if approved is None else approved.proposal_id,
             declared,
         )
 

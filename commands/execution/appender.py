@@ -9,7 +9,6 @@ from access.backends import Backends
 from access.request_context import RequestContext
 from access.warehouse import Warehouse
 from approval.hooks import Approval
-from approval.proposed_change import ReviewedRequest
 from commands.execution import fault_points
 from commands.execution.committer import Committer
 from commands.execution.gather import gather_errors
@@ -52,14 +51,7 @@ class Appender:
         """As Approval.review; empty where there are no hooks."""
         if self.approval is None:
             return {}
-        context, approved = submission.context, submission.context.approves
-        request = ReviewedRequest(
-            context.operation if approved is None else approved.operation,
-            context.principal.id,
-            context.request_id,
-            None if approved is None else approved.proposal_id,
-        )
-        return await self.approval.review(request, warehouse, submission.changes)
+        return await self.approval.review(submission.context, warehouse, submission.changes)
 
     async def write_files(self, warehouse: Warehouse, decision: Decision) -> None:
         decision.submission.record = decision.record

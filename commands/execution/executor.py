@@ -94,6 +94,7 @@ class CommandExecutor:
                 remembered = await idempotency.find(connection, context)
             # Not with a connection in hand: reading it may have to wait for others who need one.
             if remembered is not None:
+                # Not authorized again: it is what the same principal was answered, and no more.
                 if remembered.replicated:
                     # Append finds the key, and is answered once the standbys have it.
                     await self.committer.submit(Submission(context, record=remembered.record))

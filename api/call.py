@@ -12,7 +12,7 @@ import orjson
 from aiohttp import web
 
 from access.authorization import Resource
-from access.request_context import ANONYMOUS, RequestContext
+from access.request_context import PROJECT_ID_DEFAULT, Principal, RequestContext
 from access.resolve_warehouse import resolve_warehouse
 from access.warehouse import Warehouse
 from api.bodies import VALUE_BYTES, Fields, parse_json_object, read_body
@@ -39,7 +39,6 @@ LARGE_ANSWERS: web.AppKey[LargeAnswers] = web.AppKey("large_answers", LargeAnswe
 
 GZIP_CACHE: web.AppKey[GzipCache] = web.AppKey("gzip_cache")
 
-PROJECT_ID_DEFAULT = UUID(int=0)
 
 POSITION_HEADER = "Icecore-Position"
 
@@ -79,10 +78,12 @@ class Call:
 
     __slots__ = ("_query", "app", "catalog", "context", "expected", "operation", "request", "segments", "shared")
 
-    def __init__(self, app: web.Application, request: web.Request, operation: Operation, segments: Mapping[str, str]) -> None:
+    def __init__(
+        self, app: web.Application, request: web.Request, principal: Principal, operation: Operation, segments: Mapping[str, str]
+    ) -> None:
         self.app, self.request, self.operation, self.segments = app, request, operation, segments
         self.catalog: Catalog = app[CATALOG]
-        self.context = self._context()
+        self.context = self._context(principal)
         self._query: Mapping[str, str] | None = None
         self.expected: HeldBytes | None = None
         self.shared: HeldContent | None = None
@@ -92,13 +93,12 @@ class Call:
         if separator is not None and "namespace" in segments:
             self.segments = {**segments, "namespace": respell_levels(segments["namespace"], separator)}
 
-    def _context(self) -> RequestContext:
+    def _context(self, principal: Principal) -> RequestContext:
         headers = self.request.headers
         return RequestContext(
             request_id=self.request[REQUEST_ID],
             project_id=PROJECT_ID_DEFAULT,
-            # Nobody is authenticated yet.
-            principal=ANONYMOUS,
+            principal=principal,
             operation=self.operation.name,
             correlation_id=sane_or_none(headers.get("X-Correlation-Id")),
             traceparent=sane_or_none(headers.get("traceparent")),

@@ -5,6 +5,7 @@ from typing import Any, Protocol
 
 from aiohttp import web
 
+from access.authentication import Authenticator
 from access.backends import Backends
 from api.history.event_source import EventSource
 from api.limits import ApiLimits
@@ -21,6 +22,9 @@ class Catalog(Protocol):
 
     @property
     def backends(self) -> Backends: ...
+
+    @property
+    def authenticator(self) -> Authenticator: ...
 
     @property
     def commands(self) -> CommandExecutor: ...

@@ -51,6 +51,7 @@ def _serving(app: web.Application) -> Handler:
 
     Not by aiohttp's router: it decodes a path before it looks, and what it costs is a tenth of a cached answer.
     """
+    authenticator = app[CATALOG].authenticator
     routes, seconds_max, large_answers = app[ROUTES], app[CATALOG].limits.read_seconds_max, app[LARGE_ANSWERS]
 
     async def serve(request: web.Request) -> web.StreamResponse:
@@ -60,7 +61,8 @@ def _serving(app: web.Application) -> Handler:
                 return refusal
         operation, segments = routes.find(request.method, request.rel_url.raw_path)
         request[OPERATION] = operation
-        call = Call(app, request, operation, segments)
+        principal = await authenticator.authenticate(request.headers)
+        call = Call(app, request, principal, operation, segments)
         if operation.mutates:
             return await operation.handler(call)
         if operation.method == "GET" and not operation.waits and len(large_answers):

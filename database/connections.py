@@ -48,7 +48,7 @@ class ConnectionHandOff:
     """At most `connections_max` connections, opened when first needed and handed over first come, first served.
 
     psycopg_pool is not on this path: it costs a third to a half of a hot read's throughput, and a queue of connections
-    is unfair (docs/architecture.md, "Reads"). Raises ServiceUnavailable where Postgres cannot be reached in CONNECT_SECONDS_MAX.
+    is unfair. Raises ServiceUnavailable where Postgres cannot be reached in CONNECT_SECONDS_MAX.
     """
 
     def __init__(self, dsn: str, connections_max: int, *, application_name: str, options: str = "") -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import structlog
 from aiohttp import web
 
+from access.authentication import AuthenticateNobody, Authenticator
 from access.authorization import AllowAll
 from access.backends import Backends
 from access.request_context import PROJECT_ID_DEFAULT
@@ -49,6 +50,7 @@ class Catalog:
     """The parts of one running catalog."""
 
     backends: Backends
+    authenticator: Authenticator
     commands: CommandExecutor
     queries: QueryExecutor
     limits: ApiLimits
@@ -121,7 +123,7 @@ async def open_catalog(settings: Settings, *, jobs: bool = False) -> AsyncIterat
         purge, old_files, parts = PurgeJob(commands), OldMetadataFilesJob(commands), PartsJob(commands)
         expiry = ExpiryJob(commands, PROJECT_ID_DEFAULT)
         catalog = Catalog(
-            backends, commands, queries, settings.api_limits(), purge, old_files, parts, expiry, events,
+            backends, AuthenticateNobody(), commands, queries, settings.api_limits(), purge, old_files, parts, expiry, events,
             settings.dsn, settings.namespace_separator, settings.origin_rules(), settings.permitted_profiles(),
         )  # fmt: skip
         if jobs:

@@ -16,7 +16,7 @@ from database.postgres import Connection
 
 _SQL = named_sql("log", "changes.sql")
 
-# Events of one statement; it stands in log_changes.sql too.
+# Events of one statement; it stands in changes.sql too.
 CHANGES_AT_ONCE = 100
 # Beyond this many a memory is emptied rather than mended.
 CHANGES_MAX = 10_000

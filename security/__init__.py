@@ -1,1 +1,1 @@
-"""Authentication, authorization and secrets; stands on `domain` alone."""
+"""Secrets, and the rules for properties and credentials; stands on `domain` and `database` alone."""

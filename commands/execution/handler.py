@@ -90,9 +90,9 @@ class Resolved:
         return [*(stream.resource for stream in self.streams), *self.within]
 
 
-def namespace_of(found: ResolvedName | None) -> list[Resource]:
-    """The namespace that a name lies in, for `within`."""
-    return [] if found is None else [Resource("namespace", found.namespace_id)]
+def parent_of(found: ResolvedName | None, warehouse: Warehouse) -> Resource:
+    """What a name lies in, for `within`: its namespace; the warehouse where there is no such namespace."""
+    return Resource("warehouse", warehouse.id) if found is None else Resource("namespace", found.namespace_id)
 
 
 @dataclass(slots=True, eq=False)

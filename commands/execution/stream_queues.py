@@ -36,7 +36,8 @@ class StreamQueues:
         self._queues: OrderedDict[UUID, StreamQueue[State]] = OrderedDict()
 
     async def run(self, stream: ResolvedStream[S], handler: StreamCommandHandler[S], deadline: float) -> Settled:
-        """Decides and appends in the stream's queue.
+        """Decides and appends in the stream's queue: its task calls `handler.decide` on the state that the command before will leave,
+        gathers what waits into a batch, has the appender append it, and settles each command.
 
         Raises what the handler raises, StaleName too; TooManyRequests where the queue is full or did not move for
         QUEUE_WAIT_SECONDS_MAX; StaleName where others kept winning until `deadline` (monotonic seconds).

@@ -37,9 +37,8 @@ class _Creation(CommandHandler):
         async with self.executor.connection() as connection:
             self.taken = await names.find(connection, self.warehouse.scope, self.command.namespace, None) is not None
             self.parent_id = await self._parent_id(connection)
-        if self.parent_id is None:
-            return Resolved()
-        return Resolved(within=[Resource("warehouse" if self.parent_id == self.warehouse.id else "namespace", self.parent_id)])
+        parent_id = self.parent_id or self.warehouse.id
+        return Resolved(within=[Resource("warehouse" if parent_id == self.warehouse.id else "namespace", parent_id)])
 
     async def decide(self) -> Decision:
         large = is_large_request(self.context)

@@ -11,7 +11,7 @@ from commands.execution.answer import Answer
 from commands.execution.clock import now_ms
 from commands.execution.deciding import decided, is_large_request
 from commands.execution.executor import CommandExecutor
-from commands.execution.handler import CommandHandler, Decision, MetadataFile, Resolved, StreamCommandHandler, namespace_of
+from commands.execution.handler import CommandHandler, Decision, MetadataFile, Resolved, StreamCommandHandler, parent_of
 from commands.execution.resolver import ResolvedStream
 from commands.execution.submission import IdempotencyRecord, Submission
 from commands.tables.create_table import Created, add_table, created_alone, refuse_places_taken_by_others
@@ -87,7 +87,7 @@ class _Creation(CommandHandler):
     async def resolve(self) -> Resolved:
         async with self.executor.connection() as connection:
             self.found = await staged_name(self.warehouse, self.command).find(connection)
-        return Resolved(within=namespace_of(self.found))
+        return Resolved(within=[parent_of(self.found, self.warehouse)])
 
     async def decide(self) -> Decision:
         submission = Submission(self.context, table_bytes_max=self.executor.large_documents.bytes_max)

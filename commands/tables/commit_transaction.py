@@ -10,7 +10,7 @@ from commands.execution.answer import Answer
 from commands.execution.clock import now_ms
 from commands.execution.deciding import decided, is_large_request, is_large_state
 from commands.execution.executor import CommandExecutor
-from commands.execution.handler import CommandHandler, Decision, MetadataFile, Resolved, namespace_of
+from commands.execution.handler import CommandHandler, Decision, MetadataFile, Resolved, parent_of
 from commands.execution.resolver import ResolvedStream
 from commands.execution.submission import IdempotencyRecord, Submission
 from commands.tables.commit_table import add_commit, add_created, creates, staged_name
@@ -50,7 +50,7 @@ class _Transaction(CommandHandler):
         creations = [change for change in changes if creates(change)]
         async with self.executor.connection() as connection:
             self.creations = [(each, await staged_name(self.warehouse, each).find(connection)) for each in creations]
-        return Resolved(self.tables, [namespace for _, found in self.creations for namespace in namespace_of(found)])
+        return Resolved(self.tables, [parent_of(found, self.warehouse) for _, found in self.creations])
 
     async def prepare(self) -> None:
         # Who waits for room in the tables' queues keeps others waiting.

@@ -11,7 +11,7 @@ from commands.execution.answer import Answer
 from commands.execution.clock import now_ms
 from commands.execution.deciding import decided, is_large_request
 from commands.execution.executor import CommandExecutor
-from commands.execution.handler import CommandHandler, CreatedTable, Decision, MetadataFile, Resolved, namespace_of
+from commands.execution.handler import CommandHandler, CreatedTable, Decision, MetadataFile, Resolved, parent_of
 from commands.execution.submission import IdempotencyRecord, Submission
 from commands.tabulars.metadata_files import (
     NewName,
@@ -52,7 +52,7 @@ class _Creation(CommandHandler):
     async def resolve(self) -> Resolved:
         async with self.executor.connection() as connection:
             self.found = await self._new_name.find(connection)
-        return Resolved(within=namespace_of(self.found))
+        return Resolved(within=[parent_of(self.found, self.warehouse)])
 
     async def decide(self) -> Decision:
         command, warehouse, large = self.command, self.warehouse, is_large_request(self.context)

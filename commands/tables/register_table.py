@@ -10,7 +10,7 @@ from access.request_context import RequestContext
 from access.warehouse import Warehouse
 from commands.execution.answer import Answer
 from commands.execution.executor import CommandExecutor
-from commands.execution.handler import CommandHandler, Decision, Resolved, namespace_of
+from commands.execution.handler import CommandHandler, Decision, Resolved, parent_of
 from commands.execution.resolver import ResolvedStream, StaleName
 from commands.execution.staged_parts import stage_parts
 from commands.execution.submission import IdempotencyRecord, Submission
@@ -79,7 +79,7 @@ class _Registration(CommandHandler):
             return Resolved([self.table])
         async with self.executor.connection() as connection:
             self.found = await self._new_name.find(connection)
-        return Resolved(within=namespace_of(self.found))
+        return Resolved(within=[parent_of(self.found, self.warehouse)])
 
     async def prepare(self) -> None:
         self.file = await self._read_file(self.table)

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from commands.execution.answer import Answer
 from commands.execution.executor import CommandExecutor
-from commands.execution.handler import CommandHandler, Decision, Resolved, namespace_of
-from commands.execution.resolver import ResolvedStream
+from commands.execution.handler import CommandHandler, Decision, Resolved, parent_of
+from commands.execution.resolver import ResolvedStream, StaleName
 from commands.execution.submission import IdempotencyRecord, Submission
 from domain import table, view
 from domain.commands import RenameTable, RenameView
@@ -27,6 +27,7 @@ class TabularRename(CommandHandler):
     executor: CommandExecutor
     share: DocumentShare
     stream: ResolvedStream[TableState | ViewState] | None = None
+    namespace: ResolvedName | None = None
 
     @abstractmethod
     async def find(self) -> ResolvedStream[TableState | ViewState]:
@@ -35,8 +36,8 @@ class TabularRename(CommandHandler):
     async def resolve(self) -> Resolved:
         self.stream = await self.find()
         async with self.executor.connection() as connection:
-            found = await names.find(connection, self.warehouse.scope, self.command.destination.namespace, None)
-        return Resolved([self.stream], namespace_of(found))
+            self.namespace = await names.find(connection, self.warehouse.scope, self.command.destination.namespace, None)
+        return Resolved([self.stream], [parent_of(self.namespace, self.warehouse)])
 
     async def prepare(self) -> None:
         assert self.stream is not None
@@ -48,6 +49,9 @@ class TabularRename(CommandHandler):
         scope, destination = self.warehouse.scope, self.command.destination
         async with self.executor.connection() as connection:
             found = await names.find(connection, scope, destination.namespace, destination.name)
+        if found is not None and (self.namespace is None or found.namespace_id != self.namespace.namespace_id):
+            # Another namespace than the one that was authorized.
+            raise StaleName
         submission = Submission(self.context)
         event = _decide(state, found, self.command.source, destination, scope.key(destination.name))
         if event is None:

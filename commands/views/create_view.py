@@ -12,7 +12,7 @@ from commands.execution.answer import Answer
 from commands.execution.clock import now_ms
 from commands.execution.deciding import decided, is_large_request
 from commands.execution.executor import CommandExecutor
-from commands.execution.handler import CommandHandler, Decision, Resolved, namespace_of
+from commands.execution.handler import CommandHandler, Decision, Resolved, parent_of
 from commands.execution.submission import IdempotencyRecord, Submission
 from commands.tables.create_table import refuse_places_taken_by_others
 from commands.tabulars.metadata_files import NewName, location_key, location_of, metadata_file, path_keys
@@ -42,7 +42,7 @@ class _Creation(CommandHandler):
     async def resolve(self) -> Resolved:
         async with self.executor.connection() as connection:
             self.found = await self._new_name.find(connection)
-        return Resolved(within=namespace_of(self.found))
+        return Resolved(within=[parent_of(self.found, self.warehouse)])
 
     async def decide(self) -> Decision:
         command, warehouse, large = self.command, self.warehouse, is_large_request(self.context)

@@ -10,7 +10,7 @@ from access.request_context import RequestContext
 from access.warehouse import Warehouse
 from commands.execution.answer import Answer
 from commands.execution.executor import CommandExecutor
-from commands.execution.handler import CommandHandler, Decision, Resolved, namespace_of
+from commands.execution.handler import CommandHandler, Decision, Resolved, parent_of
 from commands.execution.submission import IdempotencyRecord, Submission
 from commands.tabulars.metadata_files import NewName, location_key, path_keys, refuse_taken_file, registered_keys
 from commands.views.create_view import view_body
@@ -43,7 +43,7 @@ class _Registration(CommandHandler):
     async def resolve(self) -> Resolved:
         async with self.executor.connection() as connection:
             self.found = await self._new_name.find(connection)
-        return Resolved(within=namespace_of(self.found))
+        return Resolved(within=[parent_of(self.found, self.warehouse)])
 
     async def decide(self) -> Decision:
         warehouse, command = self.warehouse, self.command

@@ -1,6 +1,6 @@
 """Every operation asks whether the principal may do it, by the ids of what it reads or changes, before it does anything."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,9 +10,10 @@ from uuid import UUID, uuid4
 import pytest
 
 from access.authorization import Resource, ResourceKind
-from access.request_context import ANONYMOUS, RequestContext
+from access.request_context import ANONYMOUS, Principal, RequestContext
 from api.operations import OPERATIONS
-from domain.errors import Forbidden
+from domain.errors import Forbidden, NotAuthorized
+from icecore.compose import Catalog
 from tests.fixtures.catalog import served_catalog
 from tests.fixtures.rest_client import SCHEMA, RestClient
 
@@ -168,6 +169,30 @@ def test_what_is_kept_in_memory_is_permitted_each_time(server: Served, recorder:
     assert [200, 200] == [client.call_root("GET", T).status for _ in range(2)]
     recorder.denies = True
     assert 403 == client.call_root("GET", T).status
+
+
+def test_who_asks_is_found_out_first(database: str, tmp_path: Path, recorder: Recorder) -> None:
+    """The principal of the context is the one that the headers prove; without one nothing is looked at, an unknown address apart."""
+
+    class ByHeader:
+        async def authenticate(self, headers: Mapping[str, str]) -> Principal:
+            if "X-Who" not in headers:
+                raise NotAuthorized("Not authenticated")
+            return Principal(headers["X-Who"])
+
+    def authenticated(catalog: Catalog) -> None:
+        recorder.asked.clear()
+        catalog.authenticator = ByHeader()
+
+    with served_catalog(database, tmp_path / "warehouse", prepare=authenticated) as served, closing(RestClient(served.url)) as client:
+        client._root = ""
+        create = ("POST", f"{W}/namespaces", {"namespace": ["mine"]})
+        assert (401, "NotAuthorizedException") == client.call_root(*create).error
+        assert [] == recorder.asked
+        assert 200 == client.call_root(*create, headers={"X-Who": "somebody"}).status
+        assert ["somebody"] == [context.principal.id for context, _ in recorder.asked]
+        events = client.call_root("GET", "/history/v1/events?types=icecore.namespace.created", headers={"X-Who": "somebody"}).json["events"]
+    assert ["somebody"] == [event["actor"] for event in events]
 
 
 def test_a_refusal_is_not_remembered_by_the_key(server: Served, recorder: Recorder) -> None:

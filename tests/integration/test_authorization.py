@@ -191,7 +191,9 @@ def test_who_asks_is_found_out_first(database: str, tmp_path: Path, recorder: Re
         assert [] == recorder.asked
         assert 200 == client.call_root(*create, headers={"X-Who": "somebody"}).status
         assert ["somebody"] == [context.principal.id for context, _ in recorder.asked]
-        events = client.call_root("GET", "/history/v1/events?types=icecore.namespace.created", headers={"X-Who": "somebody"}).json["events"]
+        events = client.call_root("GET", "/history/v1/events?types=io.icecore.namespace.created.v1", headers={"X-Who": "somebody"}).json[
+            "events"
+        ]
     assert ["somebody"] == [event["actor"] for event in events]
 
 

@@ -188,14 +188,14 @@ async def test_nothing_comes_into_a_namespace_that_is_dropped_meanwhile(
     await create_a_view(catalog, warehouse, "v", tmp_path / "warehouse" / "v")
     unregistered = await unregister_table(catalog.commands, context("unregisterTable"), warehouse, UnregisterTable(named("u")))
     location = orjson.loads(joined(unregistered.body or b""))["metadata-location"]
-    submit_chain = committer.submit_chain
+    submit_batch = committer.submit_batch
 
     async def after_the_drop(submissions: Sequence[Submission]) -> list[AppendResult]:
-        monkeypatch.setattr(committer, "submit_chain", submit_chain)
+        monkeypatch.setattr(committer, "submit_batch", submit_batch)
         await drop_namespace(catalog.commands, context("dropNamespace"), warehouse, DropNamespace(GONE))
-        return await submit_chain(submissions)
+        return await submit_batch(submissions)
 
-    monkeypatch.setattr(committer, "submit_chain", after_the_drop)
+    monkeypatch.setattr(committer, "submit_batch", after_the_drop)
     with pytest.raises(NoSuchNamespace):
         await enter(catalog, warehouse, location)
     report = await verify(database)

@@ -32,7 +32,7 @@ PUBLISHING = "publishing"
 BACKGROUND = frozenset({"database/outage_log.py", "database/silence_watch.py", "api/connections.py"})
 
 # From one of our files into another; 174 and 60 before the write path was straightened, folds moved and requests were authorized.
-COMMIT_CALLS_MAX, LOAD_CALLS_MAX = 177, 60
+COMMIT_CALLS_MAX, LOAD_CALLS_MAX = 180, 60
 
 
 @pytest.fixture

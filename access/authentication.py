@@ -7,7 +7,7 @@ from access.request_context import ANONYMOUS, Principal
 
 
 class Authenticator(Protocol):
-    """Asked once for every request, before anything else is done for it."""
+    """Asked once for every request, before anything else is done for it; not for those that are open to everybody (`Operation.open`)."""
 
     async def authenticate(self, headers: Mapping[str, str]) -> Principal:
         """Raises NotAuthorized where the headers do not prove who asks. No message and no log may hold a header's value."""

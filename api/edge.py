@@ -34,7 +34,7 @@ _levels = logging.getLogger("icecore.api")
 
 
 def _unforeseen(request: web.Request, error: BaseException) -> CatalogError:
-    """What the client is told of a fault of ours: nothing of the trace, and on a commit that its outcome is open (P4)."""
+    """What the client is told of a fault of ours: nothing of the trace, and on a commit that its outcome is unknown."""
     operation = request.get(OPERATION)
     if operation is not None and operation.commits:
         return CommitStateUnknown("The commit may have happened or not: load the table before cleaning up")

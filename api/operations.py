@@ -7,7 +7,7 @@ from api.management.operations import OPERATIONS as MANAGEMENT
 from api.routing import Operation
 
 OPERATIONS = (
-    Operation("getHealth", "GET", "/health", health.get_health, head=True),
+    Operation("getHealth", "GET", "/health", health.get_health, head=True, open=True),
     *ICEBERG,
     *MANAGEMENT,
     *HISTORY,

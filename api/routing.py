@@ -28,6 +28,7 @@ class Operation:
     reads -- it changes nothing, though its method is POST: its answers are bounded and in time like those of a GET.
     waits -- it waits for events, or streams them, within times of its own: `read_seconds_max` does not end it.
     head -- HEAD is served like GET, without the body.
+    open -- everybody may ask it, and nobody is authenticated for it: it tells nothing of what the catalog holds.
     parameters -- the query parameters it has, others are refused; None: any, as the spec tolerates.
     """
 
@@ -40,6 +41,7 @@ class Operation:
     reads: bool = False
     waits: bool = False
     head: bool = False
+    open: bool = False
     parameters: frozenset[str] | None = None
 
     @property

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 import aiohttp.http_parser
 from aiohttp import HttpVersion11, web
 
+from access.request_context import ANONYMOUS
 from api.byte_budget import ByteBudget, LargeAnswers
 from api.call import ANSWER_BUDGET, BODY_BUDGET, GZIP_CACHE, LARGE_ANSWERS, SEPARATOR, Call
 from api.catalog import CATALOG, Catalog
@@ -61,7 +62,7 @@ def _serving(app: web.Application) -> Handler:
                 return refusal
         operation, segments = routes.find(request.method, request.rel_url.raw_path)
         request[OPERATION] = operation
-        principal = await authenticator.authenticate(request.headers)
+        principal = ANONYMOUS if operation.open else await authenticator.authenticate(request.headers)
         call = Call(app, request, principal, operation, segments)
         if operation.mutates:
             return await operation.handler(call)

@@ -42,8 +42,8 @@ class LargeDocuments:
     async def share(self, may_wait: Callable[[], bool] = lambda: True) -> AsyncIterator["DocumentShare"]:
         """For one request, until it is done with what it has read.
 
-        Whoever holds a share may wait for the queues of objects, and whoever has such a queue waits for a share only as long as it
-        `may_wait`: else they could wait for each other.
+        may_wait -- asked by who holds the queue of an object already: others may hold a share and wait for that queue, and the two would
+            wait for each other.
         """
         share = DocumentShare(self, may_wait)
         try:

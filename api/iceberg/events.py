@@ -11,7 +11,7 @@ from access.warehouse import Warehouse
 from api.bodies import Fields
 from api.call import Call
 from api.history.event_source import EventReader, EventSource, refuse_beyond_end
-from api.pages import listing_digest, page_token, token_after
+from api.paging import listing_digest, page_token, token_after
 from domain.errors import BadRequest
 from domain.identifiers import NAME_CODE_POINTS_MAX, NAMESPACE_LEVELS_MAX
 

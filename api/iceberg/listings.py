@@ -10,7 +10,7 @@ from aiohttp import web
 from access.request_context import RequestContext
 from access.warehouse import Warehouse
 from api.call import Call
-from api.pages import listing_digest, page_token, parse_page
+from api.paging import listing_digest, page_token, parse_page
 from api.targets import namespace_sought
 from domain.byte_pieces import JOINED_BYTES_MAX, BytePieces, Content
 from domain.identifiers import NamespaceIdentifier, name_key

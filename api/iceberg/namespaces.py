@@ -6,7 +6,7 @@ from aiohttp import web
 from access.warehouse import Warehouse
 from api.call import Call
 from api.iceberg.listings import answer_listing, bounded, listing_context
-from api.pages import listing_digest, parse_page
+from api.paging import listing_digest, parse_page
 from api.targets import namespace_sought, parents_sought
 from commands.namespaces.create_namespace import create_namespace as execute_create_namespace
 from commands.namespaces.drop_namespace import drop_namespace as execute_drop_namespace

@@ -16,6 +16,14 @@ OPERATIONS = (
     Operation("loadProposal", "GET", _PROPOSAL, proposals.load, parameters=_NONE),
     Operation("approveProposal", "POST", f"{_PROPOSAL}/approve", proposals.approve, commits=True, parameters=_NONE),
     Operation("rejectProposal", "POST", f"{_PROPOSAL}/reject", proposals.reject, commits=True, parameters=_NONE),
-    Operation("listEventSchemas", "GET", event_schemas.ADDRESS, event_schemas.list_event_schemas, head=True, parameters=_NONE),
-    Operation("loadEventSchema", "GET", f"{event_schemas.ADDRESS}/{{type}}", event_schemas.load_event_schema, head=True, parameters=_NONE),
+    Operation("listEventSchemas", "GET", event_schemas.ADDRESS, event_schemas.list_event_schemas, head=True, open=True, parameters=_NONE),
+    Operation(
+        "loadEventSchema",
+        "GET",
+        f"{event_schemas.ADDRESS}/{{type}}",
+        event_schemas.load_event_schema,
+        head=True,
+        open=True,
+        parameters=_NONE,
+    ),
 )

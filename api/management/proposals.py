@@ -9,7 +9,7 @@ from access.resolve_warehouse import resolve_warehouse
 from access.warehouse import Warehouse
 from api.byte_budget import BODY_HELD, HeldBytes
 from api.call import BODY_BUDGET, POSITION_HEADER, Call, room_for_parsed
-from api.pages import listing_digest, page_token, parse_page
+from api.paging import listing_digest, page_token, parse_page
 from api.targets import decode_segment, warehouse_reference
 from commands.execution.answer import Answer
 from commands.proposals.approve_proposal import ApproveProposal, approve_proposal

@@ -127,7 +127,7 @@ class Committer:
         self._queued += len(submissions)
         self._wake()
         # A client that goes away does not undo its command, which others may share a call with: nobody then hears the answer.
-        # It has no name in this frame, which an error of it would hold, and so itself and the submissions.
+        # The future gets no name here: its error would hold this frame, the frame the future, and both the submissions.
         return await self._waiting[-1].answer
 
     def _next_call(self) -> list[_Waiting]:
@@ -314,7 +314,7 @@ class Committer:
     async def _barred(self, connection: Connection, submission: Submission, result: AppendResult) -> AppendResult:
         """The result of a command sent again, once no lost copy of it can change that any more."""
         if result.outcome == "recorded" and submission.has_events:
-            # What it found under its id is its own bar, the answer to which was lost too: it is decided again, under another id.
+            # Under its id stands only the row without events that we sent to bar it, whose answer was lost: it is decided again.
             return AppendResult("head", result.position)
         if result.outcome in _FINAL:
             return result

@@ -87,7 +87,8 @@ class Resolver:
     async def table(self, warehouse: Warehouse, table: TabularIdentifier, *, anew: bool = False) -> ResolvedStream[TableState]:
         """NoSuchTable where the name stands for none.
 
-        anew -- looked up even where it is known: for who refuses by the id before the state is read, which else shows an old id.
+        anew -- looked up even where it is known: for a command that may be refused by the id alone, which the
+            state would show to be old.
         """
         claim = await self._find(warehouse, table, "table", anew=anew)
         if claim is None:

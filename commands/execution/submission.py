@@ -59,8 +59,9 @@ class AppendResult:
 class Submission:
     """One command on its way to `icecore.append`, under an id of its own: sent again, it is found and not done twice.
 
-    read_from -- where it rests on a file: a position at which no other object held the file's place, and that place as a claim key.
-        Append refuses it (`claim`: decided again) where a purge of that place ended since, or the file is to be deleted.
+    read_from -- for a command that read a file: the position up to which nobody else was found to hold the file's location, and
+        that location's claim key. Append refuses it (`claim`: decided again) where a purge of that location ended since, or the
+        file is to be deleted.
     changes -- by stream: references alone, so that they cost nothing where nobody looks.
     old_files -- metadata files that its commits remove from metadata logs, to be deleted once it is in the log.
     table_bytes_max -- what one table's document may have as JSON.

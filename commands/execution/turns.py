@@ -3,8 +3,9 @@
 Of n clients that load a table and commit on it, one wins and n - 1 are refused; refused at once, all of them load it again at once,
 and all but one have worked for nothing again. Held until it is their turn they come back one by one, and a crowd gets as much done
 as one client alone. A winner that commits again and again goes on for a quantum before the next is called, since two at a time would
-again work for nothing half the time; the more are waiting, the shorter it is. Where who was called does not come back, twice as many are
-called next: the crowd has gone home. Nobody is held who was refused without a crowd, and nobody longer than HOLD_SECONDS_MAX.
+again work for nothing half the time; the more are waiting, the shorter it is. Where those who were called do not come
+back, twice as many are called next: most have gone. Nobody is held who was refused without a crowd, and nobody longer than
+HOLD_SECONDS_MAX.
 """
 
 import asyncio

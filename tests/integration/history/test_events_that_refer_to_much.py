@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from api.pages import listing_digest, page_token
+from api.paging import listing_digest, page_token
 from commands.tables.commit_table import commit_table
 from commands.tables.create_table import create_table
 from commands.views.commit_view import commit_view

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from api.limits import ApiLimits
-from api.pages import listing_digest, page_token, parse_page
+from api.paging import listing_digest, page_token, parse_page
 from domain.errors import BadRequest
 from queries.answers import PageRequest
 

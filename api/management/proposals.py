@@ -4,7 +4,6 @@ from uuid import UUID
 
 from aiohttp import web
 
-from access.authorization import Resource
 from access.resolve_warehouse import resolve_warehouse
 from access.warehouse import Warehouse
 from api.byte_budget import BODY_HELD, HeldBytes
@@ -18,7 +17,8 @@ from commands.proposals.reject_proposal import RejectProposal, reject_proposal
 from domain.errors import BadRequest, NoSuchProposal
 from domain.identifiers import uuid_or_none
 from domain.proposal import PROPOSAL_STATUSES, ProposalState
-from projections import proposals
+from queries import list_proposals as question
+from queries.load_proposal import load_proposal
 
 LIST_PARAMETERS = frozenset({"status", "warehouse", "pageToken", "pageSize"})
 REASON_LENGTH_MAX = 2_000
@@ -34,22 +34,12 @@ async def list_proposals(call: Call) -> web.Response:
     warehouse = None
     if reference:
         warehouse = await resolve_warehouse(call.catalog.backends, call.context.project_id, warehouse_reference(reference))
-    await call.authorize(Resource("project", call.context.project_id) if warehouse is None else Resource("warehouse", warehouse.id))
     listing = listing_digest("proposals", status or "", "" if warehouse is None else warehouse.prefix)
     asked = parse_page(query, listing, call.catalog.limits)
-    size = asked.size or call.catalog.limits.page_size_default
-    async with call.catalog.backends.connection() as connection:
-        # One more is read to see whether there is a next page.
-        found = await proposals.read_page(
-            connection,
-            warehouse_id=None if warehouse is None else warehouse.id,
-            status=status,
-            as_of=None if warehouse is None else warehouse.as_of,
-            after=None if asked.after is None else _proposal_id(asked.after),
-            size=size + 1,
-        )
-    token = page_token(listing, str(found[size - 1].id)) if len(found) > size else None
-    return await call.json({"proposals": [proposal_json(each, with_command=False) for each in found[:size]], "next-page-token": token})
+    after, size = None if asked.after is None else _proposal_id(asked.after), asked.size or call.catalog.limits.page_size_default
+    found, last = await question.list_proposals(call.catalog.queries, call.context, warehouse, status, after=after, size=size)
+    token = None if last is None else page_token(listing, str(last))
+    return await call.json({"proposals": [proposal_json(each, with_command=False) for each in found], "next-page-token": token})
 
 
 async def load(call: Call) -> web.Response:
@@ -93,8 +83,7 @@ async def _proposal(call: Call) -> tuple[ProposalState, int, HeldBytes]:
         await room_for_parsed(document, held)
 
     proposal_id = _proposal_id(decode_segment(call.segments["proposal"], "proposal"))
-    await call.authorize(Resource("proposal", proposal_id))
-    return await call.catalog.commands.proposals.load(proposal_id, make_room), stored_bytes, held
+    return await load_proposal(call.catalog.queries, call.context, proposal_id, make_room), stored_bytes, held
 
 
 def _proposal_id(text: str) -> UUID:

@@ -15,16 +15,17 @@ BELOW = {
     "database": {"domain"},
     "migrations": {"database"},
     "security": {"domain", "database"},
-    "storage": {"domain", "database"},
+    "storage": {"domain"},
     "log": {"domain", "database"},
-    "projections": {"domain", "database", "log", "migrations"},
+    "projections": {"domain", "database", "migrations"},
     "access": {"domain", "database", "log", "projections", "security", "storage"},
     "publishers": {"domain", "database", "log", "projections"},
     "approval": {"access", "domain", "database", "projections", "publishers"},
     # Peers: neither needs the other.
     "queries": {"access", "domain", "database", "log", "projections", "security", "storage"},
     "commands": {"access", "approval", "domain", "database", "log", "projections", "security", "storage"},
-    "api": {"access", "domain", "database", "log", "projections", "queries", "commands", "security", "storage"},
+    # What it asks of the read models and the log, it asks by a query.
+    "api": {"access", "commands", "domain", "queries", "storage"},
     "pipeline": {"domain"},
     "icecore": {
         "access",

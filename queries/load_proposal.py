@@ -1,0 +1,22 @@
+"""A change that waits for approval, or waited."""
+
+from uuid import UUID
+
+from access.authorization import Resource
+from access.request_context import RequestContext
+from domain.errors import NoSuchProposal
+from domain.proposal import ProposalState
+from projections import proposals
+from queries.executor import QueryExecutor
+
+
+async def load_proposal(
+    queries: QueryExecutor, context: RequestContext, proposal_id: UUID, make_room: proposals.MakeRoom | None = None
+) -> ProposalState:
+    """As it is now; NoSuchProposal. `make_room` is given its JSON before that is parsed."""
+    await queries.authorize(context, Resource("proposal", proposal_id))
+    async with queries.backends.connection() as connection:
+        found = await proposals.read_state(connection, proposal_id, make_room)
+    if found is None:
+        raise NoSuchProposal(f"Proposal does not exist: {proposal_id}")
+    return found[0]

@@ -27,7 +27,7 @@ _log: structlog.stdlib.BoundLogger = structlog.get_logger("icecore.server")
 
 
 OBJECTS_PER_COLLECTION = 20_000
-"""Requests leave no cycles, and a cache of 10,000 tables is looked through for nothing: at Python's 700 that took a third of a load."""
+"""Requests leave no cycles, and a cache of 10,000 tables is looked through for nothing: at Python's 700 that takes a third of a load."""
 THREAD_SWITCH_SECONDS = 0.0005
 """Threads decide on large tables; the event loop asks for its turn several times per request, and waits this long for each."""
 

@@ -179,7 +179,8 @@ class Call:
         # An answer repeats most of what was sent.
         self.make_room(len(body))
         answer = await execute(self.catalog.commands, self.command_context(warehouse, body, options), warehouse, command)
-        headers = {POSITION_HEADER: str(answer.position)}
+        # What is no event has no position.
+        headers = {POSITION_HEADER: str(answer.position)} if answer.position else {}
         if answer.etag is not None:
             headers["ETag"] = answer.etag
         if answer.body is None:

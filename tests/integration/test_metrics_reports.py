@@ -47,6 +47,7 @@ def test_a_report_is_kept_as_it_came(client: RestClient, shared_catalog: SharedC
     ((events,),) = shared_catalog.rows("select count(*) from icecore.events")
     answer = client.call("POST", PATH, body)
     assert (204, b"") == (answer.status, answer.body)
+    assert "icecore-position" not in answer.headers
     assert [body] == stored(shared_catalog, table, 1)
     assert [(events,)] == shared_catalog.rows("select count(*) from icecore.events")
 

@@ -31,13 +31,13 @@ TABLE = TabularIdentifier(NamespaceIdentifier(("a",)), "t")
 
 
 async def commit(run: CommandRun, *updates: dict[str, Any]) -> None:
-    await commit_table(run.catalog.write, context("updateTable"), run.warehouse, CommitTable(TABLE, [], updates))
+    await commit_table(run.catalog.commands, context("updateTable"), run.warehouse, CommitTable(TABLE, [], updates))
 
 
 async def create_first(run: CommandRun, properties: dict[str, str]) -> None:
     await create(run, "a")
     command = CreateTable(TABLE.namespace, TABLE.name, None, SCHEMA, None, None, properties, stage_create=False)
-    await create_table(run.catalog.write, context("createTable"), run.warehouse, command)
+    await create_table(run.catalog.commands, context("createTable"), run.warehouse, command)
 
 
 async def table_with_a_large_head(run: CommandRun, folder: Path) -> None:
@@ -49,10 +49,10 @@ async def table_with_a_large_head(run: CommandRun, folder: Path) -> None:
 async def large_view(run: CommandRun, folder: Path) -> None:
     await create(run, "a")
     command = CreateView(TABLE.namespace, TABLE.name, None, SCHEMA, view_version("select 1"), {"large": LARGE})
-    await create_view(run.catalog.write, context("createView"), run.warehouse, command)
+    await create_view(run.catalog.commands, context("createView"), run.warehouse, command)
     for number in range(ROUNDS):
         command = CommitView(TABLE, [], [set_properties(n=str(number))])
-        await commit_view(run.catalog.write, context("replaceView"), run.warehouse, command)
+        await commit_view(run.catalog.commands, context("replaceView"), run.warehouse, command)
 
 
 async def large_statistics_removed(run: CommandRun, folder: Path) -> None:
@@ -98,7 +98,7 @@ async def test_a_page_of_icebergs_events_is_made_of_one_large_document_after_the
 ) -> None:
     """Where it is cut, the token goes on with the next one."""
     await prepare(run, tmp_path / "warehouse")
-    async with served.catalog.reads.connection() as connection:
+    async with served.catalog.backends.connection() as connection:
         cursor = await connection.execute("select event_id::text from icecore.events order by notification_id desc limit %s", [ROUNDS])
         ids = [row[0] for row in await cursor.fetchall()][::-1]
     token = page_token(listing_digest("queryEvents", run.warehouse.prefix), str(await head(served) - ROUNDS))

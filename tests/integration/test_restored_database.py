@@ -22,6 +22,7 @@ from domain.identifiers import NamespaceIdentifier
 from icecore.compose import Catalog
 from log.arrivals import Arrivals
 from projections.verify import verify
+from publishers.pointers import KnownNames
 from publishers.shared_batches import SharedBatches
 from queries.load_namespace import load_namespace
 from tests.fixtures.catalog import PROJECT_ID, CatalogServer, context, opened_catalog, served_catalog
@@ -284,7 +285,7 @@ async def test_followers_are_not_given_an_event_that_was_lost(catalog: Catalog) 
     before = StateInPlace(catalog.dsn)
     await create_namespace_named(catalog, "lost")
     connections = ConnectionHandOff(catalog.dsn, 1, application_name="icecore-events")
-    shared = SharedBatches(connections, events_max=10, bytes_max=1_000_000)
+    shared = SharedBatches(connections, KnownNames(), events_max=10, bytes_max=1_000_000)
     (lost,) = (await shared.after(end)).descriptions
     before.restore()
     async with asyncio.timeout(WAITED_SECONDS_MAX):

@@ -9,8 +9,8 @@ import aiohttp
 import orjson
 import psycopg
 import uvloop
+from rich.cells import cell_len, set_cell_size
 from rich.console import Console
-from rich.table import Column, Table
 
 from access.request_context import PROJECT_ID_DEFAULT
 from commands.warehouses.create_warehouse import CreateWarehouse, create_warehouse
@@ -23,6 +23,7 @@ from icecore.settings import Settings
 from projections import warehouses
 from projections.rebuild import RebuildRunningError, rebuild_on_every_core
 from projections.verify import verify as verify_log
+from storage.profiles import parse_storage_profile
 
 HEALTH_SECONDS_MAX = 5.0
 JSON_FILE_BYTES_MAX = 1024 * 1024
@@ -63,7 +64,7 @@ def verify(settings: Settings, console: Console) -> ExitCode:
 
 
 def list_warehouses(settings: Settings, console: Console, *, as_json: bool) -> ExitCode:
-    """Every warehouse with its storage; credentials are never shown."""
+    """Every warehouse with its place in storage, as JSON its whole profile; credentials are never shown."""
 
     async def run(opened: Settings) -> list[dict[str, Any]]:
         await require_schema(opened)
@@ -76,10 +77,15 @@ def list_warehouses(settings: Settings, console: Console, *, as_json: bool) -> E
     if as_json:
         console.out(orjson.dumps(found).decode(), highlight=False)
         return ExitCode.OK
-    table = Table("name", "id", Column("storage", overflow="fold"), box=None, pad_edge=False)
-    for each in found:
-        table.add_row(each["name"], each["id"], orjson.dumps(each["storage-profile"]).decode())
-    console.print(table if found else "no warehouse yet: icecore warehouse create NAME --profile JSON")
+    if not found:
+        console.print("no warehouse yet: icecore warehouse create NAME --profile JSON", markup=False, soft_wrap=True)
+        return ExitCode.OK
+    rows = [("name", "id", "storage")]
+    rows += [(each["name"], each["id"], str(parse_storage_profile(each["storage-profile"]).base)) for each in found]
+    width = max(cell_len(name) for name, _, _ in rows)
+    for name, warehouse_id, storage in rows:
+        # In lines of any length: an id or a place that is cut or folded cannot be copied.
+        console.out(f"{set_cell_size(name, width)}  {warehouse_id:36}  {storage}", highlight=False)
     return ExitCode.OK
 
 

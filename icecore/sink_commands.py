@@ -115,20 +115,26 @@ def _table(rows: list[dict[str, Any]], settings: Settings) -> Table:
 
 
 def skip(settings: Settings, console: Console, name: str, position: int, reason: str) -> ExitCode:
-    """Records that a sink may pass over an event."""
+    """Records that a sink may pass over an event; says so where the sink is past it, and only replays can heed it."""
     _require_sink(settings, name)
     if not reason.strip():
         raise CommandFailed(ExitCode.USAGE, "--reason must say why: it is kept")
 
-    async def run(opened: Settings) -> bool:
+    async def run(opened: Settings) -> tuple[bool, int]:
         async with _connection(opened) as connection:
-            return await checkpoints.skip(connection, name, position, reason, "operator")
+            # Before the word is given: a sink that waits for it goes on at once.
+            reached = max((each.position for each in await checkpoints.sink_statuses(connection) if each.name == name), default=0)
+            return await checkpoints.skip(connection, name, position, reason, "operator"), reached
 
     with opened_database(settings) as opened:
-        recorded = uvloop.run(run(opened))
+        recorded, reached = uvloop.run(run(opened))
     if not recorded:
         raise CommandFailed(ExitCode.USAGE, f"the log has no position {position}")
-    console.print(f"{name} will pass over position {position}", highlight=False)
+    if position <= reached:
+        said = f"{name} is at position {reached} already: only replays will pass over position {position}"
+    else:
+        said = f"{name} will pass over position {position}"
+    console.print(said, highlight=False, soft_wrap=True)
     return ExitCode.OK
 
 

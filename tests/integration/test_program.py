@@ -460,11 +460,13 @@ def test_warehouses_are_made_and_listed_without_their_credentials(own: dict[str,
     listed = icecore("warehouse", "list", "--json", **own)
     ids = [(json.loads(each.stdout)["warehouse-id"], name) for each, name in ((piped, "other"), (made, "lake"))]
     assert ids == [(each["id"], each["name"]) for each in json.loads(listed.stdout)]
+    table = icecore("warehouse", "list", **own)
+    assert [["other", ids[0][0], "s3://lake"], ["lake", ids[1][0], "s3://lake"]] == [line.split() for line in table.stdout.splitlines()[1:]]
     again = icecore(*arguments, **own)
     assert ExitCode.NO == again.returncode
     assert "AlreadyExistsException" in again.stderr
     log = icecore("log", "--json", **own)
-    for said in (piped, made, listed, again, log):
+    for said in (piped, made, listed, table, again, log):
         assert "hunter2" not in said.stdout + said.stderr
 
 

@@ -300,6 +300,19 @@ async def test_a_topic_that_refuses_an_event_names_it_and_the_operator_decides(d
     assert [*ids[: position - 1], ids[position]] == [each.id for each in await broker.read()]
 
 
+async def test_a_skip_of_what_was_told_says_that_only_replays_heed_it(database: str, log: list[str]) -> None:
+    """Nothing told can be taken back; a replay that is asked for afterwards passes over the event."""
+    async with publishing(settings_of(database, s={"type": "stdout"})):
+        await until_told(database, "s")
+    sink = {"S__TYPE": "stdout"}
+    late = icecore(database, "sinks", "skip", "s", "2", "--reason", "r", **sink)
+    said = f"s is at position {len(log)} already: only replays will pass over position 2"
+    assert (0, said) == (late.returncode, late.stdout.strip())
+    again = icecore(database, "publish", "--sink", "s", "--from", "1", "--to", "3", **sink)
+    told = [json.loads(line)["replayof"] for line in again.stdout.splitlines() if line.startswith("{")]
+    assert [log[0], log[2]] == told
+
+
 async def test_a_transaction_that_fails_behind_another_loses_no_event(database: str, kafka: KafkaBroker, tmp_path: Path) -> None:
     """Each transaction carries how far it reaches itself: what the next one was to bring is told by whoever opens the sink after it."""
     broker = KafkaUnderTest(kafka)

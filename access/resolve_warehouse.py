@@ -49,7 +49,7 @@ def as_warehouse(state: WarehouseState, as_of: int | None) -> Warehouse:
 
 
 async def _only(connection: Connection, project_id: UUID) -> WarehouseState:
-    states = await warehouses.read_all(connection, project_id)
+    states = await warehouses.read_all(connection, project_id, limit=2)
     if len(states) != 1:
         raise BadRequest("Invalid query parameter 'warehouse': must name a warehouse")
     return states[0]

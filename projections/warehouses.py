@@ -32,8 +32,9 @@ async def read_by_name(connection: Connection, project_id: UUID, name: str) -> W
     return None if row is None else _state(row)
 
 
-async def read_all(connection: Connection, project_id: UUID) -> list[WarehouseState]:
-    cursor = await connection.execute(_SQL["all"], {"project_id": project_id}, binary=True)
+async def read_all(connection: Connection, project_id: UUID, *, limit: int | None = None) -> list[WarehouseState]:
+    """The oldest first; `limit` of them at most."""
+    cursor = await connection.execute(_SQL["all"], {"project_id": project_id, "limit": limit}, binary=True)
     return [_state(row) for row in await cursor.fetchall()]
 
 

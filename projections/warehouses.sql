@@ -26,6 +26,7 @@ join icecore.warehouses w on w.generation = n.generation and w.warehouse_id = n.
 where n.generation = (select generation from icecore.read_models) and n.parent_id = %(project_id)s and n.kind = 'warehouse'
   and n.to_position is null
 order by w.warehouse_id, w.version desc
+limit %(limit)s
 
 -- name: existed --
 select 1 from icecore.warehouses w

@@ -10,6 +10,9 @@ from domain.errors import BadRequest
 LOCATION_BYTES_MAX = 1_024
 """UTF-8 bytes of what stands below a base, and of a base itself; S3 ends keys there too."""
 
+LOCATION_LENGTH_MAX = 4 * LOCATION_BYTES_MAX
+"""Code points of a whole text: a base, a table's location below it, a file below that, and the scheme."""
+
 _LOCATIONS_KNOWN_MAX = 1_024
 
 QUOTED_CHARACTERS_MAX = 200
@@ -95,6 +98,9 @@ class StorageLocation:
     @classmethod
     def parse_structure(cls, text: str, *, what: str) -> "StorageLocation":
         """`text` taken apart: known scheme, right authority, no empty or dot segment, no character that hides."""
+        if len(text) > LOCATION_LENGTH_MAX:
+            # Before its characters are looked at one by one: a body of 30 MB may be one text.
+            raise refuse_location(what, f"longer than {LOCATION_BYTES_MAX} bytes", text)
         # A table's own location comes by at every commit.
         return _taken_apart_before(text, what) if len(text) <= LOCATION_BYTES_MAX else cls._taken_apart(text, what)
 

@@ -3,9 +3,10 @@
 import asyncio
 import math
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import orjson
 import psycopg
@@ -34,8 +35,12 @@ from storage.profiles import LocalProfile, S3Profile, StorageProfile, parse_stor
 from storage.same_bucket import refuse_bucket_in_endpoint, shared_buckets
 from storage.same_folder import shared_folders
 
+PROFILE_BYTES_MAX = 64 * 1024
+"""Of a storage profile as JSON: every listing, and every creation of another warehouse, reads it again."""
 _ALONE_WAIT_SECONDS_MAX = 10.0
 _PAUSE_SECONDS = 0.05
+
+_Profile = TypeVar("_Profile", bound=StorageProfile)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +66,8 @@ async def create_warehouse(
     permitted -- what its profile must be one of: Forbidden; None for an operator's own. reviewed -- False: no approval hook is asked.
     """
     profile = parse_storage_profile(command.storage_profile)
+    if len(orjson.dumps(profile.to_json())) > PROFILE_BYTES_MAX:
+        raise BadRequest(f"Invalid storage-profile: longer than {PROFILE_BYTES_MAX} bytes")
     credential = None if command.storage_credential is None else parse_storage_credential(command.storage_credential)
     refuse_credential_properties(profile.fields.get("sts-session-tags", {}), "storage-profile: sts-session-tags")
     open_store(profile, credential)  # refuses a credential that does not belong to the profile
@@ -131,11 +138,26 @@ async def _alone(executor: CommandExecutor) -> AsyncIterator[None]:
 
 async def _refuse_shared_places(profile: StorageProfile, states: Sequence[WarehouseState]) -> None:
     """Two warehouses may use one place, because what lies there is claimed by its path and store; not by two paths or endpoints."""
-    others = [(state.name, parse_storage_profile(state.storage_profile)) for state in states]
     if isinstance(profile, LocalProfile):
-        await _refuse_shared_folders(profile, [(name, other) for name, other in others if isinstance(other, LocalProfile)])
-    for name, other in others:
-        if isinstance(profile, S3Profile) and isinstance(other, S3Profile) and (found := shared_buckets(profile, other)) is not None:
+        folders = await asyncio.to_thread(lambda: [*_others_of(profile, states)])
+        await _refuse_shared_folders(profile, folders)
+    elif isinstance(profile, S3Profile):
+        # There may be many of them, each with a hundred locations.
+        await asyncio.to_thread(_refuse_shared_buckets, profile, states)
+
+
+def _others_of(profile: _Profile, states: Sequence[WarehouseState]) -> Iterator[tuple[str, _Profile]]:
+    """The profiles of its kind, each with its warehouse's name."""
+    for state in states:
+        if state.storage_profile["type"] == profile.type:
+            other = parse_storage_profile(state.storage_profile)
+            assert isinstance(other, type(profile))
+            yield state.name, other
+
+
+def _refuse_shared_buckets(profile: S3Profile, states: Sequence[WarehouseState]) -> None:
+    for name, other in _others_of(profile, states):
+        if (found := shared_buckets(profile, other)) is not None:
             raise _shared_place(*found, name, "another endpoint", "endpoint")
 
 

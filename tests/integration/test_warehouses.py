@@ -1,13 +1,21 @@
-"""Warehouses: a name is one warehouse's."""
+"""Warehouses: a name is one warehouse's, and what many of them cost whoever asks."""
 
+import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 from uuid_utils.compat import uuid4
 
-from commands.warehouses.create_warehouse import CreateWarehouse, create_warehouse
-from domain.errors import AlreadyExists
-from tests.fixtures.catalog import context
+from access.resolve_warehouse import resolve_warehouse
+from commands.execution.answer import Answer
+from commands.warehouses.create_warehouse import PROFILE_BYTES_MAX, CreateWarehouse, create_warehouse
+from domain.errors import AlreadyExists, BadRequest
+from domain.warehouse import WarehouseState
+from icecore.compose import Catalog
+from projections import warehouses
+from storage.profiles import StorageProfile, parse_storage_profile
+from tests.fixtures.catalog import PROJECT_ID, context
 from tests.fixtures.shared_server import SharedCatalog
 
 
@@ -19,3 +27,48 @@ def test_a_name_that_is_taken_is_refused(shared_catalog: SharedCatalog, tmp_path
     assert 201 == answer.status
     with pytest.raises(AlreadyExists, match="Warehouse already exists"):
         shared_catalog.run(create_warehouse(shared_catalog.parts.commands, context("createWarehouse"), second))
+
+
+@pytest.mark.parametrize("field", ["assume-role-arn", "region", "aws-kms-key-arn"])
+async def test_a_large_profile_is_refused(catalog: Catalog, field: str) -> None:
+    """Every listing, and every creation of another warehouse, would read it again."""
+    fields = {"type": "s3", "bucket": "lake", "region": "mars-1"}
+    room = PROFILE_BYTES_MAX - 2_000
+    assert 201 == (await _create(catalog, "most", fields | {field: "x" * room})).status
+    with pytest.raises(BadRequest, match="Invalid storage-profile: longer than 65536 bytes"):
+        await _create(catalog, "more", fields | {field: "x" * PROFILE_BYTES_MAX})
+
+
+async def test_who_names_no_warehouse_reads_two_of_them(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever number there is: one alone would be meant."""
+    for number in range(4):
+        await _create(catalog, f"lake{number}", {"type": "s3", "bucket": "lake", "region": "mars-1"})
+    read, state = [], warehouses._state
+
+    def counting(row: tuple[Any, ...]) -> WarehouseState:
+        read.append(row)
+        return state(row)
+
+    monkeypatch.setattr(warehouses, "_state", counting)
+    with pytest.raises(BadRequest, match="must name a warehouse"):
+        await resolve_warehouse(catalog.backends, PROJECT_ID, None)
+    assert 2 == len(read)
+
+
+async def test_other_profiles_are_parsed_and_compared_in_a_thread(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
+    """There may be many, each of a hundred locations; those of another kind of store are not looked at."""
+    await _create(catalog, "one", {"type": "s3", "bucket": "one", "region": "mars-1"})
+    threads: dict[str, list[threading.Thread]] = {}
+
+    def noting(json: Any) -> StorageProfile:
+        threads.setdefault(json.get("bucket", "of the demo"), []).append(threading.current_thread())
+        return parse_storage_profile(json)
+
+    monkeypatch.setattr("commands.warehouses.create_warehouse.parse_storage_profile", noting)
+    await _create(catalog, "two", {"type": "s3", "bucket": "two", "region": "mars-1"})
+    assert {"one", "two"} == threads.keys()
+    assert threading.main_thread() not in threads["one"]
+
+
+async def _create(catalog: Catalog, name: str, profile: dict[str, Any]) -> Answer:
+    return await create_warehouse(catalog.commands, context("createWarehouse"), CreateWarehouse(name, profile))

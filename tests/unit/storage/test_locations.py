@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from domain.errors import BadRequest
-from storage.locations import KINDS, LOCATION_BYTES_MAX, StorageLocation
+from storage.locations import KINDS, LOCATION_BYTES_MAX, LOCATION_LENGTH_MAX, StorageLocation
 
 REFUSED = set("*?${}'\"\\`<>#%/")
 
@@ -164,6 +164,22 @@ def test_the_length_limit_counts_bytes() -> None:
     StorageLocation.parse("s3://b/" + "é" * (LOCATION_BYTES_MAX // 2))
     with pytest.raises(BadRequest, match="longer than 1024 bytes"):
         StorageLocation.parse("s3://b/" + "é" * (LOCATION_BYTES_MAX // 2) + "e")
+
+
+def test_a_long_text_is_refused_before_its_characters_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a base and as a place of a client: a text of 30 MB kept the server from everybody else for seconds."""
+    monkeypatch.setattr("storage.locations._check_visible", lambda text, what: pytest.fail("it was looked at"))
+    for parse in (StorageLocation.parse, StorageLocation.parse_base, StorageLocation.parse_structure):
+        with pytest.raises(BadRequest, match="longer than 1024 bytes") as refusal:
+            parse("s3://b/" + "é" * LOCATION_LENGTH_MAX, what="location")
+        assert len(refusal.value.message) < 300
+
+
+def test_a_file_of_a_table_in_the_longest_places_is_parsed() -> None:
+    """The base, the table's location and the file each have as much as they may."""
+    part = "x" * (LOCATION_BYTES_MAX - 100)
+    text = f"s3://b/{part}/{part}/{part}"
+    assert text == StorageLocation.parse_structure(text, what="file").spelled
 
 
 @pytest.mark.parametrize("text", ["file:/srv/100% {old} 'wh'/e\u0301", "s3://b/$x*"])

@@ -1,5 +1,6 @@
 """Runs commands: finds out whether a key was used before, decides again while others come first, and answers."""
 
+import asyncio
 import time
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
@@ -38,7 +39,10 @@ Handler = CommandHandler | StreamCommandHandler[Any]
 
 
 class CommandExecutor:
-    """What commands are executed with, in one process."""
+    """What commands are executed with, in one process.
+
+    creating_warehouse -- held by the one creation of a warehouse that is under way.
+    """
 
     def __init__(
         self,
@@ -62,6 +66,7 @@ class CommandExecutor:
         self.large_documents = backends.large_documents
         self._replays = Replays(backends)
         committer.on_away = self.queues.refuse_waiting
+        self.creating_warehouse = asyncio.Lock()
         self._decide_seconds_max = decide_seconds_max
 
     def connection(self) -> AbstractAsyncContextManager[Connection]:

@@ -121,7 +121,22 @@ class _Creation(CommandHandler):
 async def _alone(executor: CommandExecutor) -> AsyncIterator[None]:
     """In all processes: of two that are created at once neither would find the other's places. Raises ServiceUnavailable."""
     deadline = time.monotonic() + _ALONE_WAIT_SECONDS_MAX
-    while time.monotonic() < deadline:
+    try:
+        # Those of this process wait here, in the order they came: each that asked Postgres would take a connection twenty times a second.
+        async with asyncio.timeout(_ALONE_WAIT_SECONDS_MAX):
+            await executor.creating_warehouse.acquire()
+    except TimeoutError:
+        raise _others_are_created() from None
+    try:
+        async with _alone_of_processes(executor, deadline):
+            yield
+    finally:
+        executor.creating_warehouse.release()
+
+
+@asynccontextmanager
+async def _alone_of_processes(executor: CommandExecutor, deadline: float) -> AsyncIterator[None]:
+    while True:
         async with executor.backends.connections.connection(math.inf) as connection:
             if await try_lock(connection, AdvisoryLock.CREATE_WAREHOUSE):
                 try:
@@ -131,9 +146,14 @@ async def _alone(executor: CommandExecutor) -> AsyncIterator[None]:
                     with suppress(psycopg.OperationalError):
                         await unlock(connection, AdvisoryLock.CREATE_WAREHOUSE)
                 return
+        if time.monotonic() > deadline:
+            raise _others_are_created()
         # Without a connection in hand: who is at it needs another one.
         await asyncio.sleep(_PAUSE_SECONDS)
-    raise ServiceUnavailable("Other warehouses are being created", retry_after_seconds=1)
+
+
+def _others_are_created() -> ServiceUnavailable:
+    return ServiceUnavailable("Other warehouses are being created", retry_after_seconds=1)
 
 
 async def _refuse_shared_places(profile: StorageProfile, states: Sequence[WarehouseState]) -> None:

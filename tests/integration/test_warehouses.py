@@ -1,5 +1,6 @@
 """Warehouses: a name is one warehouse's, and what many of them cost whoever asks."""
 
+import asyncio
 import threading
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,8 @@ from uuid_utils.compat import uuid4
 from access.resolve_warehouse import resolve_warehouse
 from commands.execution.answer import Answer
 from commands.warehouses.create_warehouse import PROFILE_BYTES_MAX, CreateWarehouse, create_warehouse
+from database.advisory_locks import AdvisoryLock, try_lock
+from database.connections import Connection
 from domain.errors import AlreadyExists, BadRequest
 from domain.warehouse import WarehouseState
 from icecore.compose import Catalog
@@ -68,6 +71,22 @@ async def test_other_profiles_are_parsed_and_compared_in_a_thread(catalog: Catal
     await _create(catalog, "two", {"type": "s3", "bucket": "two", "region": "mars-1"})
     assert {"one", "two"} == threads.keys()
     assert threading.main_thread() not in threads["one"]
+
+
+async def test_many_creations_at_once_ask_postgres_one_after_another(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each that asked for the lock over and over took a connection each time, which others wait for."""
+    asked = 0
+
+    async def counting(connection: Connection, lock: AdvisoryLock) -> bool:
+        nonlocal asked
+        asked += 1
+        return await try_lock(connection, lock)
+
+    monkeypatch.setattr("commands.warehouses.create_warehouse.try_lock", counting)
+    profile = {"type": "s3", "bucket": "lake", "region": "mars-1"}
+    answers = await asyncio.gather(*(_create(catalog, f"lake{number}", profile) for number in range(20)))
+    assert {201} == {answer.status for answer in answers}
+    assert 20 == asked
 
 
 async def _create(catalog: Catalog, name: str, profile: dict[str, Any]) -> Answer:

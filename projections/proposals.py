@@ -12,6 +12,9 @@ from domain.proposal import ProposalState, ProposalStatus
 
 MakeRoom = Callable[[bytes], Awaitable[None]]
 
+LISTED_BYTES_MAX = 16 * 1024 * 1024
+"""Of what the proposals of one page are stored in: Postgres parses each to leave its command out. The last may go beyond it."""
+
 _SQL = named_sql("projections", "proposals.sql")
 
 
@@ -50,12 +53,19 @@ async def read_page(
     status: ProposalStatus | None,
     as_of: int | None,
     after: UUID | None,
-    size: int | None,
-) -> list[ProposalState]:
-    """Proposals without their commands, in the order they were opened, after the id `after`; as of a position where one is given."""
+    size: int,
+) -> tuple[list[ProposalState], bool]:
+    """Proposals without their commands, in the order they were opened, after the id `after`; as of a position where one is given.
+
+    `size` of them at most, fewer where they have LISTED_BYTES_MAX; and whether there are more.
+    """
     block = "list_open" if status == "open" and as_of is None else "list"
-    parameters = {"warehouse_id": warehouse_id, "status": status, "as_of": as_of, "after": after, "size": size}
-    return [_state(row) for row in await (await connection.execute(_SQL[block], parameters, binary=True)).fetchall()]
+    # One more is looked at to see whether there is a next page.
+    parameters = {"warehouse_id": warehouse_id, "status": status, "as_of": as_of, "after": after, "size": size + 1}
+    cursor = await connection.execute(_SQL[block], {**parameters, "bytes_max": LISTED_BYTES_MAX}, binary=True)
+    rows = await cursor.fetchall()
+    page = [_state(row[:-1]) for row in rows[:size]]
+    return page, bool(rows) and rows[0][-1] > len(page)
 
 
 async def have_moved_on(connection: Connection, heads: Mapping[UUID, UUID], parents: Sequence[UUID]) -> bool:

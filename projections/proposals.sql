@@ -34,42 +34,52 @@ order by p.proposal_id limit %(limit)s
 
 -- name: list_open --
 select p.proposal_id, p.version, p.event_id, p.warehouse_id, p.status, p.operation, p.command_key, p.hook, p.reason, p.expires_at_ms,
-       convert_to(jsonb_set(convert_from(p.document, 'UTF8')::jsonb, '{command}', '{}')::text, 'UTF8'), p.generation
+       convert_to(jsonb_set(convert_from(p.document, 'UTF8')::jsonb, '{command}', '{}')::text, 'UTF8'), p.generation, p.found
 from (
-  select p.*
-  from icecore.claims c
-  cross join lateral (
-    select proposal_id, version, event_id, warehouse_id, status, operation, command_key, hook, reason, expires_at_ms, document, generation
-    from icecore.proposals
-    where generation = (select generation from icecore.read_models) and proposal_id = c.owner
-    order by version desc limit 1
+  -- Without their bytes: of a column kept apart the size is known without it.
+  select p.*, count(*) over () as found, sum(octet_length(p.document)) over (order by p.proposal_id) - octet_length(p.document) as bytes_before
+  from (
+    select p.*
+    from icecore.claims c
+    cross join lateral (
+      select proposal_id, version, event_id, warehouse_id, status, operation, command_key, hook, reason, expires_at_ms, document, generation
+      from icecore.proposals
+      where generation = (select generation from icecore.read_models) and proposal_id = c.owner
+      order by version desc limit 1
+    ) p
+    where c.kind = 'proposal' and (%(warehouse_id)s::uuid is null or c.scope = %(warehouse_id)s)
+      and (%(after)s::uuid is null or p.proposal_id > %(after)s)
+    order by p.proposal_id limit %(size)s
   ) p
-  where c.kind = 'proposal' and (%(warehouse_id)s::uuid is null or c.scope = %(warehouse_id)s)
-    and (%(after)s::uuid is null or p.proposal_id > %(after)s)
-  order by p.proposal_id limit %(size)s
 ) p
+where p.bytes_before < %(bytes_max)s
 order by p.proposal_id
 
 -- name: list --
 -- In the order they were opened: ids begin with their time.
 select p.proposal_id, p.version, p.event_id, p.warehouse_id, p.status, p.operation, p.command_key, p.hook, p.reason, p.expires_at_ms,
-       convert_to(jsonb_set(convert_from(p.document, 'UTF8')::jsonb, '{command}', '{}')::text, 'UTF8'), p.generation
+       convert_to(jsonb_set(convert_from(p.document, 'UTF8')::jsonb, '{command}', '{}')::text, 'UTF8'), p.generation, p.found
 from (
-  select p.*
-  from icecore.proposals o
-  cross join lateral (
-    select proposal_id, version, event_id, warehouse_id, status, operation, command_key, hook, reason, expires_at_ms, document, generation
-    from icecore.proposals
-    where generation = o.generation and proposal_id = o.proposal_id and (%(as_of)s::bigint is null or position <= %(as_of)s)
-    order by version desc limit 1
+  -- Without their bytes: of a column kept apart the size is known without it.
+  select p.*, count(*) over () as found, sum(octet_length(p.document)) over (order by p.proposal_id) - octet_length(p.document) as bytes_before
+  from (
+    select p.*
+    from icecore.proposals o
+    cross join lateral (
+      select proposal_id, version, event_id, warehouse_id, status, operation, command_key, hook, reason, expires_at_ms, document, generation
+      from icecore.proposals
+      where generation = o.generation and proposal_id = o.proposal_id and (%(as_of)s::bigint is null or position <= %(as_of)s)
+      order by version desc limit 1
+    ) p
+    where o.generation = (select generation from icecore.read_models) and o.version = 1
+      and (%(as_of)s::bigint is null or o.position <= %(as_of)s)
+      and (%(warehouse_id)s::uuid is null or o.warehouse_id = %(warehouse_id)s)
+      and (%(after)s::uuid is null or o.proposal_id > %(after)s)
+      and (%(status)s::text is null or p.status = %(status)s)
+    order by o.proposal_id limit %(size)s
   ) p
-  where o.generation = (select generation from icecore.read_models) and o.version = 1
-    and (%(as_of)s::bigint is null or o.position <= %(as_of)s)
-    and (%(warehouse_id)s::uuid is null or o.warehouse_id = %(warehouse_id)s)
-    and (%(after)s::uuid is null or o.proposal_id > %(after)s)
-    and (%(status)s::text is null or p.status = %(status)s)
-  order by o.proposal_id limit %(size)s
 ) p
+where p.bytes_before < %(bytes_max)s
 order by p.proposal_id
 
 -- name: moved_on --

@@ -19,20 +19,19 @@ async def list_proposals(
     after: UUID | None,
     size: int,
 ) -> tuple[list[ProposalState], UUID | None]:
-    """At most `size` behind `after`, the oldest first, and the last one's id where there are more.
+    """At most `size` behind `after`, fewer where they are large, the oldest first, and the last one's id where there are more.
 
     warehouse -- None: of all in the project; one that is read in the past lists what there was then.
     """
     resource = Resource("project", context.project_id) if warehouse is None else Resource("warehouse", warehouse.id)
     await queries.authorize(context, resource)
     async with queries.backends.connection() as connection:
-        # One more is read to see whether there is a next page.
-        found = await proposals.read_page(
+        found, more = await proposals.read_page(
             connection,
             warehouse_id=None if warehouse is None else warehouse.id,
             status=status,
             as_of=None if warehouse is None else warehouse.as_of,
             after=after,
-            size=size + 1,
+            size=size,
         )
-    return found[:size], found[size - 1].id if len(found) > size else None
+    return found, found[-1].id if more else None

@@ -4,7 +4,7 @@ import base64
 import hashlib
 import hmac
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -122,6 +122,13 @@ class SecretStore:
         """Blank the secret for good; False if there was nothing left to blank."""
         cursor = await connection.execute(_SQL["destroy_secret"], {"id": secret_id, "project_id": project_id})
         return cursor.rowcount == 1
+
+    async def destroy_unnamed(
+        self, connection: AsyncConnection[Any], project_id: UUID, named: Collection[UUID], age_seconds_min: float
+    ) -> int:
+        """Blank the project's secrets that are older and not among `named`, for good; answers how many."""
+        row = {"project_id": project_id, "named": list(named), "age_seconds_min": age_seconds_min}
+        return (await connection.execute(_SQL["destroy_unnamed"], row)).rowcount
 
     async def rewrap(self, connection: AsyncConnection[Any]) -> int:
         """Encrypt anew, with the key that writes, every row another key wrote; answers how many. In the caller's transaction."""

@@ -10,6 +10,7 @@ from typing import TypeVar
 
 import orjson
 import psycopg
+import structlog
 from uuid_utils.compat import uuid7
 
 from access.authorization import Resource
@@ -35,10 +36,14 @@ from storage.profiles import LocalProfile, S3Profile, StorageProfile, parse_stor
 from storage.same_bucket import refuse_bucket_in_endpoint, shared_buckets
 from storage.same_folder import shared_folders
 
+_log = structlog.get_logger("icecore.commands")
+
 PROFILE_BYTES_MAX = 64 * 1024
 """Of a storage profile as JSON: every listing, and every creation of another warehouse, reads it again."""
 _ALONE_WAIT_SECONDS_MAX = 10.0
 _PAUSE_SECONDS = 0.05
+_UNNAMED_SECONDS_MAX = 3600.0
+"""A credential that no warehouse names after that is of a creation that was ended in the middle; none takes so long."""
 
 _Profile = TypeVar("_Profile", bound=StorageProfile)
 
@@ -105,6 +110,7 @@ class _Creation(CommandHandler):
         taken = any(other.name_key == name_key(name) for other in others)
         created = decide_create(name, profile.to_json(), exact_names=self.warehouse.exact_names, taken=taken)
         await _refuse_shared_places(profile, others)
+        await self._destroy_unnamed_credentials(others)
         if self.credential is not None:
             async with self.executor.connection() as connection:
                 secret_ref = await self.executor.secrets.put(connection, self.context.project_id, self.credential.to_bytes())
@@ -115,6 +121,14 @@ class _Creation(CommandHandler):
         body = orjson.dumps(warehouse_result(state, None if self.credential is None else self.credential.kind))
         record = IdempotencyRecord(201, body=body)
         return Decision(submission, record, Answer(201, body), secret_ref=created.secret_ref, reviewed=self.reviewed)
+
+    async def _destroy_unnamed_credentials(self, warehouses: Sequence[WarehouseState]) -> None:
+        """What creations left behind whose process was killed between storing the credential and the append."""
+        named = [state.secret_ref for state in warehouses if state.secret_ref is not None]
+        async with self.executor.connection() as connection:
+            destroyed = await self.executor.secrets.destroy_unnamed(connection, self.context.project_id, named, _UNNAMED_SECONDS_MAX)
+        if destroyed:
+            _log.info("unnamed_credentials_destroyed", credentials=destroyed)
 
 
 @asynccontextmanager

@@ -253,6 +253,27 @@ def test_a_credential_of_a_warehouse_that_is_not_created_is_destroyed(database: 
     assert (4, 1) == (stored, kept)
 
 
+def test_a_credential_that_a_killed_creation_left_behind_is_destroyed_an_hour_later(database: str, tmp_path: Path) -> None:
+    """By the next creation; one that a creation under way may have stored stays, and so do those of warehouses, however old."""
+    with served_catalog(database, tmp_path / "demo", warehouse_endpoints=(ENDPOINT,)) as served:
+        client = Management(served.url)
+        assert 201 == client.create("old", S3, KEY).status
+        with psycopg.connect(database, autocommit=True) as connection:
+            insert = (
+                "insert into icecore.secrets (id, project_id, key_id, nonce, ciphertext, created_at) "
+                "select %s, project_id, key_id, nonce, ciphertext, now() - %s::interval from icecore.secrets limit 1"
+            )
+            left, fresh = uuid7(), uuid7()
+            connection.execute("update icecore.secrets set created_at = now() - interval '1 year'")
+            connection.execute(insert, (left, "61 minutes"))
+            connection.execute(insert, (fresh, "59 minutes"))
+            assert 201 == client.create("new", S3 | {"key-prefix": "new"}, KEY).status
+            destroyed = connection.execute("select id from icecore.secrets where ciphertext is null").fetchall()
+            assert 4 == connection.execute("select count(*) from icecore.secrets").fetchall()[0][0]
+        client.close()
+    assert [left] == [secret_id for (secret_id,) in destroyed]
+
+
 async def test_no_answer_log_or_event_holds_a_credential(database: str, tmp_path: Path) -> None:
     """Neither of a warehouse that is created nor of one that is refused, at any level of the log."""
     log = tmp_path / "log"

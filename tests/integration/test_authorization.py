@@ -1,20 +1,29 @@
 """Every operation asks whether the principal may do it, by the ids of what it reads or changes, before it does anything."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
 
+import psycopg
 import pytest
 
-from access.authorization import Resource, ResourceKind
-from access.request_context import ANONYMOUS, Principal, RequestContext
+from access.authorization import SERVER, Resource
+from access.request_context import ANONYMOUS, PROJECT_ID_DEFAULT, Principal, RequestContext
+from access.resolve_warehouse import resolve_warehouse
 from api.operations import OPERATIONS
+from commands.namespaces.create_namespace import create_namespace
+from commands.namespaces.drop_namespace import drop_namespace
+from commands.tables.create_table import create_table
+from commands.tables.rename_table import rename_table
+from domain.commands import CreateNamespace, CreateTable, DropNamespace, RenameTable
 from domain.errors import Forbidden, NotAuthorized
+from domain.identifiers import NamespaceIdentifier, TabularIdentifier
 from icecore.compose import Catalog
-from tests.fixtures.catalog import served_catalog
+from projections.names import find_namespace
+from tests.fixtures.catalog import context, served_catalog
 from tests.fixtures.rest_client import SCHEMA, RestClient
 
 VIEW = {
@@ -29,82 +38,106 @@ CREATED = {"requirements": [{"type": "assert-create"}], "updates": []}
 UNCHANGED: dict[str, Any] = {"requirements": [], "updates": []}
 REPORT = {"report-type": "scan-report", "table-name": "t", "snapshot-id": 1, "filter": True, "schema-id": 0, "metrics": {}}
 IDENTIFIER = {"namespace": ["n"], "name": "t"}
+ELSEWHERE = {"namespace": ["empty"], "name": "x"}
 
 OPEN = {operation.name for operation in OPERATIONS if operation.open}
 
-# Each operation: its address below the server's root, its body, and the kinds of what it is permitted on.
+# Each operation: its address below the server's root, its body, and what it is permitted on, by kind and name.
 W = "/catalog/v1/demo"
 N, T, V = f"{W}/namespaces/n", f"{W}/namespaces/n/tables/t", f"{W}/namespaces/n/views/v"
-REQUESTS: dict[str, tuple[str, Any, Sequence[ResourceKind]]] = {
-    "getConfig": ("/catalog/v1/config?warehouse=demo", None, ["warehouse"]),
-    "listNamespaces": (f"{W}/namespaces", None, ["warehouse"]),
-    "createNamespace": (f"{W}/namespaces", {"namespace": ["other"]}, ["warehouse"]),
-    "loadNamespaceMetadata": (N, None, ["namespace"]),
-    "namespaceExists": (N, None, ["namespace"]),
-    "dropNamespace": (f"{W}/namespaces/empty", None, ["namespace"]),
-    "updateProperties": (f"{N}/properties", {"updates": {"k": "v"}}, ["namespace"]),
-    "listTables": (f"{N}/tables", None, ["namespace"]),
-    "createTable": (f"{N}/tables", {"name": "u", "schema": SCHEMA}, ["namespace"]),
-    "registerTable": (f"{N}/register", {"name": "r", "metadata-location": "file:///nowhere/1.metadata.json"}, ["namespace"]),
-    "loadTable": (T, None, ["table"]),
-    "updateTable": (T, {"requirements": [], "updates": [{"action": "set-properties", "updates": {"k": "v"}}]}, ["table"]),
-    "dropTable": (T, None, ["table"]),
-    "tableExists": (T, None, ["table"]),
-    "unregisterTable": (f"{T}/unregister", None, ["table"]),
-    "loadCredentials": (f"{T}/credentials", None, ["table"]),
-    "renameTable": (f"{W}/tables/rename", {"source": IDENTIFIER, "destination": {**IDENTIFIER, "name": "x"}}, ["table", "namespace"]),
-    "reportMetrics": (f"{T}/metrics", REPORT, ["table"]),
+PROPOSAL = uuid4()
+REQUESTS: dict[str, tuple[str, Any, Sequence[str]]] = {
+    "getConfig": ("/catalog/v1/config?warehouse=demo", None, ["warehouse demo"]),
+    "listNamespaces": (f"{W}/namespaces", None, ["warehouse demo"]),
+    "createNamespace": (f"{W}/namespaces", {"namespace": ["other"]}, ["warehouse demo"]),
+    "loadNamespaceMetadata": (N, None, ["namespace n"]),
+    "namespaceExists": (N, None, ["namespace n"]),
+    "dropNamespace": (f"{W}/namespaces/empty", None, ["namespace empty"]),
+    "updateProperties": (f"{N}/properties", {"updates": {"k": "v"}}, ["namespace n"]),
+    "listTables": (f"{N}/tables", None, ["namespace n"]),
+    "createTable": (f"{N}/tables", {"name": "u", "schema": SCHEMA}, ["namespace n"]),
+    "registerTable": (f"{N}/register", {"name": "r", "metadata-location": "file:///nowhere/1.metadata.json"}, ["namespace n"]),
+    "loadTable": (T, None, ["table t"]),
+    "updateTable": (T, {"requirements": [], "updates": [{"action": "set-properties", "updates": {"k": "v"}}]}, ["table t"]),
+    "dropTable": (T, None, ["table t"]),
+    "tableExists": (T, None, ["table t"]),
+    "unregisterTable": (f"{T}/unregister", None, ["table t"]),
+    "loadCredentials": (f"{T}/credentials", None, ["table t"]),
+    "renameTable": (f"{W}/tables/rename", {"source": IDENTIFIER, "destination": ELSEWHERE}, ["table t", "namespace empty"]),
+    "reportMetrics": (f"{T}/metrics", REPORT, ["table t"]),
     "commitTransaction": (
         f"{W}/transactions/commit",
         {
             "table-changes": [
                 {"identifier": IDENTIFIER, "requirements": [], "updates": []},
-                {"identifier": {**IDENTIFIER, "name": "c"}, **CREATED},
+                {"identifier": ELSEWHERE, **CREATED},
             ]
         },
-        ["table", "namespace"],
+        ["table t", "namespace empty"],
     ),
-    "listViews": (f"{N}/views", None, ["namespace"]),
-    "createView": (f"{N}/views", {"name": "w", **VIEW}, ["namespace"]),
-    "loadView": (V, None, ["view"]),
-    "replaceView": (V, {"requirements": [], "updates": [{"action": "set-properties", "updates": {"k": "v"}}]}, ["view"]),
-    "dropView": (V, None, ["view"]),
-    "viewExists": (V, None, ["view"]),
+    "listViews": (f"{N}/views", None, ["namespace n"]),
+    "createView": (f"{N}/views", {"name": "w", **VIEW}, ["namespace n"]),
+    "loadView": (V, None, ["view v"]),
+    "replaceView": (V, {"requirements": [], "updates": [{"action": "set-properties", "updates": {"k": "v"}}]}, ["view v"]),
+    "dropView": (V, None, ["view v"]),
+    "viewExists": (V, None, ["view v"]),
     "renameView": (
         f"{W}/views/rename",
-        {"source": {"namespace": ["n"], "name": "v"}, "destination": {"namespace": ["n"], "name": "x"}},
-        ["view", "namespace"],
+        {"source": {"namespace": ["n"], "name": "v"}, "destination": ELSEWHERE},
+        ["view v", "namespace empty"],
     ),
-    "registerView": (f"{N}/register-view", {"name": "r", "metadata-location": "file:///nowhere/1.metadata.json"}, ["namespace"]),
-    "queryEvents": (f"{W}/events", {}, ["warehouse"]),
+    "registerView": (f"{N}/register-view", {"name": "r", "metadata-location": "file:///nowhere/1.metadata.json"}, ["namespace n"]),
+    "queryEvents": (f"{W}/events", {}, ["warehouse demo"]),
     "createWarehouse": (
         "/management/v1/warehouse",
         {"warehouse-name": "w", "storage-profile": {"type": "local", "directory": "/nowhere"}},
         ["project"],
     ),
     "listWarehouses": ("/management/v1/warehouse", None, ["project"]),
-    "getWarehouse": ("/management/v1/warehouse/{warehouse}", None, ["warehouse"]),
+    "getWarehouse": ("/management/v1/warehouse/{warehouse}", None, ["warehouse demo"]),
     "listProposals": ("/management/v1/proposals", None, ["project"]),
-    "loadProposal": (f"/management/v1/proposals/{uuid4()}", None, ["proposal"]),
-    "approveProposal": (f"/management/v1/proposals/{uuid4()}/approve", None, ["proposal"]),
-    "rejectProposal": (f"/management/v1/proposals/{uuid4()}/reject", {"reason": "no"}, ["proposal"]),
+    "loadProposal": (f"/management/v1/proposals/{PROPOSAL}", None, ["proposal"]),
+    "approveProposal": (f"/management/v1/proposals/{PROPOSAL}/approve", None, ["proposal"]),
+    "rejectProposal": (f"/management/v1/proposals/{PROPOSAL}/reject", {"reason": "no"}, ["proposal"]),
     "listEvents": ("/history/v1/events", None, ["server"]),
     "loadEvent": (f"/history/v1/events/{uuid4()}", None, ["server"]),
     "wait": ("/history/v1/wait?position=1", None, ["server"]),
 }
 
+# The same operations, asked for what lies elsewhere: below a namespace, of a warehouse, in what is not there.
+OTHERS: list[tuple[str, str, Any, Sequence[str]]] = [
+    ("listNamespaces", f"{W}/namespaces?parent=n", None, ["namespace n"]),
+    ("createNamespace", f"{W}/namespaces", {"namespace": ["n", "below"]}, ["namespace n"]),
+    ("createNamespace", f"{W}/namespaces", {"namespace": ["missing", "below"]}, ["warehouse demo"]),
+    ("createTable", f"{W}/namespaces/missing/tables", {"name": "u", "schema": SCHEMA}, ["warehouse demo"]),
+    ("createTable", f"{W}/namespaces/empty/tables", {"name": "u", "schema": SCHEMA, "stage-create": True}, ["namespace empty"]),
+    ("updateTable", f"{W}/namespaces/empty/tables/c", CREATED, ["namespace empty"]),
+    (
+        "renameTable",
+        f"{W}/tables/rename",
+        {"source": IDENTIFIER, "destination": {"namespace": ["missing"], "name": "x"}},
+        ["table t", "warehouse demo"],
+    ),
+    ("listProposals", "/management/v1/proposals?warehouse=demo", None, ["warehouse demo"]),
+    ("listEvents", "/history/v1/events?warehouses=demo", None, ["warehouse demo"]),
+    ("wait", "/history/v1/wait?warehouse=demo&namespace=n&table=t&snapshot-id=1", None, ["table t"]),
+]
+
 
 class Recorder:
-    """Notes what it is asked, and refuses everything while `denies`."""
+    """Notes what it is asked, and refuses everything while `denies`. meanwhile -- happens before a rename is permitted."""
 
     def __init__(self) -> None:
         self.denies = False
+        self.meanwhile: Callable[[], Awaitable[None]] | None = None
         self.asked: list[tuple[RequestContext, Sequence[Resource]]] = []
 
     async def authorize(self, context: RequestContext, resources: Sequence[Resource]) -> None:
         self.asked.append((context, list(resources)))
         if self.denies:
             raise Forbidden("Not permitted")
+        if self.meanwhile is not None and context.operation == "renameTable":
+            await self.meanwhile()
 
 
 @pytest.fixture
@@ -116,11 +149,11 @@ def recorder(monkeypatch: pytest.MonkeyPatch) -> Recorder:
 
 @dataclass(frozen=True)
 class Served:
-    """`client` takes whole addresses."""
+    """`client` takes whole addresses. ids -- by kind and name."""
 
     client: RestClient
     warehouse_directory: Path
-    warehouse_id: str
+    ids: Mapping[str, UUID]
 
 
 @pytest.fixture
@@ -131,10 +164,12 @@ def server(recorder: Recorder, database: str, tmp_path: Path) -> Iterator[Served
             assert 200 == client.call_root("POST", f"{W}/namespaces", {"namespace": [name]}).status
         assert 200 == client.call_root("POST", f"{N}/tables", {"name": "t", "schema": SCHEMA}).status
         assert 200 == client.call_root("POST", f"{N}/views", {"name": "v", **VIEW}).status
-        warehouse_id = client.call_root("GET", "/catalog/v1/config?warehouse=demo").json["overrides"]["prefix"]
+        ids = {"project": PROJECT_ID_DEFAULT, "server": SERVER.id, "proposal": PROPOSAL}
+        with psycopg.connect(database) as connection:
+            ids |= dict(connection.execute("select kind || ' ' || name, object_id from icecore.names").fetchall())
         recorder.asked.clear()
         recorder.denies = True
-        yield Served(client, served.warehouse_directory, warehouse_id)
+        yield Served(client, served.warehouse_directory, ids)
 
 
 def test_every_operation_is_listed_here() -> None:
@@ -146,19 +181,17 @@ def test_every_operation_is_listed_here() -> None:
 def test_what_is_not_permitted_does_nothing(server: Served, recorder: Recorder) -> None:
     """Refused by the ids of what it is about, with nothing in the log and no file written."""
     client, files, head = server.client, sorted(server.warehouse_directory.rglob("*")), _head(server, recorder)
-    for operation in OPERATIONS:
-        if operation.name in OPEN:
-            continue
-        address, body, kinds = REQUESTS[operation.name]
+    methods = {operation.name: operation.method for operation in OPERATIONS}
+    for name, address, body, permitted_on in [*((name, *request) for name, request in REQUESTS.items()), *OTHERS]:
         recorder.asked.clear()
-        answer = client.call_root(operation.method, address.format(warehouse=server.warehouse_id), body)
-        assert 403 == answer.status, operation.name
-        assert operation.method == "HEAD" or answer.error[1] == "ForbiddenException"
+        answer = client.call_root(methods[name], address.format(warehouse=server.ids["warehouse demo"]), body)
+        assert 403 == answer.status, address
+        assert methods[name] == "HEAD" or answer.error[1] == "ForbiddenException"
         ((context, resources),) = recorder.asked
-        assert (ANONYMOUS, operation.name) == (context.principal, context.operation)
-        assert [*kinds] == [resource.kind for resource in resources], operation.name
-        assert all(isinstance(resource.id, UUID) for resource in resources)
-        assert head == _head(server, recorder), operation.name
+        assert (ANONYMOUS, name) == (context.principal, context.operation)
+        expected = [(each.partition(" ")[0], server.ids[each]) for each in permitted_on]
+        assert expected == [(resource.kind, resource.id) for resource in resources], address
+        assert head == _head(server, recorder), address
     assert files == sorted(server.warehouse_directory.rglob("*"))
 
 
@@ -205,6 +238,37 @@ def test_a_refusal_is_not_remembered_by_the_key(server: Served, recorder: Record
     assert 403 == client.call_root(*request, key=key).status
     recorder.denies = False
     assert 200 == client.call_root(*request, key=key).status
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+async def test_what_is_moved_goes_where_it_was_permitted(recorder: Recorder, catalog: Catalog, is_there: bool) -> None:
+    """Where the name of the destination stands for another namespace by then, the principal needs to be permitted on that one."""
+    warehouse, source, destination = await resolve_warehouse(catalog.backends, PROJECT_ID_DEFAULT, "demo"), named("n"), named("there")
+
+    async def create(namespace: NamespaceIdentifier) -> UUID:
+        await create_namespace(catalog.commands, context("createNamespace"), warehouse, CreateNamespace(namespace, {}))
+        async with catalog.backends.connection() as connection:
+            return await find_namespace(connection, warehouse.scope, namespace)
+
+    async def replace() -> None:
+        recorder.meanwhile = None
+        if is_there:
+            await drop_namespace(catalog.commands, context("dropNamespace"), warehouse, DropNamespace(destination))
+        found.append(Resource("namespace", await create(destination)))
+
+    await create(source)
+    found = [Resource("namespace", await create(destination)) if is_there else Resource("warehouse", warehouse.id)]
+    table = CreateTable(source, "t", None, SCHEMA, None, None, {}, stage_create=False)
+    await create_table(catalog.commands, context("createTable"), warehouse, table)
+    recorder.meanwhile = replace
+    rename = RenameTable(TabularIdentifier(source, "t"), TabularIdentifier(destination, "t"))
+    await rename_table(catalog.commands, context("renameTable"), warehouse, rename)
+    assert 2 == len(found)
+    assert found == [resources[1] for asked, resources in recorder.asked if asked.operation == "renameTable"]
+
+
+def named(name: str) -> NamespaceIdentifier:
+    return NamespaceIdentifier((name,))
 
 
 def _head(server: Served, recorder: Recorder) -> int:

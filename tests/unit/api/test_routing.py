@@ -69,6 +69,15 @@ def test_two_operations_of_one_address_are_refused() -> None:
     Routes((taken, Operation("second", "POST", "/catalog/v1/{prefix}/thing", answer)))
 
 
+def test_a_segment_of_the_longest_address_ends_at_its_slash() -> None:
+    """What stands behind it is no part of what the placeholder stands for."""
+    routes = Routes((Operation("longest", "GET", "/things/{thing}", answer),))
+    assert {"thing": "a"} == routes.find("GET", "/things/a")[1]
+    for path in ("/things/a/", "/things/a/b", "/things/a/b/c"):
+        with pytest.raises(NotFound):
+            routes.find("GET", path)
+
+
 @pytest.mark.parametrize("path", ["/v1" + "/namespaces" * 6_000, "/history/v1" + "/" * 60_000, "/" * 65_000, "/" + "a" * 65_000])
 def test_a_long_address_costs_no_more_than_its_length(path: str) -> None:
     """64 KiB of a request line, in less than a millisecond each."""

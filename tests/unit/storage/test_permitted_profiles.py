@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from domain.errors import Forbidden
+from domain.errors import Forbidden, ServiceUnavailable
+from storage import permitted_profiles
 from storage.cloud_profiles import Endpoint
 from storage.credentials import parse_storage_credential
 from storage.permitted_profiles import PermittedProfiles
@@ -70,6 +71,17 @@ async def test_a_root_may_be_a_link_itself(tmp_path: Path) -> None:
     assert await is_permitted(PermittedProfiles((tmp_path / "lakes",)), profile, None)
 
 
+async def test_folders_that_cannot_be_looked_at_are_not_permitted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a link leads is not known while the file system does not answer."""
+
+    async def no_answer(look: object) -> None:
+        raise TimeoutError
+
+    monkeypatch.setattr(permitted_profiles, "in_thread", no_answer)
+    with pytest.raises(ServiceUnavailable):
+        await is_permitted(PermittedProfiles((tmp_path,)), {"type": "local", "directory": str(tmp_path / "one")}, None)
+
+
 @pytest.mark.parametrize(
     ("profile", "credential", "listed", "permitted"),
     [
@@ -90,6 +102,7 @@ async def test_a_root_may_be_a_link_itself(tmp_path: Path) -> None:
         (GCS, gcs_key(gcs_base_url=["http://fake-gcs:4443"]), ["http://fake-gcs:4443"], False),
         (GCS, gcs_key(gcs_base_url="http://fake-gcs:port"), [], False),
         (ADLS, ADLS_KEY, [], True),
+        (ADLS | {"host": "blob.core.windows.net"}, ADLS_KEY, [], True),
         (ADLS | {"host": "corp.internal"}, ADLS_KEY, [], False),
         (ADLS | {"host": "corp.internal"}, ADLS_KEY, ["https://account.corp.internal"], True),
         (ADLS | {"authority-host": "http://10.0.0.1"}, ADLS_KEY, [], False),

@@ -25,6 +25,7 @@ from projections.verify import verify
 from publishers.pointers import KnownNames
 from publishers.shared_batches import SharedBatches
 from queries.load_namespace import load_namespace
+from security.secrets import SecretUnreadable
 from tests.fixtures.catalog import PROJECT_ID, CatalogServer, context, opened_catalog, served_catalog
 from tests.fixtures.rest_client import RestClient, set_properties
 
@@ -264,7 +265,13 @@ async def test_a_lost_warehouse_is_not_found_any_more(catalog: Catalog, tmp_path
 
 
 async def test_a_broken_connection_empties_the_memory(catalog: Catalog) -> None:
-    """What answers next may be another log, whatever its head."""
+    """What answers next may be another log, whatever its head: answers, warehouses and credentials are read again."""
+    profile = {"type": "s3", "bucket": "lake", "region": "mars-1", "endpoint": "http://127.0.0.1:9", "flavor": "s3-compat"}
+    key = {"type": "s3", "credential-type": "access-key", "access-key-id": "id", "secret-access-key": "key"}
+    await create_warehouse(catalog.commands, context("createWarehouse"), CreateWarehouse("lake", profile, key), reviewed=False)
+    secret_ref = (await resolve_warehouse(catalog.backends, PROJECT_ID, "lake")).secret_ref
+    assert secret_ref is not None
+    await catalog.backends.credential(PROJECT_ID, secret_ref)
     warehouse = await resolve_warehouse(catalog.backends, PROJECT_ID, "demo")
     await create_namespace_named(catalog, "n")
     for _ in range(2):
@@ -272,10 +279,15 @@ async def test_a_broken_connection_empties_the_memory(catalog: Catalog) -> None:
     assert catalog.queries.cache.figures.bytes_held > 0
     async with await psycopg.AsyncConnection.connect(catalog.dsn, autocommit=True) as ender:
         others = "from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()"
+        await ender.execute("delete from icecore.secrets")
+        assert "access-key" == (await catalog.backends.credential(PROJECT_ID, secret_ref)).credential_type
         await ender.execute(f"select pg_terminate_backend(pid, 5000) {others}")
     async with catalog.backends.connection():
         pass
     assert 0 == catalog.queries.cache.figures.bytes_held
+    assert [None, None] == [catalog.backends.warehouses.get((PROJECT_ID, name)) for name in ("demo", "lake")]
+    with pytest.raises(SecretUnreadable):
+        await catalog.backends.credential(PROJECT_ID, secret_ref)
 
 
 async def test_followers_are_not_given_an_event_that_was_lost(catalog: Catalog) -> None:

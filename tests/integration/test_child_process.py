@@ -4,6 +4,7 @@ import asyncio
 from pathlib import Path
 
 import pytest
+import structlog
 import uvloop
 
 from icecore import child_process
@@ -37,6 +38,24 @@ def test_one_that_dies_is_started_again(monkeypatch: pytest.MonkeyPatch) -> None
     """As often as it takes."""
     monkeypatch.setattr(child_process, "RESTART_SECONDS_MIN", 0.01)
     assert [7, 7, 7] == stopped_after(ChildProcess("one", PROGRAM, {"exit": 7}, grace_seconds=5), deaths=3)
+
+
+@pytest.mark.parametrize(("healthy_seconds", "pauses"), [(1_000.0, [0.02, 0.04, 0.05]), (0.0, [0.01, 0.01, 0.01])])
+def test_pauses_grow_up_to_a_bound_until_one_lives(monkeypatch: pytest.MonkeyPatch, healthy_seconds: float, pauses: list[float]) -> None:
+    """What dies at once is not started as fast as the machine can."""
+    monkeypatch.setattr(child_process, "RESTART_SECONDS_MIN", 0.01)
+    monkeypatch.setattr(child_process, "RESTART_SECONDS_MAX", 0.05)
+    monkeypatch.setattr(child_process, "HEALTHY_SECONDS", healthy_seconds)
+    with structlog.testing.capture_logs() as logged:
+        assert [7, 7, 7] == stopped_after(ChildProcess("one", PROGRAM, {"exit": 7}, grace_seconds=5), deaths=3)
+    assert pauses == [each["pause_seconds"] for each in logged]
+
+
+def test_a_stop_is_heard_in_a_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However long it would be."""
+    monkeypatch.setattr(child_process, "RESTART_SECONDS_MIN", 1_000.0)
+    monkeypatch.setattr(child_process, "RESTART_SECONDS_MAX", 1_000.0)
+    assert [7] == stopped_after(ChildProcess("one", PROGRAM, {"exit": 7}, grace_seconds=5), deaths=1)
 
 
 def test_one_that_dies_before_it_reads_is_started_again(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -91,3 +91,13 @@ async def test_many_creations_at_once_ask_postgres_one_after_another(catalog: Ca
 
 async def _create(catalog: Catalog, name: str, profile: dict[str, Any]) -> Answer:
     return await create_warehouse(catalog.commands, context("createWarehouse"), CreateWarehouse(name, profile))
+
+
+async def test_the_only_one_need_not_be_named_while_it_is(catalog: Catalog, tmp_path: Path) -> None:
+    """It is not kept in memory that there was no other."""
+    demo = await resolve_warehouse(catalog.backends, PROJECT_ID, None)
+    assert demo == await resolve_warehouse(catalog.backends, PROJECT_ID, "demo")
+    command = CreateWarehouse("lake", {"type": "local", "directory": str(tmp_path / "lake")})
+    await create_warehouse(catalog.commands, context("createWarehouse"), command)
+    with pytest.raises(BadRequest, match="must name a warehouse"):
+        await resolve_warehouse(catalog.backends, PROJECT_ID, None)

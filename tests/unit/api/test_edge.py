@@ -66,6 +66,7 @@ OPERATIONS = (
     Operation("slowRead", "GET", "/catalog/v1/slow", dawdle),
     Operation("waitingRead", "GET", "/history/v1/slow", dawdle, waits=True),
     Operation("slowMutation", "POST", "/catalog/v1/slow", dawdle),
+    Operation("slowPostThatReads", "POST", "/catalog/v1/slow-read", dawdle, reads=True),
 )
 
 
@@ -244,8 +245,9 @@ async def test_a_compressed_body_is_refused_unread(client: aiohttp.ClientSession
 
 async def test_a_read_that_takes_too_long_is_503_and_a_mutation_is_not_cut(client: aiohttp.ClientSession) -> None:
     """A commit stopped half way would be a commit in doubt. Nor is a read that waits for events: it has times of its own."""
-    async with client.get("/v1/slow") as response:
-        assert (503, "ServiceUnavailableException") == (await error_of(response))[:2]
+    for method, path in (("GET", "/v1/slow"), ("POST", "/v1/slow-read")):
+        async with client.request(method, path) as response:
+            assert (503, "ServiceUnavailableException") == (await error_of(response))[:2]
     for method, path in (("POST", "/v1/slow"), ("GET", "/history/v1/slow")):
         async with client.request(method, path) as response:
             assert 200 == response.status

@@ -49,6 +49,13 @@ def test_namespaces(namespaces: list[str], asked: bool) -> None:
     assert asked == matches(HookFilter.parse([], [], namespaces))
 
 
+def test_a_namespace_that_begins_alike_is_another() -> None:
+    """A level is meant as a whole."""
+    chosen = HookFilter.parse([], [], ["a.b"])
+    assert matches(chosen, before=("a", "b", "c", "t"), after=None)
+    assert not matches(chosen, before=("a", "bc", "t"), after=("a", "bc", "d", "t"))
+
+
 def test_a_rename_is_of_both_its_namespaces() -> None:
     chosen = HookFilter.parse([], [], ["x"])
     assert matches(chosen, after=("x", "t"))

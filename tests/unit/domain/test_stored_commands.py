@@ -110,6 +110,13 @@ def test_two_commands_share_a_key_where_they_are_the_same(one: Any, other: Any) 
     assert (written[0] == written[1]) == (stored[0].key == stored[1].key)
 
 
+def test_the_order_of_members_makes_no_other_change() -> None:
+    """JSON objects have none: who sends the same again finds the proposal that waits."""
+    properties = [{"a": "1", "b": "2"}, {"b": "2", "a": "1"}]
+    keys = {stored.key for each in properties if (stored := encode(commands.CreateNamespace(ORDERS.namespace, each))) is not None}
+    assert 1 == len(keys)
+
+
 def test_renames_of_a_table_and_of_a_view_have_keys_of_their_own() -> None:
     """Their fields are the same."""
     keys = {stored.key for make in (commands.RenameTable, commands.RenameView) if (stored := encode(make(ORDERS, ORDERS))) is not None}

@@ -1,8 +1,13 @@
 """Processes beside a server: whatever they do, they are started again, and gone when they are told to stop."""
 
 import asyncio
+import os
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
+import orjson
 import pytest
 import structlog
 import uvloop
@@ -63,6 +68,48 @@ def test_one_that_dies_before_it_reads_is_started_again(monkeypatch: pytest.Monk
     monkeypatch.setattr(child_process, "RESTART_SECONDS_MIN", 0.01)
     given = {"settings": "x" * 4_000_000}
     assert [0, 0] == stopped_after(ChildProcess("one", "icecore.exit_codes", given, grace_seconds=5), deaths=2)
+
+
+def test_a_child_ends_with_its_parent_and_not_by_ctrl_c(tmp_path: Path) -> None:
+    """Ctrl-C reaches the whole group; the parent stops its children in its own order. That it has ended is the end of its pipe."""
+    note = tmp_path / "note"
+    with subprocess.Popen([sys.executable, "-m", PROGRAM], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+        assert child.stdin is not None
+        assert child.stdout is not None
+        try:
+            child.stdin.write(orjson.dumps({"note": str(note), "deaf": False}) + b"\n")
+            child.stdin.flush()
+            assert b"ready\n" == child.stdout.readline()
+            child.send_signal(signal.SIGINT)
+            child.stdin.close()
+            assert 0 == child.wait(60)
+        finally:
+            child.kill()
+    assert "gracefully" == note.read_text().split()[1]
+
+
+def test_none_is_left_where_the_parent_gives_up(tmp_path: Path) -> None:
+    """Whatever ends what keeps it running."""
+    note = tmp_path / "note"
+    child = ChildProcess("one", PROGRAM, {"note": str(note), "deaf": True}, grace_seconds=5, says_ready=True)
+
+    async def run() -> None:
+        keeping = asyncio.create_task(child.keep_running(asyncio.Event()))
+        await child.ready.wait()
+        keeping.cancel()
+        await asyncio.wait({keeping})
+        process_id = int(note.read_text())
+        with pytest.raises(ProcessLookupError):
+            os.kill(process_id, signal.SIGKILL)
+
+    uvloop.run(run())
+
+
+def test_no_module_is_taken_from_the_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Anybody may have written there."""
+    (tmp_path / "orjson.py").write_text("raise SystemExit(9)")
+    monkeypatch.chdir(tmp_path)
+    assert [7] == stopped_after(ChildProcess("one", PROGRAM, {"exit": 7}, grace_seconds=5), deaths=1)
 
 
 @pytest.mark.parametrize("deaf", [False, True])

@@ -177,6 +177,14 @@ def test_what_is_not_there_is_not_found(management: Management, path: str, heade
     assert error == management.call_root("GET", path, headers=headers).error
 
 
+def test_none_is_created_in_another_project(management: Management, roots: Path) -> None:
+    """As Lakekeeper's clients name it: by a header."""
+    body = {"warehouse-name": "lake", "storage-profile": local(roots / "lake")}
+    refused = management.call_root("POST", "", body, headers={"x-project-id": str(UUID(int=1))})
+    assert (404, "NoSuchProjectException") == refused.error
+    assert ["demo"] == management.names()
+
+
 def test_local_folders_are_the_operator_s_to_permit(management: Management, roots: Path, tmp_path: Path) -> None:
     """Not those beside a root, nor those that a link in it leads to; `..` is no segment of a path."""
     (roots / "out").symlink_to(tmp_path)

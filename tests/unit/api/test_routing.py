@@ -43,6 +43,14 @@ def test_the_operations_of_other_areas_have_one_address_each() -> None:
     assert all(endpoint.split(" ")[1].startswith("/v1/") for endpoint in ROUTES.endpoints)
 
 
+def test_which_operations_wait_commit_and_read_by_post() -> None:
+    """What waits is not cut in time; a commit that fails unforeseen is in doubt, whoever asks for it."""
+    assert {"listEvents", "wait"} == {each.name for each in OPERATIONS if each.waits}
+    assert {"queryEvents"} == {each.name for each in OPERATIONS if each.reads}
+    commits = {"updateTable", "commitTransaction", "replaceView", "approveProposal", "rejectProposal"}
+    assert commits == {each.name for each in OPERATIONS if each.commits}
+
+
 @pytest.mark.parametrize("path", ["", "*", "/", "//", "health", "/v1", "/v1/", "/v1//namespaces", "/history/v1/events/", "/health/x"])
 def test_what_is_no_address_is_not_found(path: str) -> None:
     with pytest.raises(NotFound):

@@ -101,3 +101,11 @@ async def test_the_only_one_need_not_be_named_while_it_is(catalog: Catalog, tmp_
     await create_warehouse(catalog.commands, context("createWarehouse"), command)
     with pytest.raises(BadRequest, match="must name a warehouse"):
         await resolve_warehouse(catalog.backends, PROJECT_ID, None)
+
+
+async def test_one_that_is_called_like_another_s_id_takes_nothing_from_it(catalog: Catalog, tmp_path: Path) -> None:
+    """Clients reach a warehouse by the id that config tells them."""
+    demo = await resolve_warehouse(catalog.backends, PROJECT_ID, "demo")
+    command = CreateWarehouse(str(demo.id), {"type": "local", "directory": str(tmp_path / "lake")})
+    await create_warehouse(catalog.commands, context("createWarehouse"), command)
+    assert demo == await resolve_warehouse(catalog.backends, PROJECT_ID, str(demo.id))

@@ -70,7 +70,7 @@ def _answer_before_commit() -> None:
         task = asyncio.create_task(later())
         late.add(task)
         task.add_done_callback(late.discard)
-        return [AppendResult("appended", 0) for _ in submissions]
+        return [AppendResult("appended", 1) for _ in submissions]
 
     Committer.submit_batch = submitted_later  # type: ignore[method-assign]
 

@@ -192,9 +192,11 @@ class _Stream:
                     end = min(end, loop.time() + _LAST_WRITE_SECONDS_MAX)
                 if loop.time() >= end:
                     raise TimeoutError
+            writing.result()
         finally:
             writing.cancel()
-        writing.result()
+            # A cycle otherwise, of this frame, the task and its error: what the stream holds would stay until the next collection.
+            del writing
         self._written_at = loop.time()
 
     async def while_there(self, reading: Coroutine[Any, Any, Read]) -> Read:
@@ -203,9 +205,10 @@ class _Stream:
         try:
             while not (await asyncio.wait({task}, timeout=_LOOK_SECONDS))[0]:
                 self._check_there()
+            return task.result()
         finally:
             task.cancel()
-        return task.result()
+            del task  # As in `write`.
 
     def _check_there(self) -> None:
         transport = self._request.transport

@@ -289,7 +289,7 @@ def roll_back(server: Icecore, name: str, size: int) -> int:
 
 
 @pytest.mark.parametrize(
-    ("write", "size", "mebibytes_max"), [(write_namespace, 6_000, 100), (write_namespace, 900_000, 200), (roll_back, 900_000, 200)]
+    ("write", "size", "mebibytes_max"), [(write_namespace, 6_000, 100), (write_namespace, 900_000, 100), (roll_back, 900_000, 100)]
 )
 def test_event_streams_that_nobody_reads(server: Icecore, write: Callable[[Icecore, str, int], int], size: int, mebibytes_max: int) -> None:
     """200 clients follow the log from a position on and read nothing; who reads is told all of it meanwhile."""

@@ -13,6 +13,7 @@ import structlog
 from psycopg.conninfo import make_conninfo
 
 from database.named_sql import named_sql
+from domain.client_errors import client_error_text
 from icecore.embedded_postgres.account import Account
 from icecore.embedded_postgres.binaries import usable_binaries
 from icecore.embedded_postgres.errors import EmbeddedPostgresError
@@ -88,7 +89,11 @@ class Cluster:
         running = self._running()
         if running is None:
             running = self._start()
-        _create_database(_dsn(running.socket_directory, "postgres"))
+        try:
+            _create_database(_dsn(running.socket_directory, "postgres"))
+        except psycopg.Error as error:
+            # It may die as soon as it has answered; whoever watches over it counts that as one more start that failed.
+            raise EmbeddedPostgresError(f"Postgres started in {self.place.data}, then failed: {client_error_text(error)}") from error
         return _dsn(running.socket_directory, DATABASE)
 
     def stop(self) -> None:

@@ -19,8 +19,9 @@ import psycopg
 import pytest
 
 import icecore.embedded_postgres.binaries
-from icecore.embedded_postgres import EmbeddedPostgresError, embedded_postgres, restarted_on_failure, server_account
+from icecore.embedded_postgres import EmbeddedPostgresError, cluster, embedded_postgres, restarted_on_failure, server_account
 from icecore.embedded_postgres.binaries import usable_binaries
+from icecore.embedded_postgres.server import server_is_gone
 from icecore.server_check import check_server
 
 CHECKOUT = Path(__file__).parents[2]
@@ -159,6 +160,30 @@ async def test_a_watch_that_cannot_go_on_stops_the_server(open_directory: Path) 
     with pytest.raises(EmbeddedPostgresError, match="which is gone"):
         await serve()
     assert [True] == stopped
+
+
+async def test_a_server_that_dies_as_soon_as_it_answers_is_started_once_more(open_directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The watch counts it as a start that failed, and goes on."""
+    create_database, starts = cluster._create_database, []
+
+    def create(dsn: str) -> None:
+        starts.append(server_process(open_directory))
+        if len(starts) == 1:
+            os.kill(starts[0], signal.SIGKILL)
+            while not server_is_gone(open_directory):
+                time.sleep(0.01)
+        create_database(dsn)
+
+    stop = asyncio.Event()
+    with embedded_postgres(open_directory) as dsn:
+        monkeypatch.setattr(cluster, "_create_database", create)
+        async with restarted_on_failure(open_directory, stop):
+            os.kill(server_process(open_directory), signal.SIGKILL)
+            async with asyncio.timeout(30):
+                while len(starts) < 2 and not stop.is_set():
+                    await asyncio.sleep(0.05)
+            assert not stop.is_set()
+        assert answers(dsn)
 
 
 def test_a_pid_file_that_names_somebody_else_is_not_believed(open_directory: Path) -> None:

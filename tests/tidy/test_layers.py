@@ -46,7 +46,7 @@ BELOW = {
 
 # A package inside a layer that stands by itself, and what it may import of ours.
 WITHIN = {
-    "icecore.embedded_postgres": {"database", "storage.file_sync", "icecore.lock_files"},
+    "icecore.embedded_postgres": {"database", "domain.client_errors", "storage.file_sync", "icecore.lock_files"},
 }
 
 # They use the layers, and no layer uses them.

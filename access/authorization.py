@@ -1,6 +1,7 @@
 """Whether a principal may do what it asks: the one call that every command and every query goes through, by ids.
 
-Names are resolved before it, so that who may do what never depends on what a thing is called.
+Names are resolved before it, so that who may do what never depends on what a thing is called. Only what an Idempotency-Key is answered
+again is not asked for again: the same principal was answered it before.
 """
 
 from collections.abc import Sequence

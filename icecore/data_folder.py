@@ -68,10 +68,6 @@ class DataFolder:
             raise CommandFailed(ExitCode.USAGE, f"{path} holds no catalog; `icecore serve --data {path}` makes one")
         return cls(path.resolve())
 
-    @property
-    def warehouse_directory(self) -> Path:
-        return self.path / "warehouse"
-
     def secret_key_file(self) -> Path:
         """The key of this folder's secrets, made on first use, for this account alone."""
         file = self.path / "secret.key"

@@ -8,6 +8,7 @@ import orjson
 
 from database.named_sql import named_sql
 from database.postgres import Connection
+from domain.errors import NoSuchProposal
 from domain.proposal import ProposalState, ProposalStatus
 
 MakeRoom = Callable[[bytes], Awaitable[None]]
@@ -26,6 +27,14 @@ async def read_state(connection: Connection, proposal_id: UUID, make_room: MakeR
     if make_room is not None:
         await make_room(row[-2])
     return _state(row), row[-1]
+
+
+async def find(connection: Connection, proposal_id: UUID, make_room: MakeRoom | None = None) -> ProposalState:
+    """The newest state, or NoSuchProposal; `make_room` as of `read_state`."""
+    found = await read_state(connection, proposal_id, make_room)
+    if found is None:
+        raise NoSuchProposal(f"Proposal does not exist: {proposal_id}")
+    return found[0]
 
 
 async def read_versions(connection: Connection, wanted: Sequence[tuple[UUID, int]]) -> dict[tuple[UUID, int], ProposalState]:

@@ -4,7 +4,6 @@ from uuid import UUID
 
 from access.authorization import Resource
 from access.request_context import RequestContext
-from domain.errors import NoSuchProposal
 from domain.proposal import ProposalState
 from projections import proposals
 from queries.executor import QueryExecutor
@@ -16,7 +15,4 @@ async def load_proposal(
     """As it is now; NoSuchProposal. `make_room` is given its JSON before that is parsed."""
     await queries.authorize(context, Resource("proposal", proposal_id))
     async with queries.backends.connection() as connection:
-        found = await proposals.read_state(connection, proposal_id, make_room)
-    if found is None:
-        raise NoSuchProposal(f"Proposal does not exist: {proposal_id}")
-    return found[0]
+        return await proposals.find(connection, proposal_id, make_room)

@@ -26,7 +26,6 @@ from domain.errors import (
     ChangeRefused,
     CommitFailed,
     InternalError,
-    NoSuchProposal,
     ProposalClosed,
 )
 from domain.proposal import HeldChange, ProposalState, decide_approve, decide_open, decide_stale, stale, time_text
@@ -137,13 +136,10 @@ class Proposals:
             # Somebody else opened it, or closed the one that was there: look again.
         raise CommitFailed("Other requests kept opening and closing proposals for the same change; try again")
 
-    async def load(self, proposal_id: UUID, make_room: proposals.MakeRoom | None = None) -> ProposalState:
-        """The newest state; NoSuchProposal. `make_room` is given its JSON before that is parsed."""
+    async def load(self, proposal_id: UUID) -> ProposalState:
+        """The newest state; NoSuchProposal."""
         async with self._connections() as connection:
-            found = await proposals.read_state(connection, proposal_id, make_room)
-        if found is None:
-            raise NoSuchProposal(f"Proposal does not exist: {proposal_id}")
-        return found[0]
+            return await proposals.find(connection, proposal_id)
 
     async def why_closed(self, context: RequestContext, warehouse: Warehouse, refusal: CatalogError) -> CatalogError:
         """What stands against an approval: that the proposal is closed, whoever did it, rather than what its change then runs into.

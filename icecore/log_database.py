@@ -22,16 +22,21 @@ def opened_database(settings: Settings, *, make: bool = False) -> Iterator[Setti
     """The settings with `database_url` (and, embedded, the key) filled in, while the block runs.
 
     make -- begin an empty log in a data folder that has none; without it, such a folder is refused.
+
+    Raises CommandFailed where the database cannot be had, or is lost within the block.
     """
-    if settings.database_url is not None:
-        yield settings
-        return
-    folder = DataFolder.make(settings.data_dir) if make else DataFolder.existing(settings.data_dir)
     try:
+        if settings.database_url is not None:
+            yield settings
+            return
+        folder = DataFolder.make(settings.data_dir) if make else DataFolder.existing(settings.data_dir)
         with embedded_postgres(folder.path, state_directory=settings.embedded_state_dir) as owner_dsn:
-            yield embedded_settings(settings, folder, owner_dsn)
+            settings = embedded_settings(settings, folder, owner_dsn)
+            yield settings
     except EmbeddedPostgresError as error:
         raise CommandFailed(ExitCode.DATABASE, str(error)) from None
+    except psycopg.OperationalError as error:
+        raise _unusable(error, settings) from None
 
 
 def embedded_settings(settings: Settings, folder: DataFolder, owner_dsn: str) -> Settings:

@@ -102,6 +102,23 @@ async def blocked_at(database: str, position: int) -> None:
     await until(holds, what=f"position {position} is named as refused")
 
 
+async def test_a_replay_whose_session_ends_says_that_the_database_is_away(database: str, log: list[str], unused_tcp_port: int) -> None:
+    """With the exit code of the database, and no trace."""
+    sink = {"S__TYPE": "nats", "S__URL": f"nats://127.0.0.1:{unused_tcp_port}"}
+    replaying = asyncio.create_task(asyncio.to_thread(icecore, database, "publish", "--sink", "s", "--from", "3", **sink))
+    async with await psycopg.AsyncConnection.connect(database, autocommit=True) as connection:
+
+        async def asked() -> bool:
+            return (await (await connection.execute("select count(*) from icecore.sink_replays")).fetchone()) == (1,)
+
+        await until(asked, what="the replay is asked for")
+        await connection.execute("select pg_terminate_backend(pid, 5000) from pg_stat_activity where application_name = 'icecore-command'")
+    ended = await replaying
+    assert ExitCode.DATABASE == ended.returncode, ended.stderr
+    assert "The database cannot be reached: AdminShutdown" in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
 def test_the_command_line_from_end_to_end(database: str, log: list[str], nats: NatsServer) -> None:
     """`publish` leads where nobody does, `sinks` says how things are; each with its exit code."""
     sink = {"S__TYPE": "nats", "S__URL": nats.url}

@@ -91,7 +91,7 @@ class _Row(NamedTuple):
 class SecretStore:
     """Secrets in `icecore.secrets`, each found only by its id together with its project.
 
-    Writes with `key`; reads rows of `older_keys` too, until `rewrap` has moved them to `key`.
+    Writes with `key`; reads rows of `older_keys` too.
     """
 
     def __init__(self, key: SecretKey, older_keys: Sequence[SecretKey] = ()) -> None:
@@ -130,19 +130,6 @@ class SecretStore:
         row = {"project_id": project_id, "named": list(named), "age_seconds_min": age_seconds_min}
         return (await connection.execute(_SQL["destroy_unnamed"], row)).rowcount
 
-    async def rewrap(self, connection: AsyncConnection[Any]) -> int:
-        """Encrypt anew, with the key that writes, every row another key wrote; answers how many. In the caller's transaction."""
-        cursor = await connection.execute(_SQL["select_for_rewrap"], {"key_id": self._key.id})
-        rows = await cursor.fetchall()
-        for secret_id, project_id, *rest in rows:
-            row = _Row(*rest)
-            data = self._open(secret_id, project_id, row)
-            version = row.version + 1
-            nonce, ciphertext = self._key.encrypt(data, _bound_to(secret_id, version, project_id))
-            changed = {"id": secret_id, "project_id": project_id, "version": version, "key_id": self._key.id}
-            await connection.execute(_SQL["update_secret"], {**changed, "nonce": nonce, "ciphertext": ciphertext})
-        return len(rows)
-
     def _open(self, secret_id: UUID, project_id: UUID, row: _Row) -> bytes:
         if row.nonce is None or row.ciphertext is None:
             raise SecretUnreadable(f"Secret {secret_id} was destroyed")
@@ -153,19 +140,6 @@ class SecretStore:
             return key.decrypt(row.nonce, row.ciphertext, _bound_to(secret_id, row.version, project_id))
         except InvalidTag:
             raise SecretUnreadable(f"Secret {secret_id} is not what was written") from None
-
-
-def generate_key_file(path: Path) -> SecretKey:
-    """Make a new key and the file that holds it, readable for its owner only; FileExistsError rather than replace one."""
-    key = os.urandom(KEY_BYTES)
-    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
-    with os.fdopen(file, "wb") as out:
-        # The umask may only have taken rights away, but a file system may have given some.
-        os.fchmod(out.fileno(), 0o600)
-        out.write(base64.b64encode(key) + b"\n")
-        out.flush()
-        os.fsync(out.fileno())
-    return SecretKey(key)
 
 
 def _bound_to(secret_id: UUID, version: int, project_id: UUID) -> bytes:

@@ -17,15 +17,3 @@ update icecore.secrets
    set nonce = null, ciphertext = null, destroyed_at = now()
  where project_id = %(project_id)s and destroyed_at is null and id <> all(%(named)s::uuid[])
    and created_at < now() - make_interval(secs => %(age_seconds_min)s)
-
--- name: select_for_rewrap --
-select id, project_id, version, key_id, nonce, ciphertext
-  from icecore.secrets
- where key_id <> %(key_id)s and destroyed_at is null
- order by id
-   for update
-
--- name: update_secret --
-update icecore.secrets
-   set version = %(version)s, key_id = %(key_id)s, nonce = %(nonce)s, ciphertext = %(ciphertext)s
- where id = %(id)s and project_id = %(project_id)s

@@ -31,7 +31,6 @@ CONNECT_SECONDS_MAX = 3
 REQUEST_SECONDS_MAX = 30
 RETRIES_MAX = 3
 RETRY_SECONDS_MAX = 10
-LIST_PAGE_OBJECTS = 1_000
 DELETE_BATCH_OBJECTS = 1_000
 HASHED_ON_LOOP_BYTES_MAX = 256 * 1024
 READ_PIECE_BYTES = 1024 * 1024
@@ -123,12 +122,6 @@ class BucketStore:
                 # A store without bulk delete stops at the first one missing: the rest one by one.
                 for location in batch:
                     await _delete_one(bucket, location)
-
-    async def list(self, prefix: StorageLocation) -> AsyncIterator[list[StorageLocation]]:
-        async with _errors(prefix):
-            pages = obstore.list(self._bucket(prefix), "/".join(prefix.segments) or None, chunk_size=LIST_PAGE_OBJECTS)
-            async for page in pages:
-                yield [_listed(prefix, entry["path"]) for entry in page]
 
     def _bucket(self, location: StorageLocation) -> _BucketStore:
         """The bucket's client; a place outside the warehouse is refused here as well, whatever was checked before."""
@@ -256,10 +249,6 @@ def _path(location: StorageLocation) -> str:
 
 def _md5(data: bytes | memoryview) -> str:
     return hashlib.md5(data, usedforsecurity=False).hexdigest()
-
-
-def _listed(prefix: StorageLocation, path: str) -> StorageLocation:
-    return prefix.child(*path.split("/")[len(prefix.segments) :])
 
 
 async def _delete_one(bucket: _BucketStore, location: StorageLocation) -> None:

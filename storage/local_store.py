@@ -8,7 +8,7 @@ import asyncio
 import errno
 import os
 import stat
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from secrets import token_hex
 from typing import TypeVar
@@ -24,8 +24,6 @@ from storage.store_errors import METADATA_BYTES_MAX, file_exists, file_not_found
 INLINE_BYTES_MAX = 256 * 1024
 """Files up to here are read and written on the event loop: a thread costs more than the page cache."""
 
-LIST_PAGE_FILES = 1_000
-
 PUTS_INLINE_MAX = 32
 """Small files that are put at one time and written on the event loop; a transaction that creates a thousand tables would hold it up."""
 
@@ -38,7 +36,6 @@ _FILE_SYNC = FileSync()
 """One for the process: its stores lie on the same few disks."""
 
 _T = TypeVar("_T")
-_Page = list[StorageLocation]
 
 
 class LocalStore:
@@ -114,12 +111,6 @@ class LocalStore:
                     continue
             await asyncio.sleep(0)
 
-    async def list(self, prefix: StorageLocation) -> AsyncIterator[_Page]:
-        root = self._root(prefix)
-        pages = self._pages(prefix, root)
-        while page := await asyncio.to_thread(next, pages, None):
-            yield page
-
     def _root(self, location: StorageLocation) -> StorageLocation:
         if location == self._profile.base:
             return location
@@ -188,38 +179,6 @@ class LocalStore:
             except BaseException:
                 os.close(file)
                 raise
-
-    def _pages(self, prefix: StorageLocation, root: StorageLocation) -> Iterator[_Page]:
-        """Files below `prefix`; links to folders are not followed, temporary files are nobody's."""
-        page: _Page = []
-        for location in self._walk(prefix, root):
-            page.append(location)
-            if len(page) == LIST_PAGE_FILES:
-                yield page
-                page = []
-        if page:
-            yield page
-
-    def _walk(self, prefix: StorageLocation, root: StorageLocation) -> Iterator[StorageLocation]:
-        with self._errors(prefix):
-            try:
-                folder = os.open("/" + "/".join(root.segments), _FOLDER & ~os.O_NOFOLLOW)
-            except FileNotFoundError:
-                return
-            try:
-                for segment in prefix.below(root):
-                    below = _open_folder(folder, segment, create=False)
-                    os.close(folder)
-                    folder = below
-                for path, _, files, _ in os.fwalk(".", dir_fd=folder, follow_symlinks=False):
-                    here = prefix.child(*path.split("/")[1:])
-                    for name in files:
-                        if not name.startswith(_TEMPORARY_PREFIX):
-                            yield here.child(name)
-            except FileNotFoundError:
-                return
-            finally:
-                os.close(folder)
 
     @contextmanager
     def _errors(self, location: StorageLocation) -> Iterator[None]:

@@ -135,10 +135,6 @@ class StorageLocation:
         """Whether `other` is this place or lies below it."""
         return other.key.startswith(self.key)
 
-    def overlaps(self, other: "StorageLocation") -> bool:
-        """Whether one of the two contains the other."""
-        return self.contains(other) or other.contains(self)
-
     def below(self, base: "StorageLocation") -> tuple[str, ...]:
         """The segments below `base`, which must contain this place."""
         assert base.contains(self), "asked for the path below a base that does not contain the location"

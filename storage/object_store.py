@@ -1,7 +1,7 @@
 """The port to object stores, and the cache of those opened."""
 
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from typing import Protocol
 
 from domain.byte_pieces import Content
@@ -37,9 +37,6 @@ class ObjectStore(Protocol):
 
     async def delete(self, locations: Sequence[StorageLocation]) -> None:
         """Remove files; those already gone are no error."""
-
-    def list(self, prefix: StorageLocation) -> AsyncIterator[list[StorageLocation]]:
-        """Every file at or below `prefix` (whole segments), in pages, in no promised order."""
 
 
 class ObjectStores:

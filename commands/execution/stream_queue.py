@@ -41,10 +41,8 @@ _EFFECTIVE = frozenset({"appended", "recorded"})
 
 @dataclass(slots=True)
 class QueueFigures:
-    """Counts for the metrics: batches, the commands in them, batches that lost to another process."""
+    """Counts for the metrics: batches by the commands in them, batches that lost to another process."""
 
-    batches: int = 0
-    batched: int = 0
     batch_lengths: Counter[int] = field(default_factory=Counter)
     lost: int = 0
     refused: int = 0
@@ -319,8 +317,6 @@ class StreamQueue(Generic[S]):
     async def _settle_batch(
         self, batch: "list[tuple[Job[S], Decision]]", results: list[AppendResult], began: float
     ) -> "tuple[int, list[Job[S]]]":
-        self._figures.batches += 1
-        self._figures.batched += len(batch)
         self._figures.batch_lengths[len(batch)] += 1
         broken_at, lost = len(batch), []
         if results[0].outcome in _EFFECTIVE:

@@ -72,16 +72,11 @@ def redirecting_server(odd_s3_server: OddS3Server) -> Iterator[RedirectingServer
 Call = Callable[[ObjectStore, StorageLocation], Coroutine[Any, Any, object]]
 
 
-async def _list(store: ObjectStore, location: StorageLocation) -> object:
-    return [page async for page in store.list(location)]
-
-
 CALLS: dict[str, Call] = {
     "get": lambda store, location: store.get(location),
     "put": lambda store, location: store.put_new(location, b"metadata"),
     "exists": lambda store, location: store.exists(location),
     "delete": lambda store, location: store.delete([location]),
-    "list": _list,
 }
 
 

@@ -109,8 +109,8 @@ async def test_commits_that_do_not_conflict_go_in_batches(one: Process) -> None:
     written = {f"writer-{writer}": str(rounds - 1) for writer in range(WRITERS)}
     assert written == {key: value for key, value in metadata["properties"].items() if key.startswith("writer-")}
     figures = one.catalog.commands.queues.figures
-    assert WRITERS * rounds == figures.batched
-    assert figures.batched / figures.batches >= 8
+    assert WRITERS * rounds == sum(length * batches for length, batches in figures.batch_lengths.items())
+    assert WRITERS * rounds / figures.batch_lengths.total() >= 8
     assert 0 == figures.lost
     assert (await verify(one.catalog.dsn)).ok
 

@@ -263,7 +263,8 @@ def test_what_is_accepted_is_a_serial_order_and_what_is_refused_is_refused_right
     if broken:
         raise broken[0]
     queues = [catalog.commands.queues.figures for catalog in contenders.catalogs]
-    batched, batches = sum(figures.batched for figures in queues), sum(figures.batches for figures in queues)
+    batched = sum(length * batches for figures in queues for length, batches in figures.batch_lengths.items())
+    batches = sum(figures.batch_lengths.total() for figures in queues)
     print(f"\n{tally}, batches of {batched / batches:.2f} commits, {sum(figures.lost for figures in queues)} lost to the other process")
     assert tally.contentions >= CONTENTIONS
     assert tally.several_accepted * 3 >= tally.contentions, tally

@@ -1,9 +1,7 @@
 """Keys of the secret store: where they come from and what they show."""
 
 import base64
-import os
 import pickle
-import stat
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +10,7 @@ from cryptography.exceptions import InvalidTag
 
 from icecore.secret_keys import secret_store
 from icecore.settings import Settings, SettingsError
-from security.secrets import KEY_BYTES, SecretKey, SecretKeyError, generate_key_file
+from security.secrets import KEY_BYTES, SecretKey, SecretKeyError
 
 KEY = bytes(range(KEY_BYTES))
 
@@ -54,23 +52,6 @@ def test_a_key_shows_only_its_id() -> None:
     assert key.id != SecretKey(bytes(KEY_BYTES)).id
     with pytest.raises(TypeError):
         pickle.dumps(key)
-
-
-def test_a_key_file_is_made_for_its_owner_alone(tmp_path: Path) -> None:
-    """0600 whatever the umask, read back to the same key, and an existing file stays what it is."""
-    path = tmp_path / "key"
-    before = os.umask(0)
-    try:
-        key = generate_key_file(path)
-    finally:
-        os.umask(before)
-    assert 0o600 == stat.S_IMODE(path.stat().st_mode)
-    assert key.id == SecretKey.from_file(path).id
-    content = path.read_bytes()
-    with pytest.raises(FileExistsError):
-        generate_key_file(path)
-    assert content == path.read_bytes()
-    assert key.id != generate_key_file(tmp_path / "other").id
 
 
 @pytest.mark.parametrize("content", [b"", b"\xff" * 32, b"x" * 2_000, b"\0" * 44])

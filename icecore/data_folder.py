@@ -53,8 +53,10 @@ class DataFolder:
             ignored = path / ".gitignore"
             if not ignored.exists():
                 ignored.write_text("*\n", encoding="utf-8")
+        except (FileExistsError, NotADirectoryError):
+            raise CommandFailed(ExitCode.USAGE, f"The data folder {path} cannot be made: there is a file of that name") from None
         except OSError as error:
-            raise CommandFailed(ExitCode.USAGE, f"The data folder {path} cannot be made: {error}") from None
+            raise CommandFailed(ExitCode.USAGE, f"The data folder {path} cannot be made: {error.strerror}") from None
         except EmbeddedPostgresError as error:
             raise CommandFailed(ExitCode.DATABASE, str(error)) from None
         return cls(path.resolve())
@@ -62,6 +64,8 @@ class DataFolder:
     @classmethod
     def existing(cls, path: Path) -> "DataFolder":
         """The folder at `path`, which a server must have made: a question never makes an empty catalog to ask."""
+        if path.is_file():
+            raise CommandFailed(ExitCode.USAGE, f"{path} is a file; a data folder is a folder that `icecore serve` has made")
         if path.exists() and not os.access(path, os.R_OK | os.X_OK):
             raise CommandFailed(ExitCode.USAGE, f"{path} is closed to this account: run the command as the account that serves it")
         if not (path / _USERS).exists():

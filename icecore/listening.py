@@ -27,8 +27,11 @@ def permit_descriptors() -> None:
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
-def listen(host: str, port: int) -> socket.socket:
-    """A TCP socket bound to the first address `host` stands for; port 0 takes a free one. Raises CommandFailed if it is taken."""
+def listen(host: str, port: int, named: str = "--port") -> socket.socket:
+    """A TCP socket bound to the first address `host` stands for; port 0 takes a free one. Raises CommandFailed if it is taken.
+
+    named -- the option or setting by which another port is chosen.
+    """
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
     except socket.gaierror as error:
@@ -41,11 +44,17 @@ def listen(host: str, port: int) -> socket.socket:
     except OSError as error:
         opened.close()
         if error.errno == errno.EADDRINUSE:
-            message = f"Port {port} on {host} is in use by another process; stop it, or choose another port by --port"
+            message = f"Port {port} on {host} is in use by another process; stop it, or choose another port by {named}"
             raise CommandFailed(ExitCode.BUSY, message) from None
         raise CommandFailed(ExitCode.USAGE, f"Cannot listen on {host}:{port}: {error.strerror}") from None
     opened.setblocking(False)
     return opened
+
+
+def check_metrics_ports(host: str, first: int, workers: int) -> None:
+    """Each worker's metrics have a port of their own, from `first` on. Raises CommandFailed if one is taken."""
+    for port in range(first, first + workers if first else 1):
+        listen(host, port, "ICECORE_METRICS_PORT").close()
 
 
 def spread(opened: socket.socket, count: int) -> list[socket.socket]:

@@ -16,7 +16,7 @@ from icecore.demo_warehouse import ensure_demo_warehouse
 from icecore.embedded_postgres import restarted_on_failure
 from icecore.exit_codes import CommandFailed, ExitCode
 from icecore.hooks import check_hooks
-from icecore.listening import listen, spread, url_of
+from icecore.listening import check_metrics_ports, listen, spread, url_of
 from icecore.log_database import opened_database, prepare_database
 from icecore.publishing import publishing
 from icecore.server import run_server, stop_on_signals
@@ -38,6 +38,8 @@ def serve(settings: Settings) -> None:
     with contextlib.ExitStack() as opened:
         claim = opened.enter_context(DataFolder.make(settings.data_dir).claimed()) if embedded else None
         listening = opened.enter_context(contextlib.closing(listen(settings.host, settings.port)))
+        if settings.metrics_port is not None:
+            check_metrics_ports(settings.host, settings.metrics_port, settings.workers)
         settings = opened.enter_context(opened_database(settings, make=True))
         for name in uvloop.run(prepare_database(settings)):
             _log.info("migration applied", migration=name)

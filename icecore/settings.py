@@ -267,10 +267,11 @@ def load_settings(config: Path | None = None, overrides: Mapping[str, Any] | Non
         ) -> tuple[PydanticBaseSettingsSource, ...]:
             return init_settings, _Environment(settings_cls), InitSettingsSource(settings_cls, init_kwargs=from_file)
 
+    given = {name: value for name, value in (overrides or {}).items() if value is not None}
     try:
-        loaded = Sources(**{name: value for name, value in (overrides or {}).items() if value is not None})
+        loaded = Sources(**given)
     except ValidationError as error:
-        raise SettingsError("; ".join(_complaint(one) for one in error.errors(include_input=False, include_url=False))) from None
+        raise SettingsError("; ".join(_complaint(one, given) for one in error.errors(include_input=False, include_url=False))) from None
     return Settings.model_construct(**{name: getattr(loaded, name) for name in Settings.model_fields})
 
 
@@ -360,10 +361,15 @@ def _nearest(name: str, known: Iterable[str]) -> str:
     return f"; did you mean {near[0]}?" if near else "; docs/settings.md lists them all"
 
 
-def _complaint(error: Any) -> str:
+def _complaint(error: Any, given: Iterable[str]) -> str:
+    """What is wrong with a setting, by the name it was given by: its option on the command line, else its environment variable."""
     place = error["loc"]
     # A sink's or hook's place names its type before its field.
     place = (*place[:2], *place[3:4]) if place and place[0] in _NAMED else place[:2]
     # Nor does the number of an entry stand in any name.
-    name = PREFIX + "__".join(part for part in place if isinstance(part, str)).upper() + ": " if place else ""
-    return name + str(error["msg"]).removeprefix("Value error, ")
+    names = [part for part in place if isinstance(part, str)]
+    said = str(error["msg"]).removeprefix("Value error, ")
+    if not names:
+        return said
+    name = "--" + names[0].replace("_", "-") if names[0] in given else PREFIX + "__".join(names).upper()
+    return f"{name}: {said}"

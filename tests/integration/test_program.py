@@ -350,6 +350,19 @@ def test_a_busy_port_is_refused_before_anything_is_started(open_directory: Path)
         refused = icecore("serve", "--data", str(open_directory / "data"), "--port", port)
     assert ExitCode.BUSY == refused.returncode
     assert f"Port {port} on 127.0.0.1 is in use" in refused.stderr
+    assert "by --port" in refused.stderr
+    assert not (open_directory / "data" / "postgres").exists()
+
+
+def test_a_busy_port_of_metrics_is_refused_before_anything_is_started(open_directory: Path) -> None:
+    """That of the second worker too, with the name of the setting."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        arguments = ("serve", "--data", str(open_directory / "data"), "--port", "0", "--workers", "2")
+        refused = icecore(*arguments, ICECORE_METRICS_PORT=str(port - 1))
+    assert ExitCode.BUSY == refused.returncode
+    assert f"Port {port} on 127.0.0.1 is in use" in refused.stderr
+    assert "by ICECORE_METRICS_PORT" in refused.stderr
     assert not (open_directory / "data" / "postgres").exists()
 
 
@@ -375,6 +388,11 @@ def test_an_address_of_the_network_needs_insecure(open_directory: Path, serve: S
     ("arguments", "environment", "said"),
     [
         (["serve", "--port", "x"], {}, "--port"),
+        (["serve", "--port", "65536"], {}, "--port: Input should be less than or equal to 65535"),
+        (["serve"], {"ICECORE_PORT": "65536"}, "ICECORE_PORT: Input should be less than or equal to 65535"),
+        (["serve", "--data", "pyproject.toml"], {}, "pyproject.toml cannot be made: there is a file of that name"),
+        (["serve", "--data", "pyproject.toml/data"], {}, "cannot be made: there is a file of that name"),
+        (["verify", "--data", "pyproject.toml"], {}, "pyproject.toml is a file"),
         (["sevre"], {}, "serve"),
         (["serve"], {"ICECORE_PROT": "1"}, "did you mean ICECORE_PORT"),
         (["serve", "--data", "x"], {"ICECORE_DATABASE_URL": "postgresql://h/d"}, "use one of them"),

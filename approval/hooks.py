@@ -6,7 +6,6 @@ import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
 from typing import Literal
 from uuid import UUID
 
@@ -14,13 +13,14 @@ import structlog
 
 from access.request_context import RequestContext
 from access.warehouse import Warehouse
-from approval.contract import ALLOW, Allow, ApprovalHook, Hold, NoVerdictError, ObjectChange, ProposedChange, Refuse, Verdict
+from approval.contract import ALLOW, REVIEWED_OPERATIONS, Allow, ApprovalHook, Hold, NoVerdictError, ProposedChange, Refuse, Verdict
 from approval.proposed_change import ChangeReader, Connections, carries_files, held_objects
 from domain.client_errors import client_error_text
 from domain.documents import Json
 from domain.errors import ApprovalUnavailable, CatalogError, ChangeForbidden, ChangeHeld, ChangeInvalid, ChangeRefused
-from domain.identifiers import dotted_key, name_key
+from domain.identifiers import dotted_key
 from domain.proposal import ProposalState
+from domain.scope_filter import ScopeFilter, kinds_like
 from domain.streams import Change
 
 _log = structlog.get_logger("icecore.approval")
@@ -37,28 +37,25 @@ RefusalStatus = Literal[409, 403]
 class HookFilter:
     """Which changes a hook is asked about; empty members let everything through.
 
-    operations -- operationIds, with `*` for any part. warehouses -- names or ids. namespaces -- dotted; each stands for itself and
-    everything below it, and a change that touches one of them before or after is meant.
+    operations -- operationIds. scope -- of namespaces, a change is meant that touches one of them before or after.
     """
 
-    operations: tuple[str, ...] = ()
-    warehouses: tuple[str, ...] = ()
-    namespaces: tuple[str, ...] = ()
+    operations: frozenset[str] = frozenset()
+    scope: ScopeFilter = field(default_factory=ScopeFilter)
 
     @classmethod
     def parse(cls, operations: Sequence[str], warehouses: Sequence[str], namespaces: Sequence[str]) -> "HookFilter":
-        return cls(tuple(operations), tuple(map(name_key, warehouses)), tuple(map(dotted_key, namespaces)))
+        """Raises FilterError for a pattern of operations that matches none, and for a name that is blank or a pattern."""
+        return cls(kinds_like(operations, REVIEWED_OPERATIONS, "operations"), ScopeFilter.parse(warehouses, namespaces))
 
     def matches(self, change: ProposedChange) -> bool:
-        if self.operations and not any(fnmatchcase(change.operation, pattern) for pattern in self.operations):
+        if self.operations and change.operation not in self.operations:
             return False
-        if self.warehouses and not {str(change.warehouse_id), name_key(change.warehouse_name)} & set(self.warehouses):
-            return False
-        return not self.namespaces or any(self._lies_in(each) for each in change.objects)
-
-    def _lies_in(self, changed: ObjectChange) -> bool:
-        mine = [dotted_key(".".join(levels)) for levels in changed.namespaces]
-        return any(name == wanted or name.startswith(f"{wanted}.") for name in mine for wanted in self.namespaces)
+        return self.scope.matches(
+            change.warehouse_id,
+            change.warehouse_name,
+            lambda: (dotted_key(".".join(levels)) for each in change.objects for levels in each.namespaces),
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -95,7 +95,7 @@ class ChangeReader:
         known = self._known.get(namespace_id)
         if known is None:
             async with self._connections() as connection:
-                known = await names.namespace_levels(connection, namespace_id)
+                known = (await names.path_names(connection, namespace_id))[1:]
             if known:
                 self._known[namespace_id] = known
             if len(self._known) > NAMESPACES_KNOWN_MAX:

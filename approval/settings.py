@@ -1,12 +1,10 @@
 """What an operator may say of an approval hook: `[hooks.NAME]` in the settings file, `ICECORE_HOOKS__NAME__…` in the environment."""
 
-from fnmatch import fnmatchcase
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, field_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from approval.contract import REVIEWED_OPERATIONS
-from domain.identifiers import FILTER_NAME_RULE, is_filter_name
+from approval.hooks import HookFilter
 from publishers.setting_values import Words, parsed_object, revealed
 from publishers.webhook_settings import WebhookSettings
 
@@ -33,21 +31,13 @@ class _Hook(BaseModel):
     on_failure: Literal["refuse", "allow"] = "refuse"
     refusal_status: Annotated[Literal[409, 403], BeforeValidator(_number)] = 409
 
-    @field_validator("operations")
-    @classmethod
-    def _check_operations(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        for pattern in value:
-            if not any(fnmatchcase(operation, pattern) for operation in REVIEWED_OPERATIONS):
-                raise ValueError(f"no operation {pattern!r} is asked about; there are {', '.join(sorted(REVIEWED_OPERATIONS))}")
-        return value
+    @model_validator(mode="after")
+    def _check_filter(self) -> "_Hook":
+        self.hook_filter()
+        return self
 
-    @field_validator("warehouses", "namespaces")
-    @classmethod
-    def _check_names(cls, value: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
-        for name in value:
-            if not is_filter_name(name):
-                raise ValueError(f"{info.field_name}: {name!r} {FILTER_NAME_RULE}")
-        return value
+    def hook_filter(self) -> HookFilter:
+        return HookFilter.parse(self.operations, self.warehouses, self.namespaces)
 
     def to_json(self) -> dict[str, Any]:
         """Every value, secrets in the clear: for a pipe to a process of ours, never for a file or a log."""

@@ -60,14 +60,6 @@ def dotted_key(names: str) -> str:
     return ".".join(map(name_key, names.split(".")))
 
 
-FILTER_NAME_RULE = "is no name; a namespace stands for itself and everything below it, and there are no patterns of names"
-
-
-def is_filter_name(name: str) -> bool:
-    """Whether a filter may hold `name`, dotted: one that is blank, a pattern or too long would match nothing, and nobody would notice."""
-    return bool(name.strip()) and "*" not in name and all(len(part) <= NAME_CODE_POINTS_MAX for part in name.split("."))
-
-
 @dataclass(frozen=True, slots=True)
 class NamespaceIdentifier:
     """A namespace by its levels, outermost first; shown joined by dots as the Java reference does."""

@@ -3,6 +3,7 @@
 import asyncio
 import signal
 from collections import Counter
+from collections.abc import Sequence
 from contextlib import aclosing
 from datetime import UTC
 from typing import Any
@@ -22,7 +23,7 @@ from icecore.log_database import opened_database, require_schema
 from icecore.settings import Settings
 from log.follow import follow_events
 from log.head import log_head
-from projections.names import path_then
+from projections.names import path_names
 
 _NOUN_STYLES = {"warehouse": "magenta", "namespace": "blue", "table": "green", "view": "cyan", "proposal": "yellow"}
 _END_STYLES = {"dropped": "red", "unregistered": "red", "purged": "red", "rejected": "red", "expired": "red"}
@@ -108,11 +109,11 @@ async def event_line(connection: Connection, event: RecordedEvent) -> Text:
     return line
 
 
-async def _names(connection: Connection, object_id: UUID, position: int) -> list[str]:
-    return await path_then(connection, object_id, position) or [str(object_id)]
+async def _names(connection: Connection, object_id: UUID, position: int) -> Sequence[str]:
+    return await path_names(connection, object_id, position) or (str(object_id),)
 
 
-def _joined(names: list[str]) -> str:
+def _joined(names: Sequence[str]) -> str:
     """`warehouse:namespace.table`."""
     return _printable(f"{names[0]}:{'.'.join(names[1:])}" if len(names) > 1 else names[0])
 

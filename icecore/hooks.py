@@ -8,7 +8,7 @@ from typing import Any
 import structlog
 
 from approval.contract import ApprovalHook
-from approval.hooks import ConfiguredHook, HookFilter
+from approval.hooks import ConfiguredHook
 from approval.settings import HookSettings, PluginHook
 from approval.webhook import ApprovalWebhook
 from domain.client_errors import client_error_text
@@ -35,7 +35,6 @@ def check_hooks(settings: Settings) -> None:
 
 
 async def _configured(opened: AsyncExitStack, name: str, settings: HookSettings) -> ConfiguredHook:
-    chosen = HookFilter.parse(settings.operations, settings.warehouses, settings.namespaces)
     hook = _made(name, settings)
     if isinstance(hook, ApprovalWebhook):
         try:
@@ -46,7 +45,7 @@ async def _configured(opened: AsyncExitStack, name: str, settings: HookSettings)
     elif not getattr(hook, "never_blocks", False):
         hook = PluginThread(name, hook)
         opened.push_async_callback(hook.close)
-    return ConfiguredHook(name, hook, settings.timeout_seconds, settings.on_failure, chosen, settings.refusal_status)
+    return ConfiguredHook(name, hook, settings.timeout_seconds, settings.on_failure, settings.hook_filter(), settings.refusal_status)
 
 
 def _made(name: str, settings: HookSettings) -> ApprovalHook:

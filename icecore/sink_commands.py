@@ -16,6 +16,7 @@ from uuid_utils.compat import uuid7
 
 from database.connection import connect
 from database.connections import Connection
+from domain.scope_filter import FilterError
 from icecore.exit_codes import CommandFailed, ExitCode
 from icecore.log_database import opened_database, require_schema
 from icecore.server import stop_on_signals
@@ -24,7 +25,7 @@ from icecore.sinks import publishers, run_publishers
 from log.head import log_head
 from publishers import checkpoints
 from publishers.checkpoints import SinkStatus
-from publishers.event_filter import EventFilter, FilterError
+from publishers.event_filter import EventFilter
 
 PROGRESS_SECONDS = 0.1
 _FILTER_KEYS = {"type": "types", "warehouse": "warehouses", "namespace": "namespaces"}

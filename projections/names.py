@@ -157,26 +157,24 @@ def _page(rows: list[tuple[str, str]], size: int | None) -> ListedNames:
 
 
 class NamedObject(NamedTuple):
-    """What a warehouse or a namespace is called, and what it lies in."""
+    """What an object is called, and what it lies in: nothing, where it is a warehouse."""
 
-    kind: str
-    parent_id: UUID
+    parent_id: UUID | None
     name: str
 
 
-async def names_above(connection: Connection, object_ids: Sequence[UUID]) -> dict[UUID, NamedObject]:
-    """These warehouses and namespaces and all that they lie in, by their ids; those that were dropped too."""
-    cursor = await connection.execute(_SQL["names_above"], {"ids": list(object_ids)}, binary=True)
+async def names_above(connection: Connection, object_ids: Sequence[UUID], as_of: int | None = None) -> dict[UUID, NamedObject]:
+    """These objects and all that they lie in, by their ids, as they were called at a position, or last; those that were dropped too."""
+    cursor = await connection.execute(_SQL["names_above"], {"ids": list(object_ids), "as_of": as_of}, binary=True)
     return {row[0]: NamedObject(*row[1:]) for row in await cursor.fetchall()}
 
 
-async def namespace_levels(connection: Connection, namespace_id: UUID) -> tuple[str, ...]:
-    """The names that lead to a namespace, outermost first, without the warehouse's; of a dropped one, its last. Empty if there is none."""
-    row = await (await connection.execute(_SQL["namespace_levels"], {"namespace_id": namespace_id})).fetchone()
-    return () if row is None or row[0] is None else tuple(row[0])
-
-
-async def path_then(connection: Connection, object_id: UUID, position: int) -> list[str]:
-    """The names that led to an object as of a position, from the warehouse to its own; empty where it had none."""
-    row = await (await connection.execute(_SQL["path_then"], {"object_id": object_id, "position": position})).fetchone()
-    return [] if row is None or row[0] is None else list(row[0])
+async def path_names(connection: Connection, object_id: UUID, as_of: int | None = None) -> tuple[str, ...]:
+    """The names that lead to an object, from the warehouse's to its own, as `names_above` reads them; empty where it had none."""
+    known = await names_above(connection, [object_id], as_of)
+    path: list[str] = []
+    above: UUID | None = object_id
+    while above is not None and (found := known.get(above)) is not None:
+        path.append(found.name)
+        above = found.parent_id
+    return tuple(reversed(path))

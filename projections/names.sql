@@ -40,14 +40,15 @@ where generation = (select generation from icecore.read_models) and parent_id = 
 order by name_key limit %(size)s
 
 -- name: names_above --
--- Warehouses and namespaces by id, with all that they lie in: each once, however many lie below it. They have one name for good, which
--- counts when it has ended too: events of a namespace that was dropped are still told.
+-- What these were called as of a position (null: last of all), and all that they lie in: each once, however many lie below it. Names that
+-- have ended count too: events of what was dropped are still told.
 with recursive above(object_id, kind, parent_id, name) as (
   select s.id, n.kind, n.parent_id, n.name
   from unnest(%(ids)s::uuid[]) s(id)
   cross join lateral (
     select kind, parent_id, name from icecore.names
     where generation = (select generation from icecore.read_models) and object_id = s.id
+      and from_position <= coalesce(%(as_of)s::bigint, 9223372036854775807)
     order by from_position desc limit 1
   ) n
   union
@@ -56,42 +57,8 @@ with recursive above(object_id, kind, parent_id, name) as (
   cross join lateral (
     select kind, parent_id, name from icecore.names
     where generation = (select generation from icecore.read_models) and object_id = p.id
+      and from_position <= coalesce(%(as_of)s::bigint, 9223372036854775807)
     order by from_position desc limit 1
   ) n
 )
-select object_id, kind, parent_id, name from above
-
--- name: namespace_levels --
--- The names that lead to a namespace, outermost first; of a dropped one, its last.
-with recursive g as (select generation from icecore.read_models),
-up(depth, parent_id, name) as (
-  (select 0, n.parent_id, n.name from icecore.names n
-    where n.generation = (select generation from g) and n.object_id = %(namespace_id)s and n.kind = 'namespace'
-    order by n.from_position desc limit 1)
-  union all
-  select up.depth + 1, above.parent_id, above.name
-  from up cross join lateral (
-    select n.parent_id, n.name from icecore.names n
-    where n.generation = (select generation from g) and n.object_id = up.parent_id and n.kind = 'namespace'
-    order by n.from_position desc limit 1
-  ) above
-)
-select array_agg(name order by depth desc) from up
-
--- name: path_then --
--- The names that led to an object as of a position, outermost first: the warehouse, namespaces, the object itself.
--- A name that ended at the position still counts: the event that ended it is the one being told.
-with recursive up(depth, kind, parent_id, name) as (
-  (select 0, n.kind, n.parent_id, n.name from icecore.names n
-    where n.generation = (select generation from icecore.read_models) and n.object_id = %(object_id)s and n.from_position <= %(position)s
-    order by n.from_position desc limit 1)
-  union all
-  select up.depth + 1, above.kind, above.parent_id, above.name
-  from up cross join lateral (
-    select n.kind, n.parent_id, n.name from icecore.names n
-    where n.generation = (select generation from icecore.read_models) and n.object_id = up.parent_id and n.from_position <= %(position)s
-    order by n.from_position desc limit 1
-  ) above
-  where up.kind <> 'warehouse'
-)
-select array_agg(name order by depth desc) from up
+select object_id, case when kind <> 'warehouse' then parent_id end, name from above

@@ -117,8 +117,7 @@ class KnownNames:
         missing = [object_id for object_id in dict.fromkeys(object_ids) if not self._use(object_id, used)]
         if missing:
             for object_id, found in (await names.names_above(connection, missing)).items():
-                parent_id = None if found.kind == "warehouse" else found.parent_id
-                used[object_id] = self._known.get(object_id) or _KnownName(parent_id, found.name, dotted_key(found.name))
+                used[object_id] = self._known.get(object_id) or _KnownName(*found, dotted_key(found.name))
         paths = {object_id: _path(object_id, used) for object_id in dict.fromkeys(object_ids) if object_id in used}
         self._keep(used)
         return paths

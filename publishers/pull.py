@@ -10,6 +10,7 @@ from uuid import UUID
 from database.connections import Connection, ConnectionHandOff
 from domain.errors import BadRequest, TooManyRequests
 from domain.recorded import RecordedEvent
+from domain.scope_filter import FilterError
 from log.arrivals import Arrivals
 from log.follow import read_events
 from log.head import log_head
@@ -19,7 +20,7 @@ from publishers.cloud_events import Outgoing, encode_json, outgoing
 from publishers.describe import Describer
 from publishers.description import Described, Description
 from publishers.event_data import Dialect
-from publishers.event_filter import EventFilter, FilterError
+from publishers.event_filter import EventFilter
 from publishers.iceberg_events import IcebergEvents, IcebergFilter
 from publishers.pointers import KnownNames
 from publishers.shared_batches import SharedBatches
@@ -204,7 +205,7 @@ class EventSource:
         try:
             chosen = EventFilter.parse(tuple(types), (), tuple(namespaces))
         except FilterError as error:
-            raise BadRequest(f"Invalid parameter {error.member!r}: {error}") from None
+            raise BadRequest(f"Invalid parameter {error.member!r}: {error.reason}") from None
         telling = _CloudEvents(chosen, frozenset(warehouse_ids), dialect, self._base_url, self._known_names)
         return CloudEventReader(self._connections, telling, self.figures, self._shared)
 

@@ -200,7 +200,7 @@ async def test_positions_that_are_no_part_of_the_log(database: str, log: list[st
     [
         (lambda s: sink_commands.publish(s, Console(quiet=True), "other", 1, None, []), "no sink other in the settings; there is broker"),
         (lambda s: sink_commands.publish(s, Console(quiet=True), SINK, 1, None, ["kind=x"]), "--filter kind=x is not type="),
-        (lambda s: sink_commands.publish(s, Console(quiet=True), SINK, 1, None, ["type=tabel.*"]), "No event has the type"),
+        (lambda s: sink_commands.publish(s, Console(quiet=True), SINK, 1, None, ["type=tabel.*"]), "types: .* matches none"),
         (lambda s: sink_commands.work(s.model_copy(update={"sinks": {}})), "no sink is named in the settings"),
         (lambda s: sink_commands.skip(s, Console(quiet=True), "other", 1, "r"), "no sink other"),
         (lambda s: sink_commands.skip(s, Console(quiet=True), SINK, 1, " "), "--reason must say why"),

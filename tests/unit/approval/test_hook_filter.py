@@ -29,7 +29,7 @@ def test_an_empty_filter_lets_everything_through() -> None:
 
 
 @pytest.mark.parametrize(
-    ("operations", "asked"), [(["updateTable"], True), (["create*", "*Table"], True), (["createTable"], False), (["update"], False)]
+    ("operations", "asked"), [(["updateTable"], True), (["create*", "*Table"], True), (["createTable"], False), (["replace*"], False)]
 )
 def test_operations(operations: list[str], asked: bool) -> None:
     assert asked == matches(HookFilter.parse(operations, [], []))

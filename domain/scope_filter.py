@@ -1,0 +1,78 @@
+"""What filters mean, those of sinks, replays, followers and hooks: kinds, with `*` for any part, and where something lies."""
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from domain.identifiers import NAME_CODE_POINTS_MAX, dotted_key, name_key
+
+_PATTERN_LENGTH_MAX = 64
+_WILDCARDS_MAX = 4
+
+
+class FilterError(ValueError):
+    """A filter that cannot be meant; the reason says what could be. `member` -- of the filter, as in `namespaces`."""
+
+    def __init__(self, member: str, reason: str) -> None:
+        super().__init__(f"{member}: {reason}")
+        self.member = member
+        self.reason = reason
+
+
+@dataclass(frozen=True, slots=True)
+class ScopeFilter:
+    """Empty members let everything through, and all that are not empty must match.
+
+    warehouses -- names or ids. namespaces -- dotted; each stands for itself and everything below it. Names match without case.
+    """
+
+    warehouses: tuple[str, ...] = ()
+    namespaces: tuple[str, ...] = ()
+
+    @classmethod
+    def parse(cls, warehouses: Sequence[str], namespaces: Sequence[str]) -> "ScopeFilter":
+        """Raises FilterError for what is blank, a pattern or too long: it would match nothing, and nobody would notice."""
+        for member, names in (("warehouses", warehouses), ("namespaces", namespaces)):
+            for name in names:
+                if not name.strip() or "*" in name or any(len(part) > NAME_CODE_POINTS_MAX for part in name.split(".")):
+                    rule = "is no name; a namespace stands for itself and everything below it, and there are no patterns of names"
+                    raise FilterError(member, f"{name!r} {rule}")
+        return cls(tuple(map(name_key, warehouses)), tuple(map(dotted_key, namespaces)))
+
+    def matches(self, warehouse_id: UUID, warehouse_name: str, namespace_keys: Callable[[], Iterable[str]]) -> bool:
+        """namespace_keys -- makes the dotted keys of the namespaces it lies in, where they are asked for: one that matches is enough."""
+        if self.warehouses and not {str(warehouse_id), name_key(warehouse_name)} & set(self.warehouses):
+            return False
+        return not self.namespaces or any(
+            mine == wanted or mine.startswith(f"{wanted}.") for mine in namespace_keys() for wanted in self.namespaces
+        )
+
+
+def kinds_like(patterns: Iterable[str], kinds: Collection[str], member: str) -> frozenset[str]:
+    """Those of `kinds` that one of the patterns stands for. Raises FilterError for a pattern that stands for none of them."""
+    found: set[str] = set()
+    for pattern in patterns:
+        if len(pattern) > _PATTERN_LENGTH_MAX or pattern.count("*") > _WILDCARDS_MAX:
+            raise FilterError(member, f"a pattern has at most {_PATTERN_LENGTH_MAX} characters and {_WILDCARDS_MAX} of them '*'")
+        like = {kind for kind in kinds if _is_like(kind, pattern)}
+        if not like:
+            raise FilterError(member, f"{pattern!r} matches none; there are {', '.join(sorted(kinds))}")
+        found |= like
+    return frozenset(found)
+
+
+def _is_like(kind: str, pattern: str) -> bool:
+    """`*` stands for any text. Not by fnmatch, which keeps thousands of patterns compiled."""
+    first, *others = pattern.split("*")
+    if not others:
+        return kind == pattern
+    *middle, last = others
+    if not kind.startswith(first):
+        return False
+    reached = len(first)
+    for part in middle:
+        found = kind.find(part, reached)
+        if found < 0:
+            return False
+        reached = found + len(part)
+    return kind.endswith(last) and len(kind) - len(last) >= reached

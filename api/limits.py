@@ -56,7 +56,7 @@ class ApiLimits:
     read_seconds_max: float = 30.0
     idempotency_key_lifetime: timedelta = timedelta(hours=24)
     gzip_bytes_min: int = KIBIBYTE
-    gzip_inline_bytes_max: int = 64 * KIBIBYTE
+    gzip_inline_bytes_max: int = 256 * KIBIBYTE
     gzip_cache_bytes_max: int = 64 * MEBIBYTE
 
 

@@ -15,6 +15,8 @@ from dataclasses import dataclass, fields
 from typing import ClassVar, dataclass_transform
 from uuid import UUID
 
+from isal import isal_zlib
+
 from domain.documents import Json
 from domain.json_in_pieces import dumps_in_pieces, loads_in_pieces
 
@@ -46,7 +48,7 @@ class Event:
         pieces = [*dumps_in_pieces(members, _LARGEST_LIST)]
         if sum(map(len, pieces)) <= STATE_BYTES_PLAIN_MAX:
             return b"".join(pieces)
-        deflate = zlib.compressobj(_DEFLATE_LEVEL)
+        deflate = isal_zlib.compressobj(_DEFLATE_LEVEL)
         return b"".join([*map(deflate.compress, pieces), deflate.flush()])
 
 

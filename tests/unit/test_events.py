@@ -1,6 +1,7 @@
 """Events: golden files hold every topic's stored form for ever; what was stored once is read by every later program."""
 
 import hashlib
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -261,3 +262,13 @@ def test_a_large_state_is_stored_deflated_and_read_the_same() -> None:
     for event in (at_the_bound, above):
         assert event == decode(event.TOPIC, event.encode())
         assert {"updates": event.updates, "removals": []} == orjson.loads(state_json(event.encode()))
+
+
+@pytest.mark.parametrize("level", [1, 6])
+def test_a_state_deflated_by_zlib_is_read(level: int) -> None:
+    """What wrote them before isal did; the log keeps their bytes for good."""
+    event = NamespacePropertiesChanged({"k": "x" * 2 * events.STATE_BYTES_PLAIN_MAX}, [])
+    written = zlib.compress(state_json(event.encode()), level)
+    assert written != event.encode()
+    assert event == decode(event.TOPIC, written)
+    assert len(state_json(written)) == events.state_size(written) == events.state_size(event.encode())

@@ -171,9 +171,8 @@ def _goes_by_proxy(scheme: str, host: str) -> bool:
 
 
 def _open_s3(profile: S3Profile, credential: StorageCredential | None, bucket: str) -> S3Store:
-    endpoint = profile.fields.get("endpoint")
-    host = endpoint or f"https://s3.{profile.fields['region']}.amazonaws.com"
-    virtual_host = not profile.fields["path-style-access"]
+    host = profile.endpoint or f"https://s3.{profile.region}.amazonaws.com"
+    virtual_host = not profile.path_style_access
     if virtual_host:
         scheme, _, rest = host.partition("://")
         host = f"{scheme}://{bucket}.{rest}"
@@ -181,7 +180,7 @@ def _open_s3(profile: S3Profile, credential: StorageCredential | None, bucket: s
     config: S3Config = {
         "endpoint": host,
         "aws_endpoint_url_s3": host,
-        "region": profile.fields["region"],
+        "region": profile.region,
         "virtual_hosted_style_request": virtual_host,
         "conditional_put": "etag",
         "disable_bulk_delete": False,
@@ -190,9 +189,9 @@ def _open_s3(profile: S3Profile, credential: StorageCredential | None, bucket: s
         "skip_signature": credential is None,
         "unsigned_payload": False,
     }
-    if "aws-kms-key-arn" in profile.fields:
+    if profile.aws_kms_key_arn is not None:
         config["server_side_encryption"] = "aws:kms"
-        config["sse_kms_key_id"] = profile.fields["aws-kms-key-arn"]
+        config["sse_kms_key_id"] = profile.aws_kms_key_arn
     client = _client(host)
     if credential is None:
         return S3Store(bucket, config=config, client_options=client, retry_config=_RETRY)
@@ -229,7 +228,7 @@ def _open_adls(profile: AdlsProfile, credential: StorageCredential, authority: s
         "use_emulator": False,
         "use_fabric_endpoint": False,
     }
-    fields, client = credential.fields, _client(f"https://{host}", blob_host, urlsplit(profile.fields["authority-host"]).hostname or "")
+    fields, client = credential.fields, _client(f"https://{host}", blob_host, urlsplit(profile.authority_host).hostname or "")
     if credential.credential_type == "shared-access-key":
 
         def provide() -> AzureCredential:
@@ -237,7 +236,7 @@ def _open_adls(profile: AdlsProfile, credential: StorageCredential, authority: s
 
         return AzureStore(container, config=config, client_options=client, retry_config=_RETRY, credential_provider=provide)
     config["client_id"], config["client_secret"] = fields["client-id"], fields["client-secret"]
-    config["tenant_id"], config["authority_host"] = fields["tenant-id"], profile.fields["authority-host"]
+    config["tenant_id"], config["authority_host"] = fields["tenant-id"], profile.authority_host
     return AzureStore(container, config=config, client_options=client, retry_config=_RETRY)
 
 

@@ -6,11 +6,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from ipaddress import IPv4Address, ip_address
 from socket import inet_aton, inet_ntoa
-from typing import Any, ClassVar
+from typing import Annotated, ClassVar, Literal, Self
 from urllib.parse import unquote, urlsplit
 
+from pydantic import AfterValidator, Field, field_validator, model_validator
+
+from domain.errors import BadRequest
+from storage.json_fields import Text
 from storage.locations import StorageLocation
-from storage.profile_fields import ProfileFields
 from storage.storage_profile import StorageProfile
 
 TOKEN_VALIDITY_SECONDS_DEFAULT = 3_600
@@ -20,36 +23,34 @@ SESSION_TAGS_MAX = 50
 AWS_IDENTITY = "s3"
 ADLS_AUTHORITY_DEFAULT = "https://login.microsoftonline.com"
 
-_BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
-_GCS_BUCKET = re.compile(r"[a-z0-9][a-z0-9._-]{1,220}[a-z0-9]")
-_ACCOUNT = re.compile(r"[a-z0-9]{3,24}")
-_FILESYSTEM = re.compile(r"[a-z0-9]([a-z0-9-]{1,61}[a-z0-9])")
-_HOST = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)+")
 _NUMBERS = re.compile(r"(0x[0-9a-f]*|[0-9]+)(\.(0x[0-9a-f]*|[0-9]+))*")
 _AWS_HOST = re.compile(r".*\.amazonaws\.com(\.cn)?")
 
 
-def _matching(fields: ProfileFields, name: str, pattern: re.Pattern[str], rule: str) -> str:
-    text = fields.text(name)
-    if not pattern.fullmatch(text):
-        raise fields.refusal(name, rule)
-    return text
+def _matching(pattern: str, rule: str) -> AfterValidator:
+    def check(text: str) -> str:
+        if not re.fullmatch(pattern, text):
+            raise ValueError(rule)
+        return text
+
+    return AfterValidator(check)
 
 
-def _url(fields: ProfileFields, name: str) -> str | None:
-    """An http(s) address without user, query or fragment, no trailing slash."""
-    text = fields.optional_text(name)
-    if text is None:
-        return None
+def _check_url(text: str) -> str:
     try:
         parts = urlsplit(text)
         _ = parts.port
     except ValueError:
-        raise fields.refusal(name, "must be a URL") from None
+        raise ValueError("must be a URL") from None
     plain = parts.username is None and parts.password is None and not parts.query and not parts.fragment
     if parts.scheme not in ("http", "https") or not parts.hostname or not plain or not text.isascii() or not text.isprintable():
-        raise fields.refusal(name, "must be an http or https URL without user, query and fragment")
+        raise ValueError("must be an http or https URL without user, query and fragment")
     return text.rstrip("/")
+
+
+_Url = Annotated[Text, AfterValidator(_check_url)]
+"""An http(s) address without user, query or fragment, no trailing slash."""
+_ValiditySeconds = Annotated[int, Field(ge=TOKEN_VALIDITY_SECONDS_MIN, le=TOKEN_VALIDITY_SECONDS_MAX)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,178 +94,138 @@ def _host(text: str) -> str:
     return str(address.ipv4_mapped or f"[{address}]")
 
 
-def _key_prefix(fields: ProfileFields) -> str | None:
-    prefix = fields.optional_text("key-prefix")
-    return prefix.strip("/") or None if prefix else None
-
-
-def _storage_layout(fields: ProfileFields) -> dict[str, Any]:
-    """Paths are built from ids alone here, so of Lakekeeper's layouts only the default can be asked for."""
-    layout = fields.mapping("storage-layout") or {"type": "default"}
-    if layout != {"type": "default"}:
-        raise fields.refusal("storage-layout", 'must be {"type": "default"}: locations are built from ids, never from names')
-    return layout
-
-
-def _base(scheme: str, authority: str, key_prefix: str | None) -> StorageLocation:
-    path = f"/{key_prefix}" if key_prefix else ""
-    return StorageLocation.parse_base(f"{scheme}://{authority}{path}", what="storage-profile: key-prefix")
-
-
-def _without_none(fields: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in fields.items() if value is not None}
-
-
 class CloudProfile(StorageProfile):
     """What the cloud stores share: one scheme for all, its aliases only where the profile says so."""
 
-    schemes: ClassVar[tuple[str, ...]]
+    key_prefix: Text | None = None
+    storage_layout: dict[str, str] = Field(default={"type": "default"})
+
+    scheme: ClassVar[str]
+
+    @field_validator("key_prefix")
+    @classmethod
+    def _strip_prefix(cls, prefix: str | None) -> str | None:
+        return prefix.strip("/") or None if prefix else None
+
+    @field_validator("storage_layout")
+    @classmethod
+    def _check_layout(cls, layout: dict[str, str]) -> dict[str, str]:
+        """Paths are built from ids alone here, so of Lakekeeper's layouts only the default can be asked for."""
+        if layout not in ({}, {"type": "default"}):
+            raise ValueError('must be {"type": "default"}: locations are built from ids, never from names')
+        return {"type": "default"}
+
+    @property
+    def authority(self) -> str:
+        """Of the base: the bucket, or the filesystem with its host."""
+        raise NotImplementedError
+
+    @cached_property
+    def base(self) -> StorageLocation:
+        text = "/".join(filter(None, (f"{self.scheme}://{self.authority}", self.key_prefix)))
+        return StorageLocation.parse_base(text, what="storage-profile: key-prefix")
 
     def check_scheme(self, location: StorageLocation, field: str) -> None:
-        if location.scheme not in self.schemes and not self.fields.get("allow-alternative-protocols", False):
-            raise ProfileFields({}, field).refusal(
-                f"scheme {location.scheme}:", "is served only with allow-alternative-protocols in the storage profile"
+        if location.scheme != self.scheme and not getattr(self, "allow_alternative_protocols", False):
+            raise BadRequest(
+                f"Invalid {field}: scheme {location.scheme}: is served only with allow-alternative-protocols in the storage profile"
             )
 
 
 class S3Profile(CloudProfile):
     """AWS S3 or a store that speaks its protocol."""
 
-    type = "s3"
-    schemes = ("s3",)
+    type: Literal["s3"]
+    bucket: Annotated[str, _matching(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]", "must be 3 to 63 of a-z, 0-9, '.' and '-'")]
+    region: Text
+    endpoint: _Url | None = None
+    sts_endpoint: _Url | None = None
+    flavor: Literal["aws", "s3-compat"] = "aws"
+    path_style_access: bool = False
+    sts_enabled: bool = False
+    remote_signing_enabled: bool = True
+    remote_signing_url_style: Literal["auto", "path", "virtual-host"] = "auto"
+    assume_role_arn: Text | None = None
+    sts_role_arn: Text | None = None
+    sts_token_validity_seconds: _ValiditySeconds = TOKEN_VALIDITY_SECONDS_DEFAULT
+    sts_session_tags: dict[Annotated[str, Field(min_length=1, max_length=128)], str] = Field(default={}, max_length=SESSION_TAGS_MAX)
+    allow_alternative_protocols: bool = False
+    push_s3_delete_disabled: bool = True
+    aws_kms_key_arn: Text | None = None
+    legacy_md5_behavior: bool = False
 
-    @classmethod
-    def parse(cls, fields: ProfileFields) -> "S3Profile":
-        values = _without_none(
-            {
-                "bucket": _matching(fields, "bucket", _BUCKET, "must be 3 to 63 of a-z, 0-9, '.' and '-'"),
-                "key-prefix": _key_prefix(fields),
-                "region": fields.text("region"),
-                "endpoint": _url(fields, "endpoint"),
-                "sts-endpoint": _url(fields, "sts-endpoint"),
-                "flavor": fields.choice("flavor", "aws", ("aws", "s3-compat")),
-                "path-style-access": fields.flag("path-style-access", False),
-                "sts-enabled": fields.flag("sts-enabled", False),
-                "remote-signing-enabled": fields.flag("remote-signing-enabled", True),
-                "remote-signing-url-style": fields.choice("remote-signing-url-style", "auto", ("auto", "path", "virtual-host")),
-                "assume-role-arn": fields.optional_text("assume-role-arn"),
-                "sts-role-arn": fields.optional_text("sts-role-arn"),
-                "sts-token-validity-seconds": fields.number(
-                    "sts-token-validity-seconds",
-                    TOKEN_VALIDITY_SECONDS_DEFAULT,
-                    TOKEN_VALIDITY_SECONDS_MIN,
-                    TOKEN_VALIDITY_SECONDS_MAX,
-                ),
-                "sts-session-tags": _session_tags(fields),
-                "allow-alternative-protocols": fields.flag("allow-alternative-protocols", False),
-                "push-s3-delete-disabled": fields.flag("push-s3-delete-disabled", True),
-                "aws-kms-key-arn": fields.optional_text("aws-kms-key-arn"),
-                "legacy-md5-behavior": fields.flag("legacy-md5-behavior", False),
-                "storage-layout": _storage_layout(fields),
-            }
-        )
-        role = values.get("assume-role-arn") or values.get("sts-role-arn")
-        if values["sts-enabled"] and values["flavor"] == "aws" and not role:
-            raise fields.refusal("sts-enabled", "needs assume-role-arn or sts-role-arn with flavor aws")
-        allowed = fields.allowed_locations("s3")
-        fields.end()
-        return cls(_base("s3", values["bucket"], values.get("key-prefix")), values, allowed)
+    kind, scheme = "s3", "s3"
+
+    @model_validator(mode="after")
+    def _check_role(self) -> Self:
+        if self.sts_enabled and self.flavor == "aws" and not (self.assume_role_arn or self.sts_role_arn):
+            raise BadRequest("Invalid storage-profile: sts-enabled needs assume-role-arn or sts-role-arn with flavor aws")
+        return self
+
+    @property
+    def authority(self) -> str:
+        return self.bucket
 
     @cached_property
-    def endpoint(self) -> Endpoint | None:
-        """None where the profile names none: AWS's own."""
-        text = self.fields.get("endpoint")
-        return None if text is None else Endpoint.parse(text)
+    def server(self) -> Endpoint | None:
+        """What the endpoint stands for; None where the profile names none: AWS's own."""
+        return None if self.endpoint is None else Endpoint.parse(self.endpoint)
 
     @cached_property
     def storage_identity(self) -> str:
         # Buckets are one space of names over all of AWS, whichever of its hosts is named.
-        if self.endpoint is None or _AWS_HOST.fullmatch(self.endpoint.host):
+        if self.server is None or _AWS_HOST.fullmatch(self.server.host):
             return AWS_IDENTITY
-        return f"s3@{self.endpoint}"
+        return f"s3@{self.server}"
 
     def client_config(self) -> dict[str, str]:
-        config = {"client.region": self.fields["region"], "s3.region": self.fields["region"]}
-        if "endpoint" in self.fields:
-            config["s3.endpoint"] = self.fields["endpoint"]
-        config["s3.path-style-access"] = "true" if self.fields["path-style-access"] else "false"
-        if "aws-kms-key-arn" in self.fields:
-            config |= {"s3.sse.type": "kms", "s3.sse.key": self.fields["aws-kms-key-arn"]}
+        config = {"client.region": self.region, "s3.region": self.region}
+        if self.endpoint is not None:
+            config["s3.endpoint"] = self.endpoint
+        config["s3.path-style-access"] = "true" if self.path_style_access else "false"
+        if self.aws_kms_key_arn is not None:
+            config |= {"s3.sse.type": "kms", "s3.sse.key": self.aws_kms_key_arn}
         return config
-
-
-def _session_tags(fields: ProfileFields) -> dict[str, str]:
-    tags = fields.mapping("sts-session-tags")
-    if len(tags) > SESSION_TAGS_MAX or not all(isinstance(value, str) and 1 <= len(key) <= 128 for key, value in tags.items()):
-        raise fields.refusal("sts-session-tags", f"must be at most {SESSION_TAGS_MAX} texts by name")
-    return tags
 
 
 class GcsProfile(CloudProfile):
     """Google Cloud Storage."""
 
-    type = "gcs"
-    schemes = ("gs",)
+    type: Literal["gcs"]
+    bucket: Annotated[str, _matching(r"[a-z0-9][a-z0-9._-]{1,220}[a-z0-9]", "must be 3 to 222 of a-z, 0-9, '.', '_' and '-'")]
+    sts_enabled: bool = True
 
-    @classmethod
-    def parse(cls, fields: ProfileFields) -> "GcsProfile":
-        values = _without_none(
-            {
-                "bucket": _matching(fields, "bucket", _GCS_BUCKET, "must be 3 to 222 of a-z, 0-9, '.', '_' and '-'"),
-                "key-prefix": _key_prefix(fields),
-                "sts-enabled": fields.flag("sts-enabled", True),
-                "storage-layout": _storage_layout(fields),
-            }
-        )
-        allowed = fields.allowed_locations("gs")
-        fields.end()
-        return cls(_base("gs", values["bucket"], values.get("key-prefix")), values, allowed)
+    kind, scheme = "gs", "gs"
+
+    @property
+    def authority(self) -> str:
+        return self.bucket
 
     @property
     def storage_identity(self) -> str:
         return "gcs"
 
-    def client_config(self) -> dict[str, str]:
-        return {}
-
 
 class AdlsProfile(CloudProfile):
     """Azure Data Lake Storage Gen2, hierarchical namespace on."""
 
-    type = "adls"
-    schemes = ("abfss",)
+    type: Annotated[Literal["adls", "azdls"], AfterValidator(lambda _: "adls")]
+    account_name: Annotated[str, _matching(r"[a-z0-9]{3,24}", "must be 3 to 24 of a-z and 0-9")]
+    filesystem: Annotated[str, _matching(r"[a-z0-9]([a-z0-9-]{1,61}[a-z0-9])", "must be 3 to 63 of a-z, 0-9 and '-'")]
+    host: Annotated[str, _matching(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)+", "must be a host name")] = (
+        "dfs.core.windows.net"
+    )
+    authority_host: _Url = ADLS_AUTHORITY_DEFAULT
+    sas_enabled: bool = True
+    sas_token_validity_seconds: _ValiditySeconds = TOKEN_VALIDITY_SECONDS_DEFAULT
+    allow_alternative_protocols: bool = False
 
-    @classmethod
-    def parse(cls, fields: ProfileFields) -> "AdlsProfile":
-        host_rule = "must be a host name"
-        values = _without_none(
-            {
-                "account-name": _matching(fields, "account-name", _ACCOUNT, "must be 3 to 24 of a-z and 0-9"),
-                "filesystem": _matching(fields, "filesystem", _FILESYSTEM, "must be 3 to 63 of a-z, 0-9 and '-'"),
-                "key-prefix": _key_prefix(fields),
-                "host": fields.optional_text("host") or "dfs.core.windows.net",
-                "authority-host": _url(fields, "authority-host") or ADLS_AUTHORITY_DEFAULT,
-                "sas-enabled": fields.flag("sas-enabled", True),
-                "sas-token-validity-seconds": fields.number(
-                    "sas-token-validity-seconds",
-                    TOKEN_VALIDITY_SECONDS_DEFAULT,
-                    TOKEN_VALIDITY_SECONDS_MIN,
-                    TOKEN_VALIDITY_SECONDS_MAX,
-                ),
-                "allow-alternative-protocols": fields.flag("allow-alternative-protocols", False),
-                "storage-layout": _storage_layout(fields),
-            }
-        )
-        if not _HOST.fullmatch(values["host"]):
-            raise fields.refusal("host", host_rule)
-        allowed = fields.allowed_locations("abfs")
-        authority = f"{values['filesystem']}@{values['account-name']}.{values['host']}"
-        fields.end()
-        return cls(_base("abfss", authority, values.get("key-prefix")), values, allowed)
+    kind, scheme = "abfs", "abfss"
+
+    @property
+    def authority(self) -> str:
+        return f"{self.filesystem}@{self.account_name}.{self.host}"
 
     @property
     def storage_identity(self) -> str:
         return "adls"
-
-    def client_config(self) -> dict[str, str]:
-        return {}

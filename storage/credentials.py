@@ -1,12 +1,13 @@
 """The credentials that open a warehouse's store: parsed as Lakekeeper's JSON, shown to nobody."""
 
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Annotated, Any, Literal, Self
 
 import orjson
+from pydantic import AliasChoices, BaseModel, ConfigDict, Discriminator, Field, Tag, TypeAdapter
 
 from domain.errors import BadRequest
-from storage.profile_fields import ProfileFields
+from storage.json_fields import JsonFields, Text, parsed
 
 CREDENTIAL_BYTES_MAX = 64 * 1024
 
@@ -50,47 +51,60 @@ class StorageCredential:
         return cls(fields["type"], fields["credential-type"], data)
 
 
+class _S3AccessKey(JsonFields):
+    type: Literal["s3"]
+    credential_type: Literal["access-key"]
+    # Lakekeeper's names, and its older ones, by which they are kept.
+    aws_access_key_id: Text = Field(validation_alias=AliasChoices("aws-access-key-id", "access-key-id"))
+    aws_secret_access_key: Text = Field(validation_alias=AliasChoices("aws-secret-access-key", "secret-access-key"))
+    external_id: Text | None = None
+
+
+class _ServiceAccount(BaseModel):
+    model_config = ConfigDict(extra="allow", hide_input_in_errors=True, strict=True)
+
+    client_email: Text
+    private_key: Text
+    private_key_id: Text
+    token_uri: Text
+
+
+class _GcsServiceAccountKey(JsonFields):
+    type: Literal["gcs"]
+    credential_type: Literal["service-account-key"]
+    key: _ServiceAccount
+
+
+class _AzSharedAccessKey(JsonFields):
+    type: Literal["az"]
+    credential_type: Literal["shared-access-key"]
+    key: Text
+
+
+class _AzClientCredentials(JsonFields):
+    type: Literal["az"]
+    credential_type: Literal["client-credentials"]
+    client_id: Text
+    tenant_id: Text
+    client_secret: Text
+
+
+_KINDS: TypeAdapter[JsonFields] = TypeAdapter(
+    Annotated[
+        Annotated[_S3AccessKey, Tag("s3/access-key")]
+        | Annotated[_GcsServiceAccountKey, Tag("gcs/service-account-key")]
+        | Annotated[_AzSharedAccessKey, Tag("az/shared-access-key")]
+        | Annotated[_AzClientCredentials, Tag("az/client-credentials")],
+        Discriminator(lambda json: f"{json.get('type')}/{json.get('credential-type')}"),
+    ]
+)
+_RULE = "type and credential-type must be one of s3/access-key, gcs/service-account-key, az/shared-access-key, az/client-credentials"
+
+
 def parse_storage_credential(json: object) -> StorageCredential:
     """The credential that `json` describes; BadRequest names the field and never its value."""
-    fields = ProfileFields(json, _WHAT)
-    credential_type, kind = fields.text("credential-type"), fields.text("type")
-    parse = _PARSERS.get((kind, credential_type))
-    if parse is None:
-        served = ", ".join(f"{kind}/{name}" for kind, name in _PARSERS)
-        raise fields.refusal("type and credential-type", f"must be one of {served}")
-    document = orjson.dumps({"type": kind, "credential-type": credential_type, **parse(fields)}, option=orjson.OPT_SORT_KEYS)
-    fields.end()
+    fields = parsed(_KINDS, json, _WHAT, _RULE).to_json()
+    document = orjson.dumps(fields, option=orjson.OPT_SORT_KEYS)
     if len(document) > CREDENTIAL_BYTES_MAX:
         raise BadRequest(f"Invalid {_WHAT}: longer than {CREDENTIAL_BYTES_MAX} bytes")
-    return StorageCredential(kind, credential_type, document)
-
-
-def _s3_access_key(fields: ProfileFields) -> dict[str, Any]:
-    # Lakekeeper's names, and its older ones, by which they are kept.
-    values = {f"aws-{name}": fields.optional_text(name) or fields.text(f"aws-{name}") for name in ("access-key-id", "secret-access-key")}
-    external_id = fields.optional_text("external-id")
-    return values | ({"external-id": external_id} if external_id else {})
-
-
-def _gcs_service_account_key(fields: ProfileFields) -> dict[str, Any]:
-    key = fields.mapping("key")
-    for name in ("client_email", "private_key", "private_key_id", "token_uri"):
-        if not isinstance(key.get(name), str) or not key[name]:
-            raise fields.refusal(f"key.{name}", "is missing")
-    return {"key": key}
-
-
-def _az_shared_access_key(fields: ProfileFields) -> dict[str, Any]:
-    return {"key": fields.text("key")}
-
-
-def _az_client_credentials(fields: ProfileFields) -> dict[str, Any]:
-    return {name: fields.text(name) for name in ("client-id", "tenant-id", "client-secret")}
-
-
-_PARSERS = {
-    ("s3", "access-key"): _s3_access_key,
-    ("gcs", "service-account-key"): _gcs_service_account_key,
-    ("az", "shared-access-key"): _az_shared_access_key,
-    ("az", "client-credentials"): _az_client_credentials,
-}
+    return StorageCredential(fields["type"], fields["credential-type"], document)

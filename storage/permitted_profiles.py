@@ -44,7 +44,7 @@ class PermittedProfiles:
         for field, address in _addresses(profile, credential):
             if not self._may_ask(address):
                 raise Forbidden(f"The {field} is not one this server may ask: {_ASK_OPERATOR} list it in ICECORE_WAREHOUSE_ENDPOINTS")
-        if isinstance(profile, S3Profile) and profile.endpoint is None and not _REGION.fullmatch(profile.fields["region"]):
+        if isinstance(profile, S3Profile) and profile.endpoint is None and not _REGION.fullmatch(profile.region):
             raise Forbidden("The storage-profile's region is none of AWS, and it names no endpoint")
 
     def _may_ask(self, address: object) -> bool:
@@ -78,9 +78,9 @@ def _outside(profile: LocalProfile, roots: tuple[Path, ...]) -> StorageLocation 
 def _addresses(profile: StorageProfile, credential: StorageCredential | None) -> Iterator[tuple[str, object]]:
     """Where the server would send requests beside the clouds' own hosts, by the field that says so."""
     if isinstance(profile, S3Profile):
-        for name in ("endpoint", "sts-endpoint"):
-            if name in profile.fields:
-                yield f"storage-profile's {name}", profile.fields[name]
+        for name, address in (("endpoint", profile.endpoint), ("sts-endpoint", profile.sts_endpoint)):
+            if address is not None:
+                yield f"storage-profile's {name}", address
     elif isinstance(profile, GcsProfile):
         key = None if credential is None else credential.fields.get("key")
         if isinstance(key, dict) and "gcs_base_url" in key:
@@ -91,5 +91,5 @@ def _addresses(profile: StorageProfile, credential: StorageCredential | None) ->
         for host in {root.authority.partition("@")[2] for root in profile.roots}:
             if not host.endswith(_ADLS_HOSTS):
                 yield f"host {host} of the storage-profile", f"https://{host}"
-        if profile.fields["authority-host"] != ADLS_AUTHORITY_DEFAULT:
-            yield "storage-profile's authority-host", profile.fields["authority-host"]
+        if profile.authority_host != ADLS_AUTHORITY_DEFAULT:
+            yield "storage-profile's authority-host", profile.authority_host

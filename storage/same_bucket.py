@@ -13,7 +13,7 @@ _Place = tuple[str, int | None, tuple[str, ...]]
 
 def refuse_bucket_in_endpoint(profile: S3Profile) -> None:
     """The endpoint is the store's, and the bucket a field of its own: a store takes either for the bucket."""
-    endpoint = profile.endpoint
+    endpoint = profile.server
     if endpoint is None:
         return
     label = endpoint.host.partition(".")[0]
@@ -37,7 +37,7 @@ def shared_buckets(one: S3Profile, other: S3Profile) -> tuple[StorageLocation, S
 
 def _places(profile: S3Profile, root: StorageLocation) -> list[_Place]:
     """As a request names it in path style, and as virtual host: a store may serve both, whichever the profile uses."""
-    endpoint = profile.endpoint
+    endpoint = profile.server
     if endpoint is None:
         return []
     port = None if endpoint.port in (80, 443) else endpoint.port

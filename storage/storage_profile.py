@@ -1,40 +1,72 @@
 """The storage profile of a warehouse: where its files may lie, and the door every location of a client passes."""
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from functools import cached_property
-from typing import Any
+from typing import Annotated, Any, ClassVar, Literal, Self
 from uuid import UUID
 
+from pydantic import Field, PlainSerializer, PlainValidator, field_validator, model_validator
+
+from storage.json_fields import JsonFields, Text
 from storage.locations import StorageLocation, check_characters, refuse_location
-from storage.profile_fields import ProfileFields
+
+ALLOWED_LOCATIONS_MAX = 100
+"""Entries of a profile's `allowed-locations`."""
+_ALLOWED = "storage-profile: allowed-locations"
 
 
-class StorageProfile(ABC):
-    """A parsed storage profile; immutable by convention. Two are equal when their JSON is."""
+def _allowed(value: object) -> StorageLocation:
+    if not isinstance(value, str):
+        raise ValueError("must be a location")
+    return StorageLocation.parse_base(value, what=_ALLOWED)
+
+
+_Location = Annotated[StorageLocation, PlainValidator(_allowed), PlainSerializer(lambda location: location.spelled)]
+
+
+class StorageProfile(JsonFields):
+    """A parsed storage profile. Two are equal when their JSON is."""
 
     type: str
-    missing_file_check: bool = False
+    allowed: Annotated[tuple[_Location, ...], Field(alias="allowed-locations", max_length=ALLOWED_LOCATIONS_MAX, strict=False)] = ()
+
+    kind: ClassVar[str]
+    """Of the store, as keys of its locations begin."""
+    missing_file_check: ClassVar[bool] = False
     """Whether a load looks if the metadata file is still there."""
 
-    def __init__(self, base: StorageLocation, fields: dict[str, Any], allowed: tuple[StorageLocation, ...]) -> None:
-        self.base = base
-        self.allowed = allowed
-        self.fields = fields
-        self.roots = (base, *allowed)
+    @field_validator("allowed")
+    @classmethod
+    def _check_allowed(cls, allowed: tuple[StorageLocation, ...]) -> tuple[StorageLocation, ...]:
+        for location in allowed:
+            if not location.key.startswith(f"{cls.kind}:"):
+                raise refuse_location(_ALLOWED, f"must be of the profile's own kind of store ({cls.kind})", location.spelled)
+            if cls.kind == "file" and not location.segments:
+                raise refuse_location(_ALLOWED, "must not be the root of the file system", location.spelled)
+        return allowed
+
+    @model_validator(mode="after")
+    def _check_base(self) -> Self:
+        assert self.base.segments is not None, "made here, so that one that may not be is refused at once"
+        return self
+
+    @cached_property
+    @abstractmethod
+    def base(self) -> StorageLocation:
+        """The folder of the warehouse."""
+
+    @cached_property
+    def roots(self) -> tuple[StorageLocation, ...]:
+        return (self.base, *self.allowed)
 
     @property
     @abstractmethod
     def storage_identity(self) -> str:
         """What tells this store from others with buckets of the same name; holds no `|`."""
 
-    @abstractmethod
     def client_config(self) -> dict[str, str]:
         """What loadTable's `config` tells engines about this store; never a credential."""
-
-    def to_json(self) -> dict[str, Any]:
-        """The profile as `parse_storage_profile` takes it, defaults filled in."""
-        allowed = [location.spelled for location in self.allowed]
-        return {"type": self.type, **self.fields, "allowed-locations": allowed}
+        return {}
 
     def default_table_location(self, object_id: UUID) -> StorageLocation:
         """Where a table or view lives when nobody says: by its id alone, so that no name ever enters a path."""
@@ -61,7 +93,7 @@ class StorageProfile(ABC):
                 innermost = root
         return innermost
 
-    def check_scheme(self, location: StorageLocation, field: str) -> None:  # noqa: B027 - most profiles have one scheme
+    def check_scheme(self, location: StorageLocation, field: str) -> None:
         """Refuse a spelling of the scheme that the profile does not let clients use."""
 
     @cached_property
@@ -86,22 +118,23 @@ class StorageProfile(ABC):
 class LocalProfile(StorageProfile):
     """A directory that the server and every client reach under the same path."""
 
-    type = "local"
+    type: Literal["local"]
+    directory: Text
+
+    kind = "file"
     missing_file_check = True
 
+    @field_validator("directory")
     @classmethod
-    def parse(cls, fields: ProfileFields) -> "LocalProfile":
-        directory = fields.text("directory")
+    def _check_directory(cls, directory: str) -> str:
         if not directory.startswith("/") or not directory.strip("/"):
-            raise fields.refusal("directory", "must be an absolute path, not the root")
-        base = StorageLocation.parse_base(f"file://{directory}", what="storage-profile: directory")
-        allowed = fields.allowed_locations("file")
-        fields.end()
-        return cls(base, {"directory": directory.removesuffix("/")}, allowed)
+            raise ValueError("must be an absolute path, not the root")
+        return directory.removesuffix("/")
+
+    @cached_property
+    def base(self) -> StorageLocation:
+        return StorageLocation.parse_base(f"file://{self.directory}", what="storage-profile: directory")
 
     @property
     def storage_identity(self) -> str:
         return "local"
-
-    def client_config(self) -> dict[str, str]:
-        return {}

@@ -74,7 +74,7 @@ async def create_warehouse(
     if len(orjson.dumps(profile.to_json())) > PROFILE_BYTES_MAX:
         raise BadRequest(f"Invalid storage-profile: longer than {PROFILE_BYTES_MAX} bytes")
     credential = None if command.storage_credential is None else parse_storage_credential(command.storage_credential)
-    refuse_credential_properties(profile.fields.get("sts-session-tags", {}), "storage-profile: sts-session-tags")
+    refuse_credential_properties(getattr(profile, "sts_session_tags", {}), "storage-profile: sts-session-tags")
     open_store(profile, credential)  # refuses a credential that does not belong to the profile
     if isinstance(profile, S3Profile):
         refuse_bucket_in_endpoint(profile)

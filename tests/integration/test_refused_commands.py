@@ -227,7 +227,7 @@ async def test_of_a_commit_whose_name_has_become_stale(catalog: Catalog) -> None
     await create(catalog, TABLE)
     await commit(catalog)
     warehouse = await demo(catalog)
-    async with opened_catalog(catalog.dsn, Path(warehouse.profile.fields["directory"])) as other:
+    async with opened_catalog(catalog.dsn, Path("/", *warehouse.profile.base.segments)) as other:
         await rename_table(other.commands, context("renameTable"), await demo(other), RenameTable(TABLE, OTHER))
     with nothing_left():
         await refused(commit(catalog), NoSuchTable)

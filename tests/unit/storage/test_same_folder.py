@@ -12,9 +12,9 @@ import pytest
 
 from storage import same_folder
 from storage.object_store import ObjectStores
-from storage.profile_fields import ALLOWED_LOCATIONS_MAX
 from storage.profiles import LocalProfile, parse_storage_profile
 from storage.same_folder import COMPARED_AT_ONCE_MAX, shared_folders
+from storage.storage_profile import ALLOWED_LOCATIONS_MAX
 
 PROCESSOR_SECONDS_MAX = 0.4
 

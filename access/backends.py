@@ -1,10 +1,11 @@
 """What holds a catalog's data, as one process reaches it: connections to Postgres, object stores, and room for large documents."""
 
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from typing import TypeVar
 from uuid import UUID
+
+from cachetools import LRUCache
 
 from access.warehouse import Warehouse
 from database.connections import Connection, ConnectionHandOff
@@ -17,27 +18,6 @@ from storage.object_store import ObjectStore, ObjectStores
 Value = TypeVar("Value")
 
 WAREHOUSES_KNOWN_MAX = 1_000
-
-
-class KnownWarehouses:
-    """Warehouses by what requests called them, the longest unused out first."""
-
-    def __init__(self) -> None:
-        self._known: OrderedDict[tuple[UUID, str | None], Warehouse] = OrderedDict()
-
-    def get(self, called: tuple[UUID, str | None]) -> Warehouse | None:
-        warehouse = self._known.get(called)
-        if warehouse is not None:
-            self._known.move_to_end(called)
-        return warehouse
-
-    def clear(self) -> None:
-        self._known.clear()
-
-    def put(self, called: tuple[UUID, str | None], warehouse: Warehouse) -> None:
-        self._known[called] = warehouse
-        if len(self._known) > WAREHOUSES_KNOWN_MAX:
-            self._known.popitem(last=False)
 
 
 class Backends:
@@ -55,7 +35,8 @@ class Backends:
         self._stores = stores
         self._secrets = secrets
         self._credentials: dict[UUID, StorageCredential] = {}
-        self.warehouses = KnownWarehouses()
+        self.warehouses: LRUCache[tuple[UUID, str | None], Warehouse] = LRUCache(WAREHOUSES_KNOWN_MAX)
+        """By what requests called them."""
         self.large_documents = LargeDocuments(large_documents_bytes_max)
 
     def connection(self) -> AbstractAsyncContextManager[Connection]:

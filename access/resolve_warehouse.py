@@ -39,7 +39,7 @@ async def resolve_warehouse(backends: Backends, project_id: UUID, reference: str
                 raise NoSuchWarehouse(f"Warehouse does not exist: {name} as of position {as_of}")
             return as_warehouse(state, as_of)
         # Nothing about a warehouse changes once it is created, so what its name stands for is known for good.
-        backends.warehouses.put((project_id, reference), found := as_warehouse(state, None))
+        backends.warehouses[project_id, reference] = found = as_warehouse(state, None)
         return found
 
 

@@ -1,9 +1,9 @@
 """How many bytes one server holds for clients that are slow to send or to take them."""
 
-from collections import OrderedDict
 from collections.abc import Hashable, Sequence, Sized
 
 from aiohttp import web
+from cachetools import LRUCache
 
 from domain.byte_pieces import BytePieces
 from domain.errors import TooManyRequests
@@ -124,7 +124,7 @@ class LargeAnswers:
     def __init__(self, budget: ByteBudget) -> None:
         self._budget = budget
         # By the hash of an address, which may have 64 KB; two of one hash only reserve too much or too little.
-        self._sizes: OrderedDict[int, int] = OrderedDict()
+        self._sizes: LRUCache[int, int] = LRUCache(_ADDRESSES_MAX)
 
     def __len__(self) -> int:
         return len(self._sizes)
@@ -144,8 +144,6 @@ class LargeAnswers:
             self._sizes.pop(hash(address), None)
             return
         self._sizes[hash(address)] = max(size, self._sizes.get(hash(address), 0)) if varies else size
-        if len(self._sizes) > _ADDRESSES_MAX:
-            self._sizes.popitem(last=False)
 
 
 BODY_HELD: web.RequestKey[HeldBytes] = web.RequestKey("body_held", HeldBytes)

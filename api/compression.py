@@ -1,8 +1,8 @@
 """Gzip for answers: fast, off the event loop where it takes long, and kept for table answers that many ask for."""
 
 import asyncio
-from collections import OrderedDict
 
+from cachetools import LRUCache
 from isal import isal_zlib
 
 from api.limits import ApiLimits
@@ -40,27 +40,18 @@ class GzipCache:
 
     def __init__(self, limits: ApiLimits) -> None:
         self._limits = limits
-        self._forms: OrderedDict[int, tuple[Content, bytes]] = OrderedDict()
-        self._bytes_held = 0
+        self._forms: LRUCache[int, tuple[Content, bytes]] = LRUCache(
+            limits.gzip_cache_bytes_max, getsizeof=lambda forms: len(forms[0]) + len(forms[1])
+        )
 
     async def compressed(self, body: Content) -> bytes:
         forms = self._forms.get(id(body))
         if forms is not None:
-            self._forms.move_to_end(id(body))
             return forms[1]
         result = await compress(body, self._limits)
-        self._keep(body, result)
+        if len(body) + len(result) <= self._limits.gzip_cache_bytes_max // 4:
+            self._forms[id(body)] = (body, result)
         return result
-
-    def _keep(self, body: Content, result: bytes) -> None:
-        size = len(body) + len(result)
-        if id(body) in self._forms or size > self._limits.gzip_cache_bytes_max // 4:
-            return
-        self._forms[id(body)] = (body, result)
-        self._bytes_held += size
-        while self._bytes_held > self._limits.gzip_cache_bytes_max:
-            _, (plain, compressed) = self._forms.popitem(last=False)
-            self._bytes_held -= len(plain) + len(compressed)
 
 
 async def compress(body: Content, limits: ApiLimits) -> bytes:

@@ -1,11 +1,11 @@
 """A command's changes as approval hooks are shown them: with names, documents and what is declared around them."""
 
-from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from uuid import UUID
 
 import orjson
+from cachetools import LRUCache
 
 from access.request_context import RequestContext
 from access.warehouse import Warehouse
@@ -34,7 +34,7 @@ class ChangeReader:
 
     def __init__(self, connections: Connections) -> None:
         self._connections = connections
-        self._known: OrderedDict[UUID, Levels] = OrderedDict()
+        self._known: LRUCache[UUID, Levels] = LRUCache(NAMESPACES_KNOWN_MAX)
 
     async def read(
         self, context: RequestContext, warehouse: Warehouse, changes: Sequence[Change], rests_on: dict[UUID, UUID]
@@ -98,8 +98,6 @@ class ChangeReader:
                 known = (await names.path_names(connection, namespace_id))[1:]
             if known:
                 self._known[namespace_id] = known
-            if len(self._known) > NAMESPACES_KNOWN_MAX:
-                self._known.popitem(last=False)
         return known
 
 

@@ -7,7 +7,6 @@ of the old generation notice nothing: a command that was decided on it is decide
 
 import os
 import time
-from collections import OrderedDict
 from collections.abc import AsyncIterator, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +15,7 @@ from uuid import UUID
 import orjson
 import structlog
 import uvloop
+from cachetools import LRUCache
 
 from database.advisory_locks import AdvisoryLock, lock_session, lock_transaction, try_lock, unlock
 from database.named_sql import named_sql
@@ -125,7 +125,7 @@ class _Attempt:
         self._writer = writer
         self._generation = generation
         self._helpers = helpers
-        self._folds: OrderedDict[UUID, StreamFold] = OrderedDict()
+        self._folds: LRUCache[UUID, StreamFold] = LRUCache(_FOLDS_KEPT_MAX)
 
     async def fold_all(self) -> None:
         """Every stream as of one snapshot, folded whole."""
@@ -198,10 +198,6 @@ class _Attempt:
                 cursor = await self._reader.execute(_SQL["stream"], {"stream_id": stream_id, "upto": before}, binary=True)
                 fold_events(fold, await cursor.fetchall(), Rows(), 1)
             self._folds[stream_id] = fold
-            if len(self._folds) > _FOLDS_KEPT_MAX:
-                self._folds.popitem(last=False)
-        else:
-            self._folds.move_to_end(stream_id)
         return fold
 
 

@@ -3,13 +3,13 @@
 Rows of the read models never change once their position is passed, and a rebuild gives equal bytes: so does every read here.
 """
 
-from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 from uuid import UUID
 
 import orjson
+from cachetools import LRUCache
 
 from database.connections import Connection
 from domain.documents import Json
@@ -108,8 +108,7 @@ class KnownNames:
     """Warehouses and namespaces by their ids, the longest unused out first; any number of readers may share them."""
 
     def __init__(self) -> None:
-        self._known: OrderedDict[UUID, _KnownName] = OrderedDict()
-        self.bytes_held = 0
+        self._known: LRUCache[UUID, _KnownName] = LRUCache(NAMES_BYTES_MAX, getsizeof=_held)
 
     async def paths(self, connection: Connection, object_ids: Iterable[UUID]) -> dict[UUID, Path]:
         """The ways to these, by their ids."""
@@ -124,7 +123,6 @@ class KnownNames:
 
     def clear(self) -> None:
         self._known.clear()
-        self.bytes_held = 0
 
     def _use(self, object_id: UUID | None, used: dict[UUID, _KnownName]) -> bool:
         """Whether the whole way is known; it is added to `used`."""
@@ -139,17 +137,12 @@ class KnownNames:
         return True
 
     def _keep(self, used: dict[UUID, _KnownName]) -> None:
-        for object_id, name in used.items():
-            if object_id not in self._known:
-                self._known[object_id] = name
-                self.bytes_held += _held(object_id, name)
-            self._known.move_to_end(object_id)
-        while self.bytes_held > NAMES_BYTES_MAX:
-            self.bytes_held -= _held(*self._known.popitem(last=False))
+        self._known.update(used)
 
 
-def _held(object_id: UUID, name: _KnownName) -> int:
-    return held_bytes((object_id, name.parent_id, name.name, name.key, name))
+def _held(name: _KnownName) -> int:
+    """With its own id, which takes as much as its parent's."""
+    return held_bytes((name.parent_id, name.parent_id, name.name, name.key, name))
 
 
 def _path(object_id: UUID, known: dict[UUID, _KnownName]) -> Path:

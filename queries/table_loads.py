@@ -1,9 +1,10 @@
 """Loads of tables that are asked for at the same time share statements, each joining only one that has not begun."""
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
+
+from cachetools import LRUCache
 
 from database.connections import Connection
 from projections import tables
@@ -36,16 +37,15 @@ class TableLoads:
         self._alone = _Statements(connection, 1, COUNTED_BYTES_MIN)
         self._counted = _Statements(connection_once, 1, BYTES_UNBOUNDED)
         self._large_documents = large_documents
-        self._large: OrderedDict[SoughtTable, int] = OrderedDict()
+        self._large: LRUCache[SoughtTable, int] = LRUCache(LARGE_KNOWN_MAX)
 
     async def load(self, sought: SoughtTable) -> LoadedTable | None:
         """The table, None where there is none; ServiceUnavailable where Postgres is away."""
         loaded = await self._load(sought)
-        self._large.pop(sought, None)
         if loaded is not None and len(loaded.metadata) >= LARGE_BYTES_MIN:
             self._large[sought] = len(loaded.metadata)
-            if len(self._large) > LARGE_KNOWN_MAX:
-                self._large.popitem(last=False)
+        else:
+            self._large.pop(sought, None)
         return loaded
 
     async def _load(self, sought: SoughtTable) -> LoadedTable | None:

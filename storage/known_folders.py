@@ -1,48 +1,54 @@
 """Folders that were reached without a symbolic link, kept open: the next file in one need not go the way again."""
 
 import os
-from collections import OrderedDict
+from typing import NamedTuple
+
+from cachetools import LRUCache
 
 FOLDERS_KNOWN_MAX = 256
 
 
-class KnownFolders:
-    """Open folders by path, the longest unused out first. For one thread: a descriptor may be closed at the next call.
+class _Folder(NamedTuple):
+    descriptor: int
+    device: int
+    inode: int
+
+
+class KnownFolders(LRUCache[str, _Folder]):
+    """Open folders by path. For one thread: a descriptor may be closed at the next call.
 
     A path that by now leads to another folder (moved, made anew, a link put in the way) is not believed.
     """
 
     def __init__(self) -> None:
-        self._known: OrderedDict[str, tuple[int, int, int]] = OrderedDict()
+        super().__init__(FOLDERS_KNOWN_MAX)
 
     def find(self, path: str) -> int | None:
         """The folder's descriptor, if the path still leads to it."""
-        known = self._known.get(path)
+        known = self.get(path)
         if known is None:
             return None
-        descriptor, device, inode = known
         try:
             status = os.stat(path)  # noqa: PTH116 - descriptors and paths of the os module throughout
         except OSError:
             status = None
-        if status is None or (status.st_dev, status.st_ino) != (device, inode):
-            del self._known[path]
-            os.close(descriptor)
+        if status is None or (status.st_dev, status.st_ino) != known[1:]:
+            del self[path]
             return None
-        self._known.move_to_end(path)
-        return descriptor
+        return known.descriptor
 
     def keep(self, path: str, descriptor: int) -> None:
         """Takes the descriptor over."""
         status = os.fstat(descriptor)
-        before = self._known.pop(path, None)
-        if before is not None:
-            os.close(before[0])
-        self._known[path] = (descriptor, status.st_dev, status.st_ino)
-        if len(self._known) > FOLDERS_KNOWN_MAX:
-            _, (oldest, _, _) = self._known.popitem(last=False)
-            os.close(oldest)
+        if path in self:
+            del self[path]
+        self[path] = _Folder(descriptor, status.st_dev, status.st_ino)
+
+    def __delitem__(self, path: str) -> None:
+        descriptor = self[path].descriptor
+        super().__delitem__(path)
+        os.close(descriptor)
 
     def __del__(self) -> None:
-        for descriptor, _, _ in self._known.values():
-            os.close(descriptor)
+        for path in [*self]:
+            del self[path]

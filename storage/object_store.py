@@ -1,8 +1,9 @@
 """The port to object stores, and the cache of those opened."""
 
-from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Protocol
+
+from cachetools import LRUCache
 
 from domain.byte_pieces import Content
 from domain.errors import BadRequest
@@ -46,8 +47,7 @@ class ObjectStores:
     """
 
     def __init__(self, stores_open_max: int = STORES_OPEN_MAX, *, fsync: bool = True) -> None:
-        self._opened: OrderedDict[tuple[StorageProfile, StorageCredential | None], ObjectStore] = OrderedDict()
-        self._stores_open_max = stores_open_max
+        self._opened: LRUCache[tuple[StorageProfile, StorageCredential | None], ObjectStore] = LRUCache(stores_open_max)
         self._fsync = fsync
 
     async def open(self, profile: StorageProfile, credential: StorageCredential | None) -> ObjectStore:
@@ -59,9 +59,6 @@ class ObjectStores:
             store = self._opened.get(key)
         if store is None:
             self._opened[key] = store = open_store(profile, credential, fsync=self._fsync)
-            if len(self._opened) > self._stores_open_max:
-                self._opened.popitem(last=False)
-        self._opened.move_to_end(key)
         return store
 
     async def _check_folders(self, profile: LocalProfile) -> None:

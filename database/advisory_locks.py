@@ -1,7 +1,7 @@
 """The advisory locks of Icecore: the number of each, and the statements that take and release them.
 
-A number is for one purpose, for good: processes of two versions may run beside each other. The text of an applied migration is never
-changed, so migrations name their number themselves; tests/tidy/test_advisory_locks.py compares it.
+A number is for one purpose, for good: processes of two versions may run beside each other. Functions in the database
+name it themselves; tests/tidy/test_advisory_locks.py compares it.
 """
 
 from enum import IntEnum, unique
@@ -35,7 +35,7 @@ class AdvisoryLock(IntEnum):
     CREATE_WAREHOUSE = 4936203181
     """Held while a warehouse is created, from the look at the others' places to the answer (commands/warehouses/create_warehouse.py)."""
     MIGRATIONS = 29664159665713765
-    """'icecore' in ASCII. Held while one migration is applied or rights are granted, until the transaction ends."""
+    """'icecore' in ASCII. Held while migrations are applied or rights are granted, until the transaction ends."""
 
 
 SINK_LOCK_PREFIX = "icecore.sink."

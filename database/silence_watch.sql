@@ -1,5 +1,5 @@
 -- name: sessions --
--- Of our sessions in use; and the transaction that holds the append lock (migrations/0013_functions.sql), which is the same for all of them:
+-- Of our sessions in use; and the transaction that holds the append lock (migrations/functions/append.sql), which is the same for all of them:
 -- not those who read by time and take it together, for a moment (log/positions.py).
 with append_lock as (
   select l.pid, l.granted, l.virtualtransaction from pg_catalog.pg_locks l

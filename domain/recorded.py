@@ -17,7 +17,7 @@ class RecordedEvent:
     position -- dense, from 1, in commit order; version -- dense, from 1, in its stream.
     causation_id -- the event that led to this one, where no client did: of a drop to its purge, of a proposal to what was approved.
     context -- what else the command was run with, as canonical JSON; None until it is used.
-    recorded_at -- one for all events of a command, later than that of the command before; in logs from before migration 0013 not earlier.
+    recorded_at -- one for all events of a command, later than that of the command before.
     """
 
     stream_id: UUID
@@ -42,7 +42,7 @@ class RecordedEvent:
 def chain_hash(previous: bytes, event: RecordedEvent) -> bytes:
     """sha256 over the hash before and every column of the row, each with its length before it (-1 for null), times in µs.
 
-    A context counts only where there is one. The same as `icecore.event_hash` in migrations/0013_functions.sql; this form never changes.
+    A context counts only where there is one. The same as `icecore.event_hash` in migrations/functions/hashes.sql; this form never changes.
     """
     columns = (
         event.stream_id.bytes,

@@ -1,6 +1,6 @@
 """Follows the log: every event after a position, in order, once, as soon as it is committed.
 
-Positions are dense and their order is the order of commits (migrations/0001_log.sql), so a follower asks for what lies after
+Positions are dense and their order is the order of commits (migrations/functions/append.sql), so a follower asks for what lies after
 its last one and misses nothing.
 """
 

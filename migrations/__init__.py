@@ -1,1 +1,1 @@
-"""The database schema: numbered .sql files, append-only, and the loader of named SQL blocks."""
+"""The database schema: numbered .sql files, append-only, and the functions, each in its newest form."""

@@ -1,9 +1,17 @@
-"""Brings a database to the schema of this code: numbered .sql files, each once, in order, under a lock."""
+"""Brings a database to the schema of this code: numbered .sql files, each once and in order, and the functions in their newest form.
+
+The files of `migrations/functions/` replace what stands in the database whenever a migration is applied, in its transaction. So a change
+of a function comes with a migration, be it one that holds nothing but a comment: the numbers alone say which of two programs is the newer
+one, and the older is refused and puts nothing back. Servers of the version before that are running go on, on the new functions, which
+therefore take what those send. Where a function's parameters or what it returns change, its file drops the earlier form first (`drop
+function if exists`); who serves is granted the new one once it is applied (`migrations/serving_role.py`).
+"""
 
 import hashlib
 import re
 from dataclasses import dataclass
 from importlib.resources import files
+from importlib.resources.abc import Traversable
 from typing import LiteralString
 
 import psycopg
@@ -12,7 +20,10 @@ from database.advisory_locks import AdvisoryLock, lock_transaction
 from database.connection import connect
 from database.named_sql import named_sql
 
+_SQL = named_sql("migrations", "apply.sql")
 _FILE_NAME = re.compile(r"^(?P<number>\d{4})_(?P<name>[a-z0-9_]+)\.sql$")
+_NOT_RELEASED = (1, "log")
+"""The first migration of builds from before the first release."""
 
 
 class MigrationError(Exception):
@@ -32,6 +43,15 @@ class Migration:
         return f"{self.number:04d}_{self.name}"
 
 
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """An applied migration as the database has it; `functions` is the checksum of the functions that came with it."""
+
+    name: str
+    checksum: str
+    functions: str | None
+
+
 def load_migrations() -> list[Migration]:
     """The migrations this code carries, by number; refuses two files of one number."""
     found: dict[int, Migration] = {}
@@ -39,73 +59,85 @@ def load_migrations() -> list[Migration]:
         match = _FILE_NAME.match(entry.name)
         if match is None:
             continue
-        text = entry.read_text(encoding="utf-8").replace("\r\n", "\n")
-        number, checksum = int(match["number"]), hashlib.sha256(text.encode()).hexdigest()
-        migration = Migration(number, match["name"], checksum, text)
-        if number in found:
-            raise MigrationError(f"Two migrations have the number {number:04d}: {found[number]} and {migration}")
-        found[number] = migration
+        text = _text(entry)
+        migration = Migration(int(match["number"]), match["name"], checksum(text), text)
+        if migration.number in found:
+            raise MigrationError(f"Two migrations have the number {migration.number:04d}: {found[migration.number]} and {migration}")
+        found[migration.number] = migration
     return [found[number] for number in sorted(found)]
 
 
-async def apply_migrations(dsn: str, migrations: list[Migration] | None = None) -> list[str]:
+def load_functions() -> LiteralString:
+    """The functions this code carries, file by file in alphabetical order; what triggers call stands with them in a migration."""
+    entries = sorted(files("migrations").joinpath("functions").iterdir(), key=lambda entry: entry.name)
+    return "\n".join(_text(entry) for entry in entries if entry.name.endswith(".sql"))
+
+
+def checksum(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+async def apply_migrations(dsn: str, migrations: list[Migration] | None = None, functions: LiteralString | None = None) -> list[str]:
     """Applies what is missing and answers the names of what was applied, oldest first; nothing to do: an empty list.
 
-    Every migration runs in a transaction of its own that first takes the one advisory lock and looks again, so that any number
-    of processes may start at once, also through a pooler that hands out connections per transaction.
+    All of it, with the functions, is one transaction that first takes the one advisory lock and then looks, so that any number of
+    processes may start at once, also through a pooler that hands out connections per transaction.
 
     Raises MigrationError for a database that is newer than the code, was made by other texts, or misses one in between.
     """
     carried = load_migrations() if migrations is None else migrations
-    applied: list[str] = []
-    async with await connect(dsn, application_name="icecore-migrate") as connection:
-        while True:
-            async with connection.transaction():
-                migration = await _apply_next(connection, carried)
-            if migration is None:
-                return applied
-            applied.append(str(migration))
+    newest = load_functions() if functions is None else functions
+    async with await connect(dsn, application_name="icecore-migrate") as connection, connection.transaction():
+        await lock_transaction(connection, AdvisoryLock.MIGRATIONS)
+        pending = _pending(carried, checksum(newest), await _recorded(connection))
+        if pending:
+            # No append is under way meanwhile: one holds this lock while it waits for tables, which migrations lock.
+            await lock_transaction(connection, AdvisoryLock.APPEND)
+            await connection.execute(_SQL["create_schema"])
+            for migration in pending:
+                await _execute(connection, f"Migration {migration}", migration.text)
+                await connection.execute(_SQL["record"], (migration.number, migration.name, migration.checksum, checksum(newest)))
+            await _execute(connection, "Putting in the functions", newest)
+            await connection.execute(_SQL["close_functions"])
+        return [str(migration) for migration in pending]
 
 
 async def pending_migrations(dsn: str) -> list[str]:
     """The names of the migrations that are still to be applied; raises MigrationError as `apply_migrations` does."""
     async with await connect(dsn, application_name="icecore-migrate") as connection:
-        return [str(migration) for migration in _pending(load_migrations(), await _recorded(connection))]
+        pending = _pending(load_migrations(), checksum(load_functions()), await _recorded(connection))
+        return [str(migration) for migration in pending]
 
 
-async def _apply_next(connection: psycopg.AsyncConnection, carried: list[Migration]) -> Migration | None:
-    blocks = named_sql("migrations", "apply.sql")
-    await lock_transaction(connection, AdvisoryLock.MIGRATIONS)
-    pending = _pending(carried, await _recorded(connection))
-    if not pending:
-        return None
-    migration = pending[0]
-    await connection.execute(blocks["create_schema"])
+async def _execute(connection: psycopg.AsyncConnection, what: str, text: LiteralString) -> None:
     try:
-        await connection.execute(migration.text)
+        await connection.execute(text)
     except psycopg.Error as error:
-        raise MigrationError(f"Migration {migration} failed: {error}") from error
-    await connection.execute(blocks["record"], (migration.number, migration.name, migration.checksum))
-    return migration
+        raise MigrationError(f"{what} failed: {error}") from error
 
 
-async def _recorded(connection: psycopg.AsyncConnection) -> dict[int, tuple[str, str]]:
-    """Name and checksum by number, as the database has them; empty where the table is not there yet."""
-    blocks = named_sql("migrations", "apply.sql")
-    exists = await (await connection.execute(blocks["exists"])).fetchone()
+async def _recorded(connection: psycopg.AsyncConnection) -> dict[int, Recorded]:
+    """What was applied, by number; empty where the table is not there yet."""
+    exists = await (await connection.execute(_SQL["exists"])).fetchone()
     if exists != (True,):
         return {}
-    rows = await (await connection.execute(blocks["recorded"])).fetchall()
-    return {number: (name, checksum) for number, name, checksum in rows}
+    rows = await (await connection.execute(_SQL["recorded"])).fetchall()
+    return {number: Recorded(*rest) for number, *rest in rows}
 
 
-def _pending(carried: list[Migration], recorded: dict[int, tuple[str, str]]) -> list[Migration]:
+def _pending(carried: list[Migration], functions: str, recorded: dict[int, Recorded]) -> list[Migration]:
+    """functions -- the checksum of those that are carried."""
+    number, name = _NOT_RELEASED
+    if number in recorded and recorded[number].name == name:
+        raise MigrationError(
+            "The database was made by a build from before the first release, which no version upgrades. Run that build, "
+            "or begin a new data folder or database"
+        )
     unknown = sorted(recorded.keys() - {migration.number for migration in carried})
     if unknown:
-        name, _ = recorded[unknown[-1]]
         raise MigrationError(
-            f"The database is newer than this Icecore: it has migration {unknown[-1]:04d}_{name}, which this version does not know. "
-            "Run the newer version, or restore a backup made before the upgrade"
+            f"The database is newer than this Icecore: it has migration {unknown[-1]:04d}_{recorded[unknown[-1]].name}, which this version "
+            "does not know. Run the newer version, or restore a backup made before the upgrade"
         )
     newest = max(recorded, default=0)
     pending = []
@@ -116,12 +148,21 @@ def _pending(carried: list[Migration], recorded: dict[int, tuple[str, str]]) -> 
             raise MigrationError(f"The database misses migration {migration}, although it has {newest:04d}; it was not made by a release")
         else:
             pending.append(migration)
+    if not pending and recorded and recorded[newest].functions != functions:
+        raise MigrationError(
+            f"The functions of the database came with migration {newest:04d}_{recorded[newest].name} and are not those of this code, which "
+            "knows no later one: a change of functions needs a migration. Run the version that made this database"
+        )
     return pending
 
 
-def _check_unchanged(migration: Migration, recorded: tuple[str, str]) -> None:
-    if recorded != (migration.name, migration.checksum):
+def _check_unchanged(migration: Migration, recorded: Recorded) -> None:
+    if (recorded.name, recorded.checksum) != (migration.name, migration.checksum):
         raise MigrationError(
-            f"Migration {migration} was applied as {migration.number:04d}_{recorded[0]} with checksum {recorded[1][:12]}…, this code has "
-            f"{migration.checksum[:12]}…: an applied migration was changed. Run the version that made this database"
+            f"Migration {migration} was applied as {migration.number:04d}_{recorded.name} with checksum {recorded.checksum[:12]}…, "
+            f"this code has {migration.checksum[:12]}…: an applied migration was changed. Run the version that made this database"
         )
+
+
+def _text(file: Traversable) -> LiteralString:
+    return file.read_text(encoding="utf-8").replace("\r\n", "\n")

@@ -2,7 +2,8 @@
 SELECT to_regclass('icecore.migrations') IS NOT NULL
 
 -- name: recorded --
-SELECT number, name, checksum FROM icecore.migrations ORDER BY number
+-- Builds from before the first release recorded no functions.
+SELECT number, name, checksum, to_jsonb(m)->>'functions' FROM icecore.migrations m ORDER BY number
 
 -- name: create_schema --
 -- The search path holds for the transaction: what a migration creates without a schema lands in icecore.
@@ -12,8 +13,13 @@ CREATE TABLE IF NOT EXISTS icecore.migrations (
     number     integer     PRIMARY KEY,
     name       text        NOT NULL,
     checksum   text        NOT NULL,
-    applied_at timestamptz NOT NULL DEFAULT now()
+    applied_at timestamptz NOT NULL DEFAULT now(),
+    functions  text        NOT NULL
 )
 
+-- name: close_functions --
+-- Whoever serves is granted `append` alone (migrations/serving_role.sql).
+REVOKE EXECUTE ON ALL FUNCTIONS IN SCHEMA icecore FROM PUBLIC
+
 -- name: record --
-INSERT INTO icecore.migrations (number, name, checksum) VALUES (%s, %s, %s)
+INSERT INTO icecore.migrations (number, name, checksum, functions) VALUES (%s, %s, %s, %s)

@@ -2,7 +2,7 @@
 select 1 from icecore.old_metadata_files where key = %(key)s
 
 -- name: warehouses --
--- The row with no key is there for the planner (migrations/0013_functions.sql).
+-- The row with no key is there for the planner (migrations/0001_baseline.sql).
 select distinct warehouse_id from icecore.old_metadata_files where key <> '' and warehouse_id <> all (%(without)s::uuid[])
 
 -- name: pending --

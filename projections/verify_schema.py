@@ -7,7 +7,7 @@ from importlib.resources import files
 
 from database.named_sql import named_sql
 from database.postgres import Connection
-from migrations.apply import load_migrations
+from migrations.apply import load_functions, load_migrations
 from projections.verify_report import VerifyReport
 
 _SQL = named_sql("projections", "verify_schema.sql")
@@ -46,7 +46,7 @@ async def check_schema(connection: Connection, report: VerifyReport, admin_roles
 async def check_migrations(connection: Connection, report: VerifyReport) -> None:
     """The migrations that were recorded as applied are those this code carries."""
     recorded = await (await connection.execute(named_sql("migrations", "apply.sql")["recorded"])).fetchall()
-    found = {f"{number:04d}_{name}": checksum for number, name, checksum in recorded}
+    found = {f"{number:04d}_{name}": checksum for number, name, checksum, _ in recorded}
     _compare("migrations", {str(migration): migration.checksum for migration in load_migrations()}, found, report)
 
 
@@ -67,8 +67,8 @@ async def found_schema(connection: Connection) -> Schema:
 def carried_functions() -> dict[str, tuple[object, ...]]:
     """Of each function the newest text, whether it has its owner's rights, its settings, its language and the flags it states."""
     carried: dict[str, tuple[object, ...]] = {}
-    for migration in load_migrations():
-        for name, header, body in _FUNCTION.findall(migration.text):
+    for text in (*(migration.text for migration in load_migrations()), load_functions()):
+        for name, header, body in _FUNCTION.findall(text):
             settings = ", ".join(f"{setting}={value}" for setting, value in _SETTING.findall(header))
             flags = " ".join([*_LANGUAGE.findall(header), *_FLAG.findall(header)])
             carried[f"function {name}"] = (body, "security definer" in header, settings, flags)

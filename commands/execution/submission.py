@@ -159,7 +159,7 @@ class Submission:
         return self.has_events or self.context.idempotency_key is not None or self.context.approves is not None
 
     def to_json(self, blobs: list[bytes]) -> Json:
-        """The command as migrations/0013_functions.sql::append takes it; bytes go to `blobs` and leave their index, from 1."""
+        """The command as migrations/functions/append.sql takes it; bytes go to `blobs` and leave their index, from 1."""
         context = self.context
         command: Json = {
             "id": self.command_id,

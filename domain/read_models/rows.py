@@ -1,7 +1,7 @@
 """The rows events fold to, before they know their positions: the shape `icecore.write_rows` takes and rebuild stamps.
 
 Each row opens with the number of its event: in its command (from 1) when it is written inline, of its stream's events when a
-rebuild or a verification stamps it. Columns stand in the order of the tables in migrations/0003_read_models.sql and 0011_proposals.sql.
+rebuild or a verification stamps it. Columns stand in the order of the tables in migrations/0001_baseline.sql.
 """
 
 from collections.abc import Sequence

@@ -32,7 +32,7 @@ def _read_model(table: str, key_columns: int, columns: str) -> ReadModel:
     return ReadModel(table, key_columns, tuple(name for name, _ in pairs), tuple(kind for _, kind in pairs))
 
 
-# In the order of the columns in migrations/0003_read_models.sql and 0011_proposals.sql.
+# In the order of the columns in migrations/0001_baseline.sql.
 READ_MODELS: tuple[ReadModel, ...] = (
     _read_model(
         "names",

@@ -3,41 +3,32 @@
 import asyncio
 import sys
 from pathlib import Path
-from typing import Any
 
 import psycopg
 import pytest
 from psycopg.sql import SQL, Identifier
-from uuid_utils.compat import uuid7
 
-from commands.execution.committer import Committer
-from commands.execution.submission import Submission
 from database import connection as connection_module
-from domain.events import Event, TableCreated, TableDropped, ViewCreated, ViewDropped
-from domain.metadata.create import new_table_metadata
-from domain.table import TableState
-from domain.view import ViewState
-from domain.view_metadata.builder import new_view_metadata
 from icecore.server_check import UnfitServerError, check_server
-from migrations.apply import Migration, MigrationError, apply_migrations, load_migrations, pending_migrations
-from projections.verify import verify
-from tests.fixtures.catalog import context
-from tests.fixtures.rest_client import SCHEMA, view_version
+from migrations.apply import Migration, MigrationError, apply_migrations, checksum, load_functions, load_migrations, pending_migrations
 
-WAREHOUSE_ID = uuid7()
-CHECKSUMS = {
-    "0001_log": "00260ee8d5dbe23a1619c5e98086b791ddad8cf8854f647881e667458db6bcef",
-    "0002_secrets": "ec0aaa3007308da8d161c39932d7ca7b34db4f7d9be8fdb303392f82a4c06086",
-    "0003_read_models": "fb5f5725a5198eea22e42e54f9e2f50734450ae537cb67ac10f1ab2210329184",
-    "0010_sinks": "99037d9bea16380da653895ba83d2b9f36055b31001b624a005b53e683487216",
-    "0011_proposals": "c79f2407f2a7ff7a70edd7e1a22cae2a6c6fcb52da88da8dc489f558c9c1ca32",
-    "0012_append_loops": "b973a3c215a98855ce68b0b40d8475353603565c3c9a350279e45278126f21a8",
-    "0013_functions": "1515cf97637b7db5b39e89f6448c62ccf2fe5e75f1c5bacac9ef6e982222b246",
-}
+CHECKSUMS = {"0001_baseline": "afdee592c22b7d8ccc329bb76f29ee7539dbe74742516236c986767e371f71a3"}
+FUNCTIONS = ("0001_baseline", "4c8d1355f526956a51774abcf998de1cfd0be995bf947bca6f8911bf195ef22d")
+"""The newest migration, and the checksum of the functions that come with it."""
 
 
 def migration(number: int, text: str, checksum: str = "c") -> Migration:
     return Migration(number, f"step_{number}", checksum, text)
+
+
+def answering(answer: int, returns: str = "integer") -> str:
+    """A function of this name; what one returns cannot be replaced."""
+    return f"create or replace function icecore.answer() returns {returns} language sql as 'select {answer}'"
+
+
+def answer(dsn: str) -> object:
+    with psycopg.connect(dsn) as connection:
+        return connection.execute("select icecore.answer()").fetchone()
 
 
 def tables(dsn: str) -> list[str]:
@@ -56,76 +47,6 @@ async def test_an_empty_database_gets_every_migration_in_order(empty_database: s
         applied = connection.execute("select number from icecore.migrations order by applied_at, number").fetchall()
     assert [int(name[:4]) for name in expected] == [number for (number,) in applied]
     assert [] == await pending_migrations(empty_database)
-
-
-async def test_idempotency_keys_of_an_older_schema_are_tied_to_the_log(empty_database: str) -> None:
-    """Those recorded before migration 0013 have no hash; the migration gives them theirs."""
-    await apply_migrations(empty_database, [carried for carried in load_migrations() if carried.number < 13])
-    with psycopg.connect(empty_database) as connection:
-        command = "insert into icecore.commands (command_id, last_position, recorded_at) values (gen_random_uuid(), 0, now())"
-        connection.execute(command)
-        connection.execute(
-            "insert into icecore.idempotency (project_id, actor, key, command_id, request_hash, operation, status, position, recorded_at) "
-            "select gen_random_uuid(), 'a', gen_random_uuid(), command_id, 'h', 'createTable', 409, 0, recorded_at from icecore.commands"
-        )
-    await apply_migrations(empty_database)
-    assert [] == (await verify(empty_database)).differences
-
-
-# Location, path properties, and the places that migration 0013 makes them hold; in the order of their creation.
-OLDER_OBJECTS: list[tuple[str, dict[str, str], list[str]]] = [
-    ("s3://b/a", {"write.data.path": "s3a://b/shared/", "write.metadata.path": "s3://b/a/metadata"}, ["s3|s3://b/shared/"]),
-    ("s3://b/c", {"write.data.path": "s3://b/shared/below", "write.metadata.path": "s3n://b/meta"}, ["s3|s3://b/meta/"]),
-    ("s3://b/d", {"write.data.path": "s3://b/a", "write.object-storage.path": "s3://b"}, []),
-    ("s3://b/e", {"write.folder-storage.path": "s3://b/f g/ü", "write.data.path": "s3://b/e"}, ["s3|s3://b/f g/ü/"]),
-    ("file:///w/a", {"write.data.path": "file:/w/x", "write.metadata.path": "file:///w/y"}, ["file|file:///w/x/", "file|file:///w/y/"]),
-    ("file:///w/b", {"write.data.path": "file:///w//z", "write.metadata.path": "file:///w/../z"}, []),
-    ("file:///w/c", {"write.data.path": "file:///w/nul", "note": "\x00"}, []),
-    ("abfs://f@a.dfs.x.net/t", {"write.data.path": "wasbs://f@a.blob.x.net/x"}, ["abfs|abfs://f@a.dfs.x.net/x/"]),
-    ("gs://b/t", {"note": '"write.data.path"'}, []),
-]
-
-
-@pytest.mark.parametrize("kind", ["table", "view"])
-async def test_path_properties_of_an_older_schema_claim_their_places(empty_database: str, kind: str) -> None:
-    """Where they are free, the older object first; what cannot be claimed is left. The log says so, and gives the rows and claims."""
-    await apply_migrations(empty_database, [carried for carried in load_migrations() if carried.number < 13])
-    committer = Committer(empty_database)
-    committer.start()
-    (location, properties, _), *_ = OLDER_OBJECTS
-    gone = await begin(committer, kind, f"{location}-gone", properties)
-    drop = Submission(context("drop"))
-    drop.add(gone.id, WAREHOUSE_ID, gone, [TableDropped(False) if kind == "table" else ViewDropped()])
-    assert "appended" == (await committer.submit(drop)).outcome
-    expected = set()
-    for location, properties, claimed in OLDER_OBJECTS:
-        state = await begin(committer, kind, location, properties)
-        expected |= {(state.id, key) for key in (*state.location_keys, *claimed)}
-    await committer.close()
-    await apply_migrations(empty_database)
-    with psycopg.connect(empty_database) as connection:
-        assert expected == set(connection.execute("select owner, key from icecore.location_claims").fetchall())
-        added = connection.execute("select topic from icecore.events where actor = 'icecore-migrate'").fetchall()
-    assert [(f"{kind}.committed.v1",)] * sum(len(claimed) for *_, claimed in OLDER_OBJECTS) == added
-    assert [] == (await verify(empty_database)).differences
-
-
-async def begin(committer: Committer, kind: str, location: str, properties: dict[str, str]) -> TableState | ViewState:
-    """A table or view whose creation claims its location alone, as all did before migration 0013."""
-    object_id = uuid7()
-    name, key = str(object_id), f"{location.partition(':')[0]}|{location}/"
-    given: Any = {"location": location, "schema": SCHEMA, "properties": properties, "now_ms": 1}
-    if kind == "view":
-        metadata = new_view_metadata(view_uuid=name, view_version=view_version("select 1"), **given)
-        event: Event = ViewCreated(WAREHOUSE_ID, name, name, key, f"{location}/metadata/0.json", metadata)
-    else:
-        metadata = new_table_metadata(table_uuid=name, partition_spec=None, write_order=None, **given)
-        event = TableCreated(WAREHOUSE_ID, name, name, key, f"{location}/metadata/0.json", metadata, staged=False)
-    submission = Submission(context("create"))
-    state = submission.add(object_id, WAREHOUSE_ID, None, [event])
-    assert "appended" == (await committer.submit(submission)).outcome
-    assert isinstance(state, TableState | ViewState)
-    return state
 
 
 async def test_a_second_run_changes_nothing(database: str) -> None:
@@ -161,46 +82,91 @@ async def test_everything_lands_in_the_schema_icecore(database: str) -> None:
 
 async def test_names_without_a_schema_land_in_icecore(empty_database: str) -> None:
     """The search path of a migration is the schema icecore."""
-    await apply_migrations(empty_database, [migration(1, "CREATE TABLE plain (x integer)")])
+    await apply_migrations(empty_database, [migration(1, "CREATE TABLE plain (x integer)")], "")
     assert ["migrations", "plain"] == tables(empty_database)
 
 
 def test_migrations_are_never_changed() -> None:
-    """Databases out there were made by these texts and refuse any other: what changes, changes by a migration of its own."""
+    """Databases out there were made by these texts and refuse any other: what changes, changes by a migration of its own, functions too.
+
+    Until the first release is made, these checksums may follow the texts.
+    """
     assert CHECKSUMS == {str(carried): carried.checksum for carried in load_migrations()}
+    assert (str(load_migrations()[-1]), checksum(load_functions())) == FUNCTIONS
 
 
 async def test_a_migration_that_fails_leaves_nothing_and_keeps_what_came_before(empty_database: str) -> None:
-    """Each migration is one transaction."""
+    """What one start applies is one transaction, with the functions."""
     carried = [migration(1, "CREATE TABLE one (x integer)"), migration(2, "CREATE TABLE two (x integer); SELECT no_such_function()")]
+    await apply_migrations(empty_database, carried[:1], answering(1))
     with pytest.raises(MigrationError, match=r"0002_step_2 failed.*no_such_function"):
-        await apply_migrations(empty_database, carried)
-    assert ["migrations", "one"] == tables(empty_database)
+        await apply_migrations(empty_database, carried, answering(2))
     mended = [carried[0], migration(2, "CREATE TABLE two (x integer)")]
-    assert ["0002_step_2"] == await apply_migrations(empty_database, mended)
+    with pytest.raises(MigrationError, match=r"functions failed.*no_such_function"):
+        await apply_migrations(empty_database, mended, f"{answering(2)}; select no_such_function()")
+    assert (["migrations", "one"], (1,)) == (tables(empty_database), answer(empty_database))
+    assert ["0002_step_2"] == await apply_migrations(empty_database, mended, answering(2))
+    assert (2,) == answer(empty_database)
+
+
+async def test_functions_come_with_a_migration_and_older_ones_never_come_back(empty_database: str) -> None:
+    """However little that does: an older program, started later, is refused, and so is one with others under the same number."""
+    one, two = migration(1, "SELECT 1"), migration(2, "-- functions alone")
+    await apply_migrations(empty_database, [one], answering(1))
+    with pytest.raises(MigrationError, match="a change of functions needs a migration"):
+        await apply_migrations(empty_database, [one], answering(2))
+    assert (1,) == answer(empty_database)
+    await apply_migrations(empty_database, [one, two], answering(2))
+    with pytest.raises(MigrationError, match="database is newer than this Icecore: it has migration 0002_step_2"):
+        await apply_migrations(empty_database, [one], answering(1))
+    assert (2,) == answer(empty_database)
+    assert [] == await apply_migrations(empty_database, [one, two], answering(2))
+
+
+async def test_what_a_function_returns_changes_where_its_file_drops_it_first(empty_database: str) -> None:
+    """Nobody but the owner may execute the new one: who serves is granted it behind it."""
+    one, two = migration(1, "SELECT 1"), migration(2, "-- functions alone")
+    await apply_migrations(empty_database, [one], answering(1))
+    with pytest.raises(MigrationError, match="cannot change return type"):
+        await apply_migrations(empty_database, [one, two], answering(2, "bigint"))
+    await apply_migrations(empty_database, [one, two], f"drop function if exists icecore.answer(); {answering(2, 'bigint')}")
+    with psycopg.connect(empty_database) as connection:
+        granted = "select has_function_privilege('pg_monitor', 'icecore.answer()', 'execute'), pg_typeof(icecore.answer())::text"
+        assert (False, "bigint") == connection.execute(granted).fetchone()
+
+
+async def test_a_database_of_a_build_before_the_first_release_is_refused(empty_database: str) -> None:
+    """Its schema is not the baseline's, and no migration leads from it there."""
+    with psycopg.connect(empty_database) as connection:
+        connection.execute("create schema icecore")
+        connection.execute("create table icecore.migrations (number integer primary key, name text, checksum text)")
+        connection.execute("insert into icecore.migrations values (1, 'log', '0026'), (13, 'functions', '1515')")
+    for run in (apply_migrations, pending_migrations):
+        with pytest.raises(MigrationError, match=r"build from before the first release.*begin a new data folder or database"):
+            await run(empty_database)
 
 
 async def test_a_changed_migration_is_refused(empty_database: str) -> None:
     """A checksum other than the recorded one means that code and database disagree about the past."""
-    await apply_migrations(empty_database, [migration(1, "CREATE TABLE one (x integer)")])
+    await apply_migrations(empty_database, [migration(1, "CREATE TABLE one (x integer)")], "")
     with pytest.raises(MigrationError, match="an applied migration was changed"):
-        await apply_migrations(empty_database, [migration(1, "CREATE TABLE one (y integer)", checksum="other")])
+        await apply_migrations(empty_database, [migration(1, "CREATE TABLE one (y integer)", checksum="other")], "")
 
 
 async def test_a_newer_database_is_refused(empty_database: str) -> None:
     """An old Icecore must not write into a schema it does not know."""
     carried = [migration(1, "CREATE TABLE one (x integer)"), migration(2, "CREATE TABLE two (x integer)")]
-    await apply_migrations(empty_database, carried)
+    await apply_migrations(empty_database, carried, "")
     with pytest.raises(MigrationError, match="database is newer than this Icecore: it has migration 0002_step_2"):
-        await apply_migrations(empty_database, carried[:1])
+        await apply_migrations(empty_database, carried[:1], "")
 
 
 async def test_a_migration_missing_in_between_is_refused(empty_database: str) -> None:
     """Order is part of the meaning of a migration."""
     one, two, three = (migration(number, "SELECT 1") for number in (1, 2, 3))
-    await apply_migrations(empty_database, [one, three])
+    await apply_migrations(empty_database, [one, three], "")
     with pytest.raises(MigrationError, match="misses migration 0002_step_2"):
-        await apply_migrations(empty_database, [one, two, three])
+        await apply_migrations(empty_database, [one, two, three], "")
 
 
 async def test_five_processes_at_once_apply_each_migration_once(empty_database: str) -> None:

@@ -433,7 +433,7 @@ def test_a_database_that_cannot_be_reached_ends_with_3() -> None:
 def test_a_newer_database_ends_with_3(own: dict[str, str], database: str) -> None:
     """An old program must leave a newer schema alone."""
     with psycopg.connect(database, autocommit=True) as connection:
-        connection.execute("INSERT INTO icecore.migrations (number, name, checksum) VALUES (9999, 'future', 'x')")
+        connection.execute("INSERT INTO icecore.migrations (number, name, checksum, functions) VALUES (9999, 'future', 'x', 'x')")
     for arguments in (["migrate"], ["verify"], ["serve", "--port", "0"]):
         refused = icecore(*arguments, **own)
         assert ExitCode.DATABASE == refused.returncode

@@ -121,7 +121,7 @@ async def test_the_document_names_the_files_in_their_order(database: str, catalo
     introduction = (
         "# The path of a request\n\nThe files that a request passes through, in the order in which a call first enters each; returns are "
         "left out. `tests/integration/test_request_paths.py` writes\nit. SQL is not listed: a commit ends in `icecore.append` "
-        "(`migrations/0013_functions.sql`), the one commit point.\n\n"
+        "(`migrations/functions/append.sql`), the one commit point.\n\n"
     )
     table, expected = f"{url}/n/tables/t", DOCUMENT.read_text(encoding="utf-8")
     async with aiohttp.ClientSession() as session:

@@ -408,9 +408,9 @@ async def test_a_command_has_one_idempotency_key(catalog: Catalog) -> None:
         # Neither is a change of the schema: they change how Postgres prints it.
         (in_this_database("quote_all_identifiers = on"), ""),
         (in_this_database("search_path = icecore"), ""),
-        ("delete from icecore.migrations where number = 13", "0013_functions"),
-        ("update icecore.migrations set checksum = 'x' where number = 2", "0002_secrets"),
-        ("insert into icecore.migrations (number, name, checksum) values (99, 'other', 'x')", "0099_other"),
+        ("delete from icecore.migrations where number = 1", "0001_baseline"),
+        ("update icecore.migrations set checksum = 'x' where number = 1", "0001_baseline"),
+        ("insert into icecore.migrations (number, name, checksum, functions) values (99, 'other', 'x', 'x')", "0099_other"),
         ("create function icecore.other() returns integer language sql as 'select 1'", "function other, function other"),
         ("drop function icecore.write_rows(jsonb, bytea[], integer, bigint)", "function write_rows"),
         (

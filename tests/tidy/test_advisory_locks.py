@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from database.advisory_locks import AdvisoryLock
-from migrations.apply import load_migrations
+from migrations.apply import load_functions
 
 CHECKOUT = Path(__file__).parents[2]
 REGISTRY = CHECKOUT / "database" / "advisory_locks.py"
@@ -23,12 +23,12 @@ def lock_numbers(text: str) -> set[int]:
 
 
 def source_files() -> list[Path]:
-    """Our modules and SQL files, without the migrations, whose text is never changed."""
+    """Our modules and SQL files, without the functions of the database, which can name a lock by its number only."""
     folders = [first.parent for first in CHECKOUT.glob("*/__init__.py")] + [CHECKOUT / name for name in ("tests", "benchmarks", "demo")]
     found = {file for folder in folders for kind in ("*.py", "*.sql") for file in folder.rglob(kind)}
-    migrations = {CHECKOUT / "migrations" / f"{migration}.sql" for migration in load_migrations()}
-    assert migrations <= found
-    return sorted(found - migrations - {REGISTRY, Path(__file__)})
+    functions = set((CHECKOUT / "migrations" / "functions").iterdir())
+    assert functions <= found
+    return sorted(found - functions - {REGISTRY, Path(__file__)})
 
 
 def test_no_number_of_a_lock_stands_outside_the_registry() -> None:
@@ -59,8 +59,6 @@ def test_other_text_is_not_taken_for_a_number(text: str) -> None:
     assert set() == lock_numbers(text)
 
 
-def test_migrations_take_the_lock_of_the_registry() -> None:
-    """They name its number themselves: none takes another lock than the append's."""
-    numbers = {str(migration): found for migration in load_migrations() if (found := lock_numbers(migration.text))}
-    assert {"0001_log", "0012_append_loops", "0013_functions"} == set(numbers)
-    assert {AdvisoryLock.APPEND.value} == set.union(*numbers.values())
+def test_functions_take_the_lock_of_the_registry() -> None:
+    """None takes another lock than the append's."""
+    assert {AdvisoryLock.APPEND.value} == lock_numbers(load_functions())

@@ -1,39 +1,18 @@
--- Proposals: changes that an approval hook held back. One row per version, as the other read models of 0003_read_models.sql.
-
-create table icecore.proposals (
-  generation integer not null,
-  proposal_id uuid not null,
-  version bigint not null,
-  position bigint not null,
-  event_id uuid not null,
-  warehouse_id uuid not null,
-  status text not null check (status in ('open', 'approved', 'rejected', 'expired')),
-  operation text not null,
-  command_key text not null,           -- of the change: one proposal of a key is open at a time
-  hook text not null,
-  reason text not null,
-  expires_at_ms bigint not null,       -- milliseconds since 1970-01-01 UTC
-  document bytea not null,             -- the request as it is run again, what it concerns, who decided
-  primary key (generation, proposal_id, version)
-);
-alter table icecore.proposals alter column document set storage external;
-create index proposals_opened_idx on icecore.proposals (generation, proposal_id) where version = 1;
-
--- An open proposal claims the key of its change.
-alter table icecore.claims drop constraint claims_kind_check;
-alter table icecore.claims add constraint claims_kind_check check (kind in ('warehouse', 'namespace', 'tabular', 'proposal'));
-
--- As 0003_read_models.sql has it, with proposals; whole, because a function that calls the other would cost every append two microseconds.
+-- Writes the rows a command's events fold to (domain/read_models/rows.py says their columns). Rows name their event by its number in
+-- the command, from 1; p_before is the position before the first; bytes are in blobs, by index from 1.
 create or replace function icecore.write_rows(rows jsonb, blobs bytea[], p_generation integer, p_before bigint) returns void
 language plpgsql as $$
 declare closed jsonb; many jsonb;
 begin
   -- What one batch both opens and closes is inserted closed (names) or closed after it is inserted (parts).
   if rows ? 'names_closed' then
-    update icecore.names n set to_position = p_before + c.number
-      from (select (r->>1)::uuid as object_id, min((r->>0)::integer) as number
-            from jsonb_array_elements(rows->'names_closed') r group by 1) c
-      where n.generation = p_generation and n.object_id = c.object_id and n.to_position is null;
+    -- One by one and by the key: joined to the JSON, it would be planned for as many rows as the JSON might have. In the order of events, so
+    -- that an object's first closes the name it had.
+    for k in 0 .. jsonb_array_length(rows->'names_closed') - 1 loop
+      closed := rows->'names_closed'->k;
+      update icecore.names n set to_position = p_before + (closed->>0)::integer
+        where n.generation = p_generation and n.object_id = (closed->>1)::uuid and n.to_position is null;
+    end loop;
   end if;
   if rows ? 'names' then
     insert into icecore.names
@@ -56,7 +35,8 @@ begin
       from jsonb_array_elements(rows->'parts') r;
   end if;
   if rows ? 'part_columns' then
-    for many in select * from jsonb_array_elements(rows->'part_columns') loop
+    for k in 0 .. jsonb_array_length(rows->'part_columns') - 1 loop
+      many := rows->'part_columns'->k;
       insert into icecore.table_parts
         select p_generation, (many->>0)::uuid, (many->>1)::smallint, p.ordinal, (many->>2)::bigint, null, p.snapshot_id,
                blobs[(many->>5)::integer + p.number - 1]
@@ -71,7 +51,8 @@ begin
   end if;
   if rows ? 'parts_closed' then
     -- One statement per table and kind, by the key: joined to the JSON, it would be planned for as many rows as the JSON might have.
-    for closed in select * from jsonb_array_elements(rows->'parts_closed') loop
+    for k in 0 .. jsonb_array_length(rows->'parts_closed') - 1 loop
+      closed := rows->'parts_closed'->k;
       update icecore.table_parts p set valid_to = (closed->>2)::bigint
         where p.generation = p_generation and p.table_id = (closed->>0)::uuid and p.kind = (closed->>1)::smallint
           and p.ordinal = any (array(select o::bigint from jsonb_array_elements_text(closed->3) o));

@@ -1,0 +1,169 @@
+-- Appends a batch of commands under one lock, each in its own subtransaction, and answers each by itself:
+--   appended   position = its last event's; also where an earlier copy of the command did it
+--   recorded   a command without events: a refusal is remembered, and no earlier copy of it can come to effect any more
+--   replayed   the Idempotency-Key was used before by the same request: the record
+--   key_reused the Idempotency-Key was used before by another request
+--   head | parent | not_empty | claim | location | generation | staged   what stands in the way: decide again
+--   error      anything else Postgres said, with its code
+-- locked_microseconds: the time under the lock until this command was done; 0 where there was nothing to do.
+-- batch: JSON array of commands (commands/execution/submission.py writes it); blobs: the bytes they refer to by index, from 1.
+-- Read committed, autocommit, lock first: everything below sees what the holder before committed.
+create or replace function icecore.append(batch jsonb, blobs bytea[])
+returns table (command integer, outcome text, "position" bigint, detail text, status smallint, object_id uuid, version bigint, body bytea,
+               locked_microseconds bigint)
+language plpgsql volatile security definer
+-- With the rights of the owner, so that nobody else needs them; names are looked for in no schema of the caller.
+set search_path = pg_catalog, pg_temp
+-- Plans made while the tables are small are kept while they grow, so a look-up by a key must be cheaper than one page of a table.
+-- Prices, and not enable_seqscan = off: that one prices a scan for which there is no index so high that Postgres 14 to 17 compile it.
+set seq_page_cost = 1000
+set random_page_cost = 0
+as $$
+#variable_conflict use_column
+declare
+  c jsonb; e jsonb; r jsonb; i jsonb;
+  v_row icecore.events; v_key icecore.idempotency;
+  v_position bigint; v_hash bytea; v_at timestamptz; v_generation integer;
+  s_position bigint; s_hash bytea; s_at timestamptz;
+  v_started bigint; v_locked timestamptz; v_found record; v_command uuid; v_first bigint; v_recorded timestamptz;
+  v_rests_on_earlier boolean := false;
+begin
+  if current_setting('transaction_isolation') <> 'read committed' then
+    -- What the holder of the lock writes would not be seen below.
+    raise exception using errcode = '55000', message = 'icecore.append runs in transactions that are read committed';
+  end if;
+  perform pg_advisory_xact_lock(4936203174);
+  v_locked := clock_timestamp();
+  select x.notification_id, x.hash, x.recorded_at into v_position, v_hash, v_at
+    from icecore.events x order by x.notification_id desc limit 1;
+  v_position := coalesce(v_position, 0);
+  v_hash := coalesce(v_hash, decode(repeat('00', 32), 'hex'));
+  select m.generation into v_generation from icecore.read_models m where m.one;
+  v_started := v_position;
+  for n in 0 .. jsonb_array_length(batch) - 1 loop
+    c := batch->n; command := n + 1;
+    locked_microseconds := 0; outcome := 'appended'; detail := null; status := null; object_id := null; version := null; body := null;
+    v_command := (c->>'id')::uuid; i := c->'idempotency';
+    -- plpgsql variables survive a subtransaction's rollback.
+    s_position := v_position; s_hash := v_hash; s_at := v_at;
+    begin
+      select x.last_position, case when x.first_position is null then 'recorded' else 'appended' end into position, outcome
+        from icecore.commands x where x.command_id = v_command;
+      if found then
+        v_rests_on_earlier := true;
+        return next; continue;
+      end if;
+      outcome := 'appended';
+      if i is not null then
+        select x.* into v_found from icecore.idempotency x
+          where x.project_id = (c->>'project')::uuid and x.actor = c->>'actor' and x.key = (i->>'key')::uuid;
+        if found then
+          position := v_found.position; detail := v_found.operation; status := v_found.status;
+          object_id := v_found.object_id; version := v_found.version; body := v_found.body;
+          outcome := case when v_found.request_hash = decode(i->>'hash', 'hex') then 'replayed' else 'key_reused' end;
+          v_rests_on_earlier := true;
+          return next; continue;
+        end if;
+      end if;
+      if c ? 'generation' and (c->>'generation')::integer <> v_generation then
+        raise exception using errcode = 'IC409', constraint = 'generation', detail = v_generation::text;
+      end if;
+      if c ? 'staged' then
+        -- Parts that were written beforehand, as (table, number): unless they were given up meanwhile, they are the table's from here on.
+        -- The number is recorded when all of them are durable. Without it (a server from before this migration) none are taken over.
+        for k in 0 .. jsonb_array_length(c->'staged') - 1 loop
+          r := c->'staged'->k;
+          delete from icecore.staged_parts x where x.table_id = (r->>0)::uuid and x.generation = v_generation and not x.given_up
+            and x.parts = (r->>1)::bigint;
+          if not found then
+            raise exception using errcode = 'IC409', constraint = 'staged', detail = coalesce(r->>0, r#>>'{}');
+          end if;
+        end loop;
+      end if;
+      if c ? 'read_from' then
+        -- A file was read, as (position, its place), which lay in nobody's place then: a purge that ended since may have deleted it.
+        r := c->'read_from';
+        if exists (select 1 from icecore.events x
+                   join icecore.tables t
+                     on t.generation = v_generation and t.table_id = x.originator_id and t.version = x.originator_version
+                   where x.notification_id > (r->>0)::bigint and x.topic = 'table.purged.v1'
+                     and t.locations && icecore.location_prefixes(r->>1)) then
+          raise exception using errcode = 'IC409', constraint = 'claim', detail = r->>1;
+        end if;
+        -- Nor may it be about to be deleted, because a commit removed it from its table's metadata log.
+        if exists (select 1 from icecore.old_metadata_files x where x.key = r->>1) then
+          raise exception using errcode = 'IC409', constraint = 'claim', detail = r->>1;
+        end if;
+      end if;
+      for k in 0 .. jsonb_array_length(c->'heads') - 1 loop
+        r := c->'heads'->k;
+        if (select x.event_id from icecore.events x where x.originator_id = (r->>0)::uuid
+            order by x.originator_version desc limit 1) is distinct from (r->>1)::uuid then
+          raise exception using errcode = 'IC409', constraint = 'head', detail = r->>0;
+        end if;
+      end loop;
+      if c ? 'claims' then
+        perform icecore.settle_claims(c->'claims');
+      elsif c ? 'take' then
+        -- From a server that was running when this migration came: it names them beside all else.
+        perform icecore.settle_claims(c);
+      end if;
+      v_first := null;
+      -- Later than all before, under the lock: a time up to the last event's is answered for good.
+      v_recorded := greatest(clock_timestamp(), v_at + interval '1 microsecond');
+      for k in 0 .. jsonb_array_length(c->'events') - 1 loop
+        e := c->'events'->k;
+        v_position := v_position + 1;
+        v_first := coalesce(v_first, v_position);
+        v_row := ((e->>0)::uuid, (e->>1)::bigint, e->>2, blobs[(e->>3)::integer], v_position, (e->>4)::uuid, v_command,
+                  v_recorded, c->>'actor', (c->>'project')::uuid, (e->>5)::uuid, c->>'request',
+                  c->>'correlation', (c->>'causation')::uuid, c->>'traceparent', null, c->>'context')::icecore.events;
+        v_row.hash := icecore.event_hash(v_hash, v_row);
+        insert into icecore.events values (v_row.*);
+        v_hash := v_row.hash; v_at := v_recorded;
+      end loop;
+      if c ? 'rows' then
+        perform icecore.write_rows(c->'rows', blobs, v_generation, coalesce(v_first, v_position + 1) - 1);
+      end if;
+      if c ? 'old_metadata_files' then
+        insert into icecore.old_metadata_files
+          select f->>0, (f->>1)::uuid, (f->>2)::uuid, f->>3 from jsonb_array_elements(c->'old_metadata_files') f
+          on conflict do nothing;
+      end if;
+      insert into icecore.commands values (v_command, v_first, v_position, v_recorded);
+      if i is not null then
+        v_key := ((c->>'project')::uuid, c->>'actor', (i->>'key')::uuid, v_command,
+          decode(i->>'hash', 'hex'), i->>'operation', (i->>'status')::smallint, (i->>'object')::uuid, (i->>'version')::bigint,
+          v_position, blobs[(i->>'body')::integer], v_recorded, null)::icecore.idempotency;
+        v_key.hash := icecore.idempotency_hash(v_hash, v_key);
+        insert into icecore.idempotency values (v_key.*);
+      end if;
+      position := v_position;
+      if v_first is null then
+        outcome := 'recorded';
+      end if;
+    exception
+      when sqlstate 'IC409' then
+        get stacked diagnostics outcome = constraint_name, detail = pg_exception_detail;
+        v_position := s_position; v_hash := s_hash; v_at := s_at; position := v_position;
+      when others then
+        if sqlstate like '53%' or sqlstate in ('25006', '58030') then
+          -- No room, no writes here, a failing disk: that is not about the command. The batch is given up.
+          raise;
+        end if;
+        get stacked diagnostics outcome = returned_sqlstate, detail = message_text;
+        detail := outcome || ': ' || detail; outcome := 'error';
+        v_position := s_position; v_hash := s_hash; v_at := s_at; position := v_position;
+    end;
+    locked_microseconds := extract(epoch from clock_timestamp() - v_locked) * 1000000;
+    return next;
+  end loop;
+  if v_position > v_started then
+    -- One per batch: Postgres holds a cluster-wide lock from before a notifying commit until after its flush.
+    perform pg_notify('events', v_position::text);
+  end if;
+  if v_rests_on_earlier and current_setting('synchronous_standby_names') <> '' then
+    -- The session that wrote it may have ended before the standbys had it. With this the commit waits for them; it leaves nothing behind.
+    perform pg_logical_emit_message(true, 'icecore', ''::text);
+  end if;
+end $$;

@@ -1,0 +1,51 @@
+-- Every key a location lies in: 's3://b/a/t/' -> {'s3://b/', 's3://b/a/', 's3://b/a/t/', ...}
+create or replace function icecore.location_prefixes(key text) returns text[] language sql immutable as $$
+  select array_agg(left(key, i)) from generate_series(1, length(key)) i where substr(key, i, 1) = '/' $$;
+
+-- Takes and releases a command's claims, or raises IC409 with what stands in the way.
+create or replace function icecore.settle_claims(c jsonb) returns void language plpgsql as $$
+declare r jsonb; v_key text; v_owner uuid;
+begin
+  -- What the command relies on: parents that live, namespaces that hold nothing.
+  for n in 0 .. jsonb_array_length(c->'alive') - 1 loop
+    r := c->'alive'->n;
+    if not exists (select 1 from icecore.claims where owner = (r#>>'{}')::uuid) then
+      raise exception using errcode = 'IC409', constraint = 'parent', detail = r#>>'{}';
+    end if;
+  end loop;
+  for n in 0 .. jsonb_array_length(c->'empty') - 1 loop
+    r := c->'empty'->n;
+    if exists (select 1 from icecore.claims where scope = (r#>>'{}')::uuid) then
+      raise exception using errcode = 'IC409', constraint = 'not_empty', detail = r#>>'{}';
+    end if;
+  end loop;
+  for n in 0 .. jsonb_array_length(c->'release') - 1 loop
+    r := c->'release'->n;
+    delete from icecore.claims where kind = r->>0 and scope = (r->>1)::uuid and key = r->>2 and owner = (r->>3)::uuid;
+    if not found then
+      raise exception using errcode = 'IC409', constraint = 'claim', detail = r->>2;
+    end if;
+  end loop;
+  for n in 0 .. jsonb_array_length(c->'take') - 1 loop
+    r := c->'take'->n;
+    insert into icecore.claims (kind, scope, key, owner) values (r->>0, (r->>1)::uuid, r->>2, (r->>3)::uuid)
+      on conflict do nothing;
+    if not found then
+      raise exception using errcode = 'IC409', constraint = 'claim', detail = r->>2;
+    end if;
+  end loop;
+  for n in 0 .. jsonb_array_length(c->'release_locations') - 1 loop
+    r := c->'release_locations'->n;
+    delete from icecore.location_claims where key = r->>0 and owner = (r->>1)::uuid;
+  end loop;
+  for n in 0 .. jsonb_array_length(c->'take_locations') - 1 loop
+    r := c->'take_locations'->n;
+    v_key := r->>0; v_owner := (r->>1)::uuid;
+    if exists (select 1 from icecore.location_claims l where l.key = any (icecore.location_prefixes(v_key)) and l.owner <> v_owner)
+       or exists (select 1 from icecore.location_claims l
+                  where l.key >= v_key and l.key < left(v_key, -1) || '0' and l.owner <> v_owner) then  -- '0' follows '/'
+      raise exception using errcode = 'IC409', constraint = 'location', detail = v_key;
+    end if;
+    insert into icecore.location_claims (key, owner) values (v_key, v_owner) on conflict do nothing;
+  end loop;
+end $$;

@@ -70,13 +70,13 @@ begin
       end if;
       if c ? 'staged' then
         -- Parts that were written beforehand, as (table, number): unless they were given up meanwhile, they are the table's from here on.
-        -- The number is recorded when all of them are durable. Without it (a server from before this migration) none are taken over.
+        -- The number is recorded when all of them are durable.
         for k in 0 .. jsonb_array_length(c->'staged') - 1 loop
           r := c->'staged'->k;
           delete from icecore.staged_parts x where x.table_id = (r->>0)::uuid and x.generation = v_generation and not x.given_up
             and x.parts = (r->>1)::bigint;
           if not found then
-            raise exception using errcode = 'IC409', constraint = 'staged', detail = coalesce(r->>0, r#>>'{}');
+            raise exception using errcode = 'IC409', constraint = 'staged', detail = r->>0;
           end if;
         end loop;
       end if;
@@ -104,9 +104,6 @@ begin
       end loop;
       if c ? 'claims' then
         perform icecore.settle_claims(c->'claims');
-      elsif c ? 'take' then
-        -- From a server that was running when this migration came: it names them beside all else.
-        perform icecore.settle_claims(c);
       end if;
       v_first := null;
       -- Later than all before, under the lock: a time up to the last event's is answered for good.

@@ -181,22 +181,6 @@ async def test_one_notify_per_batch(database: str, committer: Committer) -> None
     assert ["5"] == heard
 
 
-async def test_a_command_of_a_server_one_version_older_settles_its_claims(database: str) -> None:
-    """It was running when migration 0012 came, and names claims beside all else: a name it takes is taken."""
-    outcomes = []
-    async with await AsyncConnection.connect(database, autocommit=True) as connection:
-        for _ in range(2):
-            blobs: list[bytes] = []
-            command = namespace("same")[0].to_json(blobs)
-            command |= command.pop("claims")
-            cursor = await connection.execute(
-                "select outcome from icecore.append(%s::jsonb, %s)", (orjson.dumps([command]).decode(), blobs), binary=True
-            )
-            outcomes += await cursor.fetchall()
-    assert [("appended",), ("claim",)] == outcomes
-    await sound(database)
-
-
 async def test_commands_gather_behind_a_batch_on_its_way(database: str, committer: Committer, monkeypatch: pytest.MonkeyPatch) -> None:
     """What comes while the first is away goes together, though connections are free."""
     monkeypatch.setattr(committing, "GATHER_SECONDS_MAX", 600)

@@ -13,7 +13,7 @@ from icecore.server_check import UnfitServerError, check_server
 from migrations.apply import Migration, MigrationError, apply_migrations, checksum, load_functions, load_migrations, pending_migrations
 
 CHECKSUMS = {"0001_baseline": "afdee592c22b7d8ccc329bb76f29ee7539dbe74742516236c986767e371f71a3"}
-FUNCTIONS = ("0001_baseline", "4c8d1355f526956a51774abcf998de1cfd0be995bf947bca6f8911bf195ef22d")
+FUNCTIONS = ("0001_baseline", "ab4be7c4bd3c0599b29ab8da9ce17bf6f0a410f8a7671cf1d54c52ca4c59b734")
 """The newest migration, and the checksum of the functions that come with it."""
 
 

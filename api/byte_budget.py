@@ -5,7 +5,7 @@ from collections.abc import Hashable, Sequence, Sized
 from aiohttp import web
 from cachetools import LRUCache
 
-from domain.byte_pieces import BytePieces
+from domain.byte_pieces import held_bytes_of
 from domain.errors import TooManyRequests
 
 UNCOUNTED_BYTES_MAX = 64 * 1024
@@ -56,18 +56,14 @@ class ByteBudget:
 
     def size_of(self, contents: Sequence[Sized]) -> int:
         """What those that nobody holds take in memory."""
-        return sum(_held(content) for content in contents if id(content) not in self._contents)
+        return sum(held_bytes_of(content) for content in contents if id(content) not in self._contents)
 
     def let_go(self, content: Sized) -> None:
         holders = self._contents.pop(id(content)) - 1
         if holders:
             self._contents[id(content)] = holders
         else:
-            self.give_back(_held(content))
-
-
-def _held(content: Sized) -> int:
-    return content.held_bytes if isinstance(content, BytePieces) else len(content)
+            self.give_back(held_bytes_of(content))
 
 
 class HeldBytes:

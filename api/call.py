@@ -25,7 +25,7 @@ from api.routing import Operation
 from api.targets import check_parameters, decode_segment, parse_query, respell_levels, warehouse_reference
 from commands.execution.answer import Answer
 from commands.execution.executor import CommandExecutor
-from domain.byte_pieces import BytePieces, Content, joined
+from domain.byte_pieces import Content, held_bytes_of, joined
 from domain.errors import BadRequest
 from domain.identifiers import uuid_or_none
 from domain.json_rules import count_values, widened_bytes
@@ -244,8 +244,7 @@ class Call:
         if self.operation.method == "GET":
             address = self.asked_for
             # The moments of a past have answers of their own.
-            size = body.held_bytes if isinstance(body, BytePieces) else len(body)
-            self.app[LARGE_ANSWERS].note(address, size, varies=bool(address[2]))
+            self.app[LARGE_ANSWERS].note(address, held_bytes_of(body), varies=bool(address[2]))
         return self.app[ANSWER_BUDGET].hold(body)
 
     async def json(self, document: Any) -> web.Response:

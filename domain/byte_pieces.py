@@ -1,6 +1,6 @@
 """Bytes in pieces: of a large document nearly all bytes are those of the one before, or of a row, and joining them copies them."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sized
 
 JOINED_BYTES_MAX = 256 * 1024
 """Below this, joining costs less than handling pieces does."""
@@ -36,11 +36,8 @@ class BytePieces:
 
     __hash__ = None  # type: ignore[assignment]
 
-    def joined(self) -> bytes:
-        return b"".join(self._pieces)
 
-
-Content = bytes | BytePieces
+Content = bytes | memoryview | BytePieces
 """What is written or sent: joined, or of a large document in pieces."""
 
 
@@ -70,7 +67,7 @@ def small_joined(content: Content, bytes_max: int) -> Iterator[bytes | memoryvie
     """The content's pieces; small ones are joined with their neighbours, up to `bytes_max` at a time."""
     small: list[bytes | memoryview] = []
     size = 0
-    for piece in content if isinstance(content, BytePieces) else (content,):
+    for piece in pieces_of(content):
         if size + len(piece) > bytes_max:
             if small:
                 yield b"".join(small)
@@ -86,4 +83,14 @@ def small_joined(content: Content, bytes_max: int) -> Iterator[bytes | memoryvie
 
 def joined(content: Content) -> bytes:
     """The content as one."""
-    return content.joined() if isinstance(content, BytePieces) else content
+    return b"".join(content) if isinstance(content, BytePieces) else bytes(content)
+
+
+def pieces_of(content: Content) -> Iterable[bytes | memoryview]:
+    """The content, whose pieces may be written one after the other."""
+    return content if isinstance(content, BytePieces) else (content,)
+
+
+def held_bytes_of(content: Sized) -> int:
+    """What a content, or a listing, takes in memory: fewer bytes than it has, where one piece stands in many places."""
+    return content.held_bytes if isinstance(content, BytePieces) else len(content)

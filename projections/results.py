@@ -5,7 +5,7 @@ from uuid import UUID
 
 import orjson
 
-from domain.byte_pieces import JOINED_BYTES_MAX, BytePieces, Content, around, content_of, joined
+from domain.byte_pieces import JOINED_BYTES_MAX, Content, around, content_of, joined
 from domain.documents import Json
 from domain.warehouse import WarehouseState
 from projections.tables import LoadedTable
@@ -30,15 +30,12 @@ def commit_table_response(table: LoadedTable) -> Content:
     return around(_commit_opening(table.metadata_location), table.metadata, b"}")
 
 
-def commit_table_response_of(metadata_location: str, metadata: Sequence[bytes]) -> tuple[bytes, memoryview] | tuple[BytePieces, BytePieces]:
+def commit_table_response_of(metadata_location: str, metadata: Sequence[bytes]) -> tuple[Content, Content]:
     """CommitTableResponse, and the metadata in it, which goes into the file: joined once, or of a large table in pieces."""
     opening = _commit_opening(metadata_location)
     if any(len(piece) >= JOINED_BYTES_MAX for piece in metadata):
         document = content_of(metadata)
-        body = around(opening, document, b"}")
-        assert isinstance(body, BytePieces)
-        assert isinstance(document, BytePieces)
-        return body, document
+        return around(opening, document, b"}"), document
     whole = b"".join((opening, *metadata, b"}"))
     return whole, memoryview(whole)[len(opening) : -1]
 

@@ -16,7 +16,7 @@ import orjson
 from obstore.exceptions import AlreadyExistsError, BaseError, PermissionDeniedError, PreconditionError, UnauthenticatedError
 from obstore.store import AzureStore, GCSStore, S3Store
 
-from domain.byte_pieces import BytePieces, Content
+from domain.byte_pieces import Content, joined
 from domain.errors import BadRequest
 from storage.cloud_profiles import AdlsProfile, GcsProfile, S3Profile
 from storage.credentials import StorageCredential
@@ -71,9 +71,8 @@ class BucketStore:
                 pieces.append(piece)
             return b"".join(pieces)
 
-    async def put_new(self, location: StorageLocation, data: Content | memoryview) -> None:
-        if isinstance(data, BytePieces):
-            data = data.joined()
+    async def put_new(self, location: StorageLocation, data: Content) -> None:
+        data = joined(data)
         async with _errors(location):
             try:
                 put = await obstore.put_async(self._bucket(location), _path(location), data, mode="create", use_multipart=False)
@@ -82,7 +81,7 @@ class BucketStore:
             if isinstance(self._profile, S3Profile):
                 await self._check_kept(location, data, put["e_tag"])
 
-    async def _check_kept(self, location: StorageLocation, data: bytes | memoryview, etag: str | None) -> None:
+    async def _check_kept(self, location: StorageLocation, data: bytes, etag: str | None) -> None:
         """The client follows a redirect within the store's host, of a PUT by a GET, and takes that answer for the PUT's.
 
         An ETag that is the MD5 of what was put is the store's own; where it is not (encryption by a key service), the size tells.
@@ -246,7 +245,7 @@ def _path(location: StorageLocation) -> str:
     return "/".join(location.segments)
 
 
-def _md5(data: bytes | memoryview) -> str:
+def _md5(data: bytes) -> str:
     return hashlib.md5(data, usedforsecurity=False).hexdigest()
 
 

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from secrets import token_hex
 from typing import TypeVar
 
-from domain.byte_pieces import BytePieces, Content
+from domain.byte_pieces import Content, pieces_of
 from domain.errors import BadRequest, CatalogError
 from storage.file_sync import FileSync
 from storage.known_folders import KnownFolders
@@ -63,7 +63,7 @@ class LocalStore:
             finally:
                 os.close(file)
 
-    async def put_new(self, location: StorageLocation, data: Content | memoryview) -> None:
+    async def put_new(self, location: StorageLocation, data: Content) -> None:
         with self._errors(location):
             try:
                 if len(data) > INLINE_BYTES_MAX:
@@ -74,7 +74,7 @@ class LocalStore:
                 # Not the client's fault, and gone at the next try.
                 raise store_away(location, "its folder was removed meanwhile") from None
 
-    async def _put_small(self, location: StorageLocation, data: Content | memoryview) -> None:
+    async def _put_small(self, location: StorageLocation, data: Content) -> None:
         if self._fsync and self._putting >= PUTS_INLINE_MAX:
             await _FILE_SYNC.aside(self._write_and_sync, location, data)
             return
@@ -153,21 +153,21 @@ class LocalStore:
         with self._folder(location, create=False) as (folder, name):
             return os.open(name, _READ, dir_fd=folder)
 
-    def _write_and_sync(self, location: StorageLocation, data: Content | memoryview) -> None:
+    def _write_and_sync(self, location: StorageLocation, data: Content) -> None:
         file, folder = self._write(location, data, on_loop=False)
         if self._fsync:
             _FILE_SYNC.sync(file, folder)
         else:
             _close(file, folder)
 
-    def _write(self, location: StorageLocation, data: Content | memoryview, *, on_loop: bool) -> tuple[int, int]:
+    def _write(self, location: StorageLocation, data: Content, *, on_loop: bool) -> tuple[int, int]:
         """Descriptors of the new file and of its folder."""
         with self._folder(location, create=True, on_loop=on_loop) as (folder, name):
             temporary = f"{_TEMPORARY_PREFIX}{token_hex(8)}"
             file = os.open(temporary, _CREATE, 0o666, dir_fd=folder)
             try:
                 try:
-                    for piece in data if isinstance(data, BytePieces) else (data,):
+                    for piece in pieces_of(data):
                         rest = memoryview(piece)
                         while rest:
                             rest = rest[os.write(file, rest) :]

@@ -9,7 +9,7 @@ from uuid import UUID
 import orjson
 from isal import isal_zlib
 
-from domain.byte_pieces import BytePieces, Content
+from domain.byte_pieces import Content, joined
 from domain.errors import AlreadyExists, BadRequest, CatalogError, IllegalArgument, PayloadTooLarge
 from domain.json_in_pieces import loads_in_pieces
 from domain.json_rules import broken_rule, count_values, widened_bytes
@@ -76,7 +76,7 @@ def is_metadata_file(location: StorageLocation) -> bool:
     return location.segments[-1].endswith((".metadata.json", ".metadata.json.gz"))
 
 
-async def write_metadata(store: ObjectStore, location: StorageLocation, document: Content | memoryview) -> None:
+async def write_metadata(store: ObjectStore, location: StorageLocation, document: Content) -> None:
     """Write `document`, packed when the file's name says gzip, to a name with a fresh UUID; ServiceUnavailable where that fails.
 
     A file that stands there already is this very write: the store kept it, its answer was lost, and the store's client wrote
@@ -96,18 +96,17 @@ async def write_metadata(store: ObjectStore, location: StorageLocation, document
             ) from None
 
 
-async def _is_written(store: ObjectStore, location: StorageLocation, document: Content | memoryview) -> bool:
+async def _is_written(store: ObjectStore, location: StorageLocation, document: Content) -> bool:
     try:
         written = await store.get(location, bytes_max=len(document))
     except CatalogError:
         return False
-    return written == (document.joined() if isinstance(document, BytePieces) else document)
+    return written == joined(document)
 
 
-def _packed(document: Content | memoryview) -> bytes:
-    plain = document.joined() if isinstance(document, BytePieces) else document
+def _packed(document: Content) -> bytes:
     # Its header holds no time: equal documents give equal files.
-    return isal_zlib.compress(plain, GZIP_LEVEL, _GZIP_WINDOW_BITS)
+    return isal_zlib.compress(joined(document), GZIP_LEVEL, _GZIP_WINDOW_BITS)
 
 
 async def read_metadata(store: ObjectStore, location: StorageLocation, share: DocumentShare) -> dict[str, Any]:

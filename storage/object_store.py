@@ -30,7 +30,7 @@ class ObjectStore(Protocol):
     async def get(self, location: StorageLocation, *, bytes_max: int = METADATA_BYTES_MAX) -> bytes:
         """The whole file. NotFound if missing; PayloadTooLarge over `bytes_max`, before its bytes are read."""
 
-    async def put_new(self, location: StorageLocation, data: Content | memoryview) -> None:
+    async def put_new(self, location: StorageLocation, data: Content) -> None:
         """Write a file that nobody sees half; AlreadyExists if there is one. Folders appear as needed."""
 
     async def exists(self, location: StorageLocation) -> bool:

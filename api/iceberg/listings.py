@@ -12,7 +12,7 @@ from access.warehouse import Warehouse
 from api.call import Call
 from api.paging import listing_digest, page_token, parse_page
 from api.targets import namespace_sought
-from domain.byte_pieces import JOINED_BYTES_MAX, BytePieces, Content
+from domain.byte_pieces import JOINED_BYTES_MAX, BytePieces, Content, joined
 from domain.identifiers import NamespaceIdentifier, name_key
 from queries.answers import Page, PageRequest
 from queries.executor import QueryExecutor
@@ -75,4 +75,4 @@ async def _content(opening: bytes, names: Sequence[str], before: bytes, after: b
             held += len(item) + _PIECE_OVERHEAD_BYTES
     pieces.append(closing)
     content = BytePieces(pieces, held_bytes=held)
-    return content.joined() if len(content) <= JOINED_BYTES_MAX else content
+    return joined(content) if len(content) <= JOINED_BYTES_MAX else content

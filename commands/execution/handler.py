@@ -28,7 +28,7 @@ class MetadataFile:
     """A metadata file that must stand before the event that names it."""
 
     location: StorageLocation
-    document: Content | memoryview
+    document: Content
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
-from domain.byte_pieces import BytePieces
+from domain.byte_pieces import BytePieces, joined
 from domain.errors import AlreadyExists, BadRequest, NotFound, PayloadTooLarge, ServiceUnavailable
 from storage.ambient_credentials import forget_ambient_credentials
 from storage.credentials import parse_storage_credential
@@ -51,7 +51,7 @@ async def test_pieces_are_written_one_behind_the_other(opened_store: OpenedStore
     location = opened_store.profile.base.child("t", "pieces.json")
     pieces = BytePieces((b"[", bytes(range(256)) * 2_000, memoryview(b"(]")[1:]))
     await opened_store.store.put_new(location, pieces)
-    assert pieces.joined() == await opened_store.store.get(location)
+    assert joined(pieces) == await opened_store.store.get(location)
 
 
 async def test_large_and_empty_files_round_trip(opened_store: OpenedStore) -> None:

@@ -25,6 +25,7 @@ from commands.tables.register_table import register_table
 from commands.tables.table_purge import DELETE_PAGE_FILES
 from commands.warehouses.create_warehouse import CreateWarehouse, create_warehouse
 from database.connections import Connection
+from domain.byte_pieces import joined
 from domain.commands import CommitTable, CreateNamespace, CreateTable, DropTable, RegisterTable
 from domain.errors import AlreadyExists, BadRequest, CatalogError, NotFound, ServiceUnavailable
 from domain.identifiers import NamespaceIdentifier, TabularIdentifier
@@ -119,7 +120,7 @@ async def a_table(catalog: Catalog, warehouse: Warehouse, name: str, folder: Pat
     updates = appended(folder, data_files(folder / "data", files_count))
     answer = await commit_table(catalog.commands, for_project(project_id, "updateTable"), warehouse, CommitTable(named(name), [], updates))
     assert answer.body is not None
-    location: str = orjson.loads(bytes(answer.body.joined() if hasattr(answer.body, "joined") else answer.body))["metadata-location"]
+    location: str = orjson.loads(joined(answer.body))["metadata-location"]
     return location
 
 

@@ -21,7 +21,7 @@ from commands.namespaces.update_namespace_properties import update_namespace_pro
 from commands.tables.commit_table import commit_table
 from commands.tables.commit_transaction import commit_transaction
 from commands.tables.create_table import create_table
-from domain.byte_pieces import BytePieces, Content
+from domain.byte_pieces import joined
 from domain.commands import CommitTable, CommitTransaction, CreateNamespace, CreateTable, UpdateNamespaceProperties
 from domain.errors import CatalogError, CommitFailed, CommitStateUnknown, ServiceUnavailable, TooManyRequests
 from domain.identifiers import NamespaceIdentifier, TabularIdentifier
@@ -35,10 +35,6 @@ from tests.fixtures.catalog import PROJECT_ID, context, opened_catalog
 NAMESPACE = NamespaceIdentifier(("n",))
 TABLE = TabularIdentifier(NAMESPACE, "t")
 SCHEMA = {"type": "struct", "fields": [{"id": 1, "name": "x", "required": False, "type": "long"}]}
-
-
-def bytes_of(body: Content) -> bytes | memoryview:
-    return body.joined() if isinstance(body, BytePieces) else body
 
 
 class Table:
@@ -237,7 +233,7 @@ async def test_what_changes_nothing_is_answered_as_things_are(table: Table, keye
     for _ in range(2):
         answer = await commit_table(table.catalogs[0].commands, keyed_context, table.warehouse, command)
         assert answer.body is not None
-        assert "1" == orjson.loads(bytes_of(answer.body))["metadata"]["properties"]["newer"]
+        assert "1" == orjson.loads(joined(answer.body))["metadata"]["properties"]["newer"]
 
 
 @pytest.mark.parametrize("keyed", [True, False])

@@ -12,7 +12,7 @@ LARGE = b"x" * JOINED_BYTES_MAX
 def test_pieces_are_the_bytes_they_are_made_of() -> None:
     """Their length is that of all."""
     pieces = BytePieces((b"ab", memoryview(b"cde")[1:], b""))
-    assert (b"abde", 4) == (pieces.joined(), len(pieces))
+    assert (b"abde", 4) == (joined(pieces), len(pieces))
     assert [b"ab", b"de", b""] == [bytes(piece) for piece in pieces]
 
 

@@ -5,7 +5,7 @@ import re
 import sys
 import threading
 from collections.abc import Collection, Mapping, MutableMapping
-from functools import partial
+from functools import lru_cache, partial
 from types import TracebackType
 from typing import Any, Literal
 
@@ -42,6 +42,8 @@ _KEY_VALUE = re.compile(
     re.IGNORECASE,
 )
 _BEARER = re.compile(r"\b(?P<scheme>bearer|basic)\s+[A-Za-z0-9._~+/=-]{8,}", re.IGNORECASE)
+# Without one of these a text holds nothing of what is looked for: most are names and paths.
+_BETWEEN_NAME_AND_VALUE = re.compile(r"[:=\s]")
 _HEADER = re.compile(
     r"(?P<name>\b(?:(?:proxy-)?authorization|(?:set-)?cookie|x-api-key|x-auth-token|x-amz-security-token)['\"]?\s*[:=]\s*(?:b?['\"])?)"
     r"(?P<scheme>(?:(?:bearer|basic)\s+)?)[^\r\n'\"]+",
@@ -116,8 +118,14 @@ def redact(
     """Blanks `secrets`, what is named like a secret, and what looks like one inside texts: passwords of URLs, tokens, signatures."""
     for name, value in record.items():
         if name not in _NAMES_OF_OURS:
-            record[name] = REDACTED if _is_secret(name) else _clean(value, secrets)
+            record[name] = REDACTED if _is_secret_field(name) else _clean(value, secrets)
     return record
+
+
+@lru_cache(maxsize=256)
+def _is_secret_field(name: str) -> bool:
+    """Of a record, whose fields the program names: they are few."""
+    return _is_secret(name)
 
 
 def _is_secret(name: str) -> bool:
@@ -167,6 +175,8 @@ def _blank(text: str, secrets: re.Pattern[str] | None) -> str:
     """In time that is linear in the text's length: clients choose what stands in it."""
     if secrets is not None:
         text = secrets.sub(REDACTED, text)
+    if _BETWEEN_NAME_AND_VALUE.search(text) is None:
+        return text
     if "@" in text:
         text = _RUN.sub(_blank_user_information, text)
         text = _USER.sub(rf"\g<scheme>{REDACTED}@", text)

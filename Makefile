@@ -9,7 +9,7 @@
 #   make lock       the locked requirements anew, from the newest versions that are permitted
 #   make clean      removes .venv, the caches and the data of `make run`
 .DEFAULT_GOAL := help
-.PHONY: help setup run check test test-long demo bench bench-long lock clean
+.PHONY: help setup run check test test-long demo bench bench-long bench-peers lock clean
 
 BOOT_PYTHON ?= python3
 PYTHON := .venv/bin/python
@@ -63,6 +63,9 @@ bench: setup
 
 bench-long: setup
 	@$(PYTHON) -m benchmarks --long
+
+bench-peers: setup
+	@$(PYTHON) -m benchmarks.peers
 
 lock: setup
 	@$(BOOT_PYTHON) -m requirements.relock

@@ -41,22 +41,24 @@ def _figure(finding: Finding) -> str:
 
 
 def write(setting: Json, findings: Sequence[Finding], *, partial: bool = False) -> Path:
-    """Writes `<date>-<machine>[-partial].json` and `.md`; the path of the page.
+    """The page of a run's findings."""
+    kind = "" if setting["measured"] == "icecore" else "-other"
+    everything = [finding.to_json() for finding in findings]
+    return write_page(setting, f"{table(findings)}\n{_voids(findings)}", everything, kind=kind, partial=partial)
 
-    partial -- some claims only: kept apart, so that it never replaces a whole run of the day.
+
+def write_page(setting: Json, text: str, findings: Any, *, kind: str = "", partial: bool = False) -> Path:
+    """Writes `<date>-<machine>[-kind][-form][-partial].json` and `.md`; the path of the page.
+
+    partial -- not all of a run: kept apart, so that it never replaces a whole run of the day.
     """
     RESULTS.mkdir(exist_ok=True)
-    name = f"{datetime.now(UTC):%Y-%m-%d}-{_slug(setting['machine'])}"
-    if setting["measured"] != "icecore":
-        name += "-other"
-    if setting["form"] == "long":
-        name += "-long"
-    if partial:
-        name += "-partial"
+    form = "" if setting["form"] == "short" else f"-{setting['form']}"
+    name = f"{datetime.now(UTC):%Y-%m-%d}-{_slug(setting['machine'])}{kind}{form}{'-partial' if partial else ''}"
     page = RESULTS / f"{name}.md"
-    everything = {"setting": setting, "findings": [finding.to_json() for finding in findings]}
+    everything = {"setting": setting, "findings": findings}
     page.with_suffix(".json").write_bytes(orjson.dumps(everything, option=orjson.OPT_INDENT_2) + b"\n")
-    page.write_text(f"# {name}\n\n{_setting(setting)}\n\n{table(findings)}\n{_voids(findings)}")
+    page.write_text(f"# {name}\n\n{_setting(setting)}\n\n{text.rstrip()}\n")
     return page
 
 

@@ -96,12 +96,12 @@ def table_document(location: str, table_uuid: str, snapshots: int = 2) -> Json:
     }
 
 
-def make_warehouse(dsn: str, profile: Json, *, name: str = WAREHOUSE) -> None:
+def make_warehouse(dsn: str, profile: Json, credential: Json | None = None, *, name: str = WAREHOUSE) -> None:
     """A warehouse on a database that has none of that name."""
 
     async def run() -> None:
         async with open_catalog(settings_of(dsn)) as catalog:
-            await create_warehouse(catalog.commands, _context("createWarehouse"), CreateWarehouse(name, profile))
+            await create_warehouse(catalog.commands, _context("createWarehouse"), CreateWarehouse(name, profile, credential))
 
     uvloop.run(run())
 

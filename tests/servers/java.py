@@ -1,19 +1,23 @@
-"""Finds a JDK that Spark 4 and Iceberg 1.11 run on, or installs Debian's."""
+"""Finds a JDK that Spark 4 and Iceberg 1.11 run on, or installs Debian's; starts servers on it."""
 
+import contextlib
 import functools
 import os
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from tests.servers import debian
 from tests.servers.places import ToolMissingError, exclusive
+from tests.servers.processes import running
 
 # Iceberg 1.11 needs 17. Hadoop 3.4 calls Subject.getSubject, which Java 24 took away.
 VERSION_MIN = 17
 VERSION_MAX = 23
+SERVER_SECONDS_MAX = 60.0
 PLACES = (Path("/usr/lib/jvm"), Path("/opt/java"), Path("/Library/Java/JavaVirtualMachines"))
 
 
@@ -39,6 +43,25 @@ def java_environment() -> dict[str, str]:
     """The environment of a process that is to find this JDK by JAVA_HOME and by PATH."""
     home = java_home()
     return {**os.environ, "JAVA_HOME": str(home), "PATH": f"{home / 'bin'}{os.pathsep}{os.environ.get('PATH', os.defpath)}"}
+
+
+@dataclass(frozen=True, slots=True)
+class JavaServer:
+    """A running catalog of another kind: its address for Iceberg clients, and its process."""
+
+    uri: str
+    process_id: int
+
+
+@contextlib.contextmanager
+def java_server(arguments: list[str], *, uri: str, log: Path, ready: Callable[[], bool], home: Path | None = None) -> Iterator[JavaServer]:
+    """A server of these arguments of `java` for the length of the block, with a heap of 1 GiB at most.
+
+    home -- of another Java than `java_home()`.
+    """
+    command = [(home or java_home()) / "bin" / "java", "-Xmx1g", *arguments]
+    with running(command, log=log, ready=ready, seconds_max=SERVER_SECONDS_MAX) as process:
+        yield JavaServer(uri, process.pid)
 
 
 def _find() -> Path | None:

@@ -20,15 +20,15 @@ SECONDS_MAX = 900
 
 @dataclass(frozen=True)
 class Jar:
-    """A file of Maven Central: its coordinates (`group:artifact:version`) and the sha256 it must have."""
+    """A file of Maven Central: its coordinates (`group:artifact:version[:jar:classifier]`) and the sha256 it must have."""
 
     coordinates: str
     sha256: str
 
     @property
     def file_name(self) -> str:
-        _, artifact, version = self.coordinates.split(":")
-        return f"{artifact}-{version}.jar"
+        _, artifact, version, *packaging = self.coordinates.split(":")
+        return f"{'-'.join([artifact, version, *packaging[1:]])}.jar"
 
 
 def maven() -> Path:

@@ -5,7 +5,7 @@ import sys
 import time
 from collections.abc import Callable
 
-from tests.servers import chromium, iceberg, java, maven, postgres, spark
+from tests.servers import chromium, iceberg, java, maven, nessie, postgres, spark
 from tests.servers.places import ROOT, ToolMissingError
 from tests.servers.pyiceberg_suite import pyiceberg_suite
 
@@ -28,6 +28,7 @@ def steps() -> dict[str, Callable[[], object]]:
     if LONG:
         wanted["PyIceberg's suite with Spark Connect"] = lambda: pyiceberg_suite(full=True)
         wanted["reference server"] = lambda: maven.class_path(iceberg.POM, profile="reference")
+        wanted["Nessie"] = lambda: maven.jar(nessie.RUNNER)
     return wanted
 
 

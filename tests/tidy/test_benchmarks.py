@@ -1,7 +1,8 @@
-"""The benchmarks keep their word: references do not change, and every claim has its module."""
+"""The benchmarks keep their word: references do not change, every claim has its module, and the README says what there is."""
 
 import hashlib
 import importlib
+import re
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from benchmarks.claims import CLAIMS
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
+README = (BENCHMARKS / "README.md").read_text()
 # A changed reference makes every recorded rate and every older result worthless.
 FROZEN = {
     "read_server.py": "5328f12ed16fe5c979eae6d16ff637da37b00010bfe6c7e355848fb1aafe22ea",
@@ -29,6 +31,16 @@ def test_every_claim_is_a_module_that_runs(name: str) -> None:
 
 
 def test_every_claim_is_explained() -> None:
-    """benchmarks/README.md says what each figure means."""
-    text = (BENCHMARKS / "README.md").read_text()
-    assert [] == [claim.name for claim in CLAIMS if f"`{claim.name}`" not in text]
+    """benchmarks/README.md says what its goal is."""
+    assert [] == [claim.name for claim in CLAIMS if f"`{claim.name}`" not in README]
+
+
+def test_the_readme_is_one_page() -> None:
+    """What was measured is in results/, what was decided by it in docs/decisions/."""
+    assert 1_000 > len(README.split())
+
+
+@pytest.mark.parametrize("target", sorted(set(re.findall(r"^make ([a-z-]+)", README, re.MULTILINE))))
+def test_target_exists(target: str) -> None:
+    """Each `make …` of it is a target."""
+    assert re.search(rf"^{target}:", (BENCHMARKS.parent / "Makefile").read_text(), re.MULTILINE)

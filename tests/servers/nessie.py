@@ -1,0 +1,59 @@
+"""Nessie from Maven Central, as a peer to measure beside: its versions in Postgres, its files in an S3 server (it writes no local ones).
+
+It needs Java 21; the one that comes with Spark 3.5 from PyPI is.
+"""
+
+import contextlib
+import functools
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import urlencode
+
+from psycopg.conninfo import conninfo_to_dict
+
+from tests.servers.java import JavaServer, java_server
+from tests.servers.maven import Jar, jar
+from tests.servers.moto import ACCESS_KEY_ID, REGION, S3, SECRET_ACCESS_KEY
+from tests.servers.processes import answers, free_port
+from tests.servers.spark import spark_3_5
+
+# The newest with a runner in Maven Central.
+RUNNER = Jar(
+    "org.projectnessie.nessie:nessie-quarkus:0.99.0:jar:runner",
+    "ce9fa33e2878bf5ea3981876b9e6204cabc0362b3dd82326b10e47271a78c417",
+)
+WAREHOUSE = "warehouse"
+
+
+def jdbc_url(dsn: str) -> str:
+    """The address of a Postgres on loopback as Java's driver takes it; its user needs no password."""
+    parts = conninfo_to_dict(dsn)
+    return f"jdbc:postgresql://127.0.0.1:{parts['port']}/{parts['dbname']}?{urlencode({'user': parts['user']})}"
+
+
+@contextlib.contextmanager
+def nessie_server(directory: Path, dsn: str, s3: S3) -> Iterator[JavaServer]:
+    """A server with its default settings on a database of its own and that S3 server, with the warehouse WAREHOUSE."""
+    port, management = free_port(), free_port()
+    settings = {
+        "quarkus.http.host": "127.0.0.1",
+        "quarkus.http.port": str(port),
+        "quarkus.management.host": "127.0.0.1",
+        "quarkus.management.port": str(management),
+        "nessie.version.store.type": "JDBC",
+        "nessie.version.store.persist.jdbc.datasource": "postgresql",
+        "quarkus.datasource.postgresql.jdbc.url": jdbc_url(dsn),
+        "nessie.catalog.default-warehouse": WAREHOUSE,
+        f"nessie.catalog.warehouses.{WAREHOUSE}.location": f"s3://{s3.bucket}/nessie",
+        "nessie.catalog.service.s3.default-options.endpoint": s3.endpoint,
+        "nessie.catalog.service.s3.default-options.path-style-access": "true",
+        "nessie.catalog.service.s3.default-options.region": REGION,
+        "nessie.catalog.service.s3.default-options.access-key": "urn:nessie-secret:quarkus:store",
+        "store.name": ACCESS_KEY_ID,
+        "store.secret": SECRET_ACCESS_KEY,
+    }
+    arguments = [*(f"-D{name}={value}" for name, value in settings.items()), "-jar", str(jar(RUNNER))]
+    java = Path(spark_3_5().environment["JAVA_HOME"])
+    ready = functools.partial(answers, f"http://127.0.0.1:{management}/q/health/ready")
+    with java_server(arguments, uri=f"http://127.0.0.1:{port}/iceberg", log=directory / "nessie.log", ready=ready, home=java) as server:
+        yield server

@@ -10,6 +10,7 @@ import functools
 import secrets
 import signal
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -133,7 +134,8 @@ class Peer:
         """One block; where the server ends a connection or refuses what the block stands on, a block of none done and one failed."""
         assert self.started is not None
         try:
-            return WORKS[work](bench, self.started.catalog)
+            done = WORKS[work](bench, self.started.catalog)
+            return {key: value for key, value in done.items() if not isinstance(value, list)}
         except (RefusedError, RuntimeError, OSError) as error:
             print(f"    {self.name}, {work}: {_first_line(error)}", flush=True)
             return {"rate": 0.0, "statuses": {"none": 1}}
@@ -171,6 +173,7 @@ def main() -> None:
             "block_seconds": given.block_seconds,
             "busy_before": {"all": round(machine.busy_share(), 2)},
         }
+        began = time.monotonic()
         for work in WORKS if up else ():
             print(work, flush=True)
             turns = {name: functools.partial(peer.block, bench, work) for name, peer in up.items()}
@@ -181,6 +184,7 @@ def main() -> None:
         for peer in up.values():
             if peer.started is not None and peer.started.process_id is not None:
                 peer.memory_bytes = machine.memory_bytes(peer.started.process_id)[0]
+        setting["seconds"] = round(time.monotonic() - began)
     results = {peer.name: {"absent": peer.absent, "memory_bytes": peer.memory_bytes, "works": peer.blocks} for peer in peers}
     written = report.write_page(setting, table(peers), results, partial=given.only is not None or given.rounds < ROUNDS)
     print(f"\n{table(peers)}\n\n{written}")

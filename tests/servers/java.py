@@ -17,7 +17,7 @@ from tests.servers.processes import running
 # Iceberg 1.11 needs 17. Hadoop 3.4 calls Subject.getSubject, which Java 24 took away.
 VERSION_MIN = 17
 VERSION_MAX = 23
-SERVER_SECONDS_MAX = 60.0
+SERVER_SECONDS_MAX = 120.0
 PLACES = (Path("/usr/lib/jvm"), Path("/opt/java"), Path("/Library/Java/JavaVirtualMachines"))
 
 

@@ -5,6 +5,7 @@ It needs Java 21; the one that comes with Spark 3.5 from PyPI is.
 
 import contextlib
 import functools
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlencode
@@ -13,8 +14,9 @@ from psycopg.conninfo import conninfo_to_dict
 
 from tests.servers.java import JavaServer, java_server
 from tests.servers.maven import Jar, jar
-from tests.servers.moto import ACCESS_KEY_ID, REGION, S3, SECRET_ACCESS_KEY
-from tests.servers.processes import answers, free_port
+from tests.servers.moto import ACCESS_KEY_ID, REGION, S3, SECRET_ACCESS_KEY, moto_s3
+from tests.servers.postgres import debian_postgres
+from tests.servers.processes import answers, free_port, until_ended
 from tests.servers.spark import spark_3_5
 
 # The newest with a runner in Maven Central.
@@ -57,3 +59,14 @@ def nessie_server(directory: Path, dsn: str, s3: S3) -> Iterator[JavaServer]:
     ready = functools.partial(answers, f"http://127.0.0.1:{management}/q/health/ready")
     with java_server(arguments, uri=f"http://127.0.0.1:{port}/iceberg", log=directory / "nessie.log", ready=ready, home=java) as server:
         yield server
+
+
+if __name__ == "__main__":
+    with (
+        tempfile.TemporaryDirectory() as scratch,
+        debian_postgres() as database,
+        moto_s3(Path(scratch)) as store,
+        nessie_server(Path(scratch), database, store) as started,
+    ):
+        print(started.uri, flush=True)
+        until_ended()

@@ -4,7 +4,7 @@
 #   make test       everything, about 45 minutes on 2 cores
 #   make test-long  the same with the long forms, and a sample of small faults: about four hours
 #   make demo       PyIceberg and Spark at work, each event as it arrives
-#   make bench      the benchmarks; bench-long with more and longer rounds
+#   make bench      the benchmarks; bench-long with more and longer rounds; bench-peers beside other catalogs
 #   make setup      the virtual environment alone; every other target begins with it
 #   make lock       the locked requirements anew, from the newest versions that are permitted
 #   make clean      removes .venv, the caches and the data of `make run`

@@ -5,9 +5,10 @@ top, in rounds, each shorter than the one before; the last few under the append'
 of the old generation notice nothing: a command that was decided on it is decided again (`append` answers `generation`).
 """
 
+import asyncio
 import os
 import time
-from collections.abc import AsyncIterator, Collection, Iterator, Sequence
+from collections.abc import AsyncIterator, Collection, Coroutine, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -23,7 +24,6 @@ from database.postgres import Connection
 from domain.read_models.rows import Row, Rows
 from domain.read_models.stamped_rows import PART_TOMBSTONES, READ_MODELS
 from domain.read_models.stream_fold import StreamFold
-from projections.overlap import together
 from projections.rebuild_part import (
     Helper,
     Part,
@@ -137,7 +137,7 @@ class _Attempt:
         if helpers:
             snapshot = await _value(self._reader, "export_snapshot")
             works += [copy_parts_by(helper, self._dsn, snapshot, self._generation, parts) for helper in helpers]
-        self.rows += await together(*works)
+        self.rows += await _together(*works)
         await self._reader.execute("rollback")
 
     async def _divided(self, processes: int) -> list[Part]:
@@ -199,6 +199,17 @@ class _Attempt:
                 fold_events(fold, await cursor.fetchall(), Rows(), 1)
             self._folds[stream_id] = fold
         return fold
+
+
+async def _together(*works: Coroutine[Any, Any, int]) -> int:
+    """The sum of what all of them return; the first error of any ends the others, and is raised when they have ended."""
+    tasks = [asyncio.create_task(work) for work in works]
+    try:
+        return sum(await asyncio.gather(*tasks))
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def _each(parts: Iterator[Part]) -> AsyncIterator[Part]:

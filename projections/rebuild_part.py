@@ -28,14 +28,13 @@ from database.postgres import Connection
 from domain.read_models.rows import Row, Rows
 from domain.read_models.stamped_rows import READ_MODELS, stamped
 from domain.read_models.stream_fold import StreamFold
-from projections.overlap import OneBehind, fetched_ahead
 
 _SQL = named_sql("projections", "rebuild.sql")
 
-# Copied at once, so that a part's memory is bound by twice these and by its largest stream.
+# Copied at once, so that a part's memory is bound by these and by its largest stream.
 _COPY_EVENTS = 1_000
 _COPY_BYTES = 16 * 1024 * 1024
-# A fetch fits into a socket's buffer, so that Postgres gets it ready while the one before is folded.
+# A few milliseconds of folding: between two fetches other processes are handed their parts.
 _FETCH_ROWS = 100
 _LOWEST, _HIGHEST = UUID(int=0), UUID(int=2**128 - 1)
 
@@ -66,15 +65,10 @@ async def connect(dsn: str) -> Connection:
 async def copy_parts(reader: Connection, writer: Connection, generation: int, parts: AsyncIterator[Part]) -> int:
     """Folds every stream of the parts as `reader`'s transaction sees it; how many rows were copied."""
     copied = 0
-
-    async def copy(finished: dict[str, list[Row]]) -> None:
-        nonlocal copied
-        await _copy(writer, generation, finished)
-        copied += sum(map(len, finished.values()))
-
-    async with aclosing(_streams(reader, parts)) as streams, OneBehind() as copies:
+    async with aclosing(_streams(reader, parts)) as streams:
         async for finished in _folded(streams):
-            await copies.start(copy(finished))
+            await _copy(writer, generation, finished)
+            copied += sum(map(len, finished.values()))
     return copied
 
 
@@ -148,9 +142,9 @@ async def _streams(reader: Connection, parts: AsyncIterator[Part]) -> AsyncGener
     """The events of each stream in turn."""
     async for part in parts:
         pending: list[Row] = []
-        async with reader.cursor(name="rebuild_streams") as cursor, aclosing(fetched_ahead(cursor, _FETCH_ROWS)) as batches:
+        async with reader.cursor(name="rebuild_streams") as cursor:
             await cursor.execute(_SQL["streams"], {"first": part.first, "last": part.last}, binary=True)
-            async for batch in batches:
+            while batch := await cursor.fetchmany(_FETCH_ROWS):
                 for stream_id, events in groupby(batch, itemgetter(0)):
                     if pending and pending[-1][0] != stream_id:
                         yield pending
@@ -174,8 +168,6 @@ async def _folded(streams: AsyncIterator[list[Row]]) -> AsyncIterator[dict[str, 
         if events >= _COPY_EVENTS or size >= _COPY_BYTES:
             yield finished
             finished, events, size = defaultdict(list), 0, 0
-        # What is copied meanwhile, and fetched for later, gets its turn.
-        await asyncio.sleep(0)
     yield finished
 
 

@@ -174,16 +174,8 @@ def main() -> None:
             "busy_before": {"all": round(machine.busy_share(), 2)},
         }
         began = time.monotonic()
-        for work in WORKS if up else ():
-            print(work, flush=True)
-            turns = {name: functools.partial(peer.block, bench, work) for name, peer in up.items()}
-            # One block of each that does not count: Java compiles what it runs often.
-            alternate(1, turns)
-            for name, blocks in alternate(given.rounds, turns).items():
-                up[name].blocks[work] = blocks
-        for peer in up.values():
-            if peer.started is not None and peer.started.process_id is not None:
-                peer.memory_bytes = machine.memory_bytes(peer.started.process_id)[0]
+        if up:
+            _measure(bench, up)
         setting["seconds"] = round(time.monotonic() - began)
     results = {peer.name: {"absent": peer.absent, "memory_bytes": peer.memory_bytes, "works": peer.blocks} for peer in peers}
     written = report.write_page(setting, table(peers), results, partial=given.only is not None or given.rounds < ROUNDS)
@@ -191,6 +183,20 @@ def main() -> None:
     absent = [f"{peer.name}: {peer.absent}" for peer in peers if peer.absent is not None]
     if absent:
         sys.exit("Not measured:\n" + "\n".join(absent))
+
+
+def _measure(bench: Bench, up: dict[str, Peer]) -> None:
+    """Fills in the blocks of each, by name, and what it takes in memory after them."""
+    for work in WORKS:
+        print(work, flush=True)
+        turns = {name: functools.partial(peer.block, bench, work) for name, peer in up.items()}
+        # One block of each that does not count: Java compiles what it runs often.
+        alternate(1, turns)
+        for name, blocks in alternate(bench.rounds, turns).items():
+            up[name].blocks[work] = blocks
+    for peer in up.values():
+        if peer.started is not None and peer.started.process_id is not None:
+            peer.memory_bytes = machine.memory_bytes(peer.started.process_id)[0]
 
 
 def _peers(given: argparse.Namespace, on: Cluster, opened: contextlib.ExitStack) -> list[Peer]:

@@ -1,7 +1,8 @@
 """What names stood for when this process last looked: a guess, proved by the state it leads to."""
 
-from collections import OrderedDict
 from uuid import UUID
+
+from cachetools import LRUCache
 
 from domain.claims import NameClaim
 from domain.held_bytes import held_bytes
@@ -14,36 +15,20 @@ Called = tuple[str, UUID, tuple[str, ...], str]
 
 
 class NameCache:
-    """Claims by what requests called them, the longest unused out first."""
+    """Claims by what requests called them."""
 
     def __init__(self) -> None:
-        self._claims: OrderedDict[Called, NameClaim] = OrderedDict()
-        self._called: dict[NameClaim, Called] = {}
-        self._bytes = 0
+        # With what they are called, so that it is counted.
+        self._known: LRUCache[Called, tuple[Called, NameClaim]] = LRUCache(NAMES_CACHED_BYTES_MAX, getsizeof=held_bytes)
 
     def get(self, called: Called) -> NameClaim | None:
-        claim = self._claims.get(called)
-        if claim is not None:
-            self._claims.move_to_end(called)
-        return claim
+        known = self._known.get(called)
+        return None if known is None else known[1]
 
     def put(self, called: Called, claim: NameClaim) -> None:
-        self._remove(called)
-        self._claims[called] = claim
-        self._called[claim] = called
-        self._bytes += held_bytes((called, claim))
-        while self._bytes > NAMES_CACHED_BYTES_MAX:
-            self._remove(next(iter(self._claims)))
+        self._known[called] = (called, claim)
 
-    def forget(self, claim: NameClaim) -> None:
+    def forget(self, called: Called, claim: NameClaim) -> None:
         """The name no longer stands for the claim's owner."""
-        called = self._called.get(claim)
-        if called is not None and self._claims.get(called) == claim:
-            self._remove(called)
-
-    def _remove(self, called: Called) -> None:
-        claim = self._claims.pop(called, None)
-        if claim is not None:
-            self._bytes -= held_bytes((called, claim))
-            if self._called.get(claim) == called:
-                del self._called[claim]
+        if self.get(called) == claim:
+            del self._known[called]

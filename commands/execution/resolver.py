@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Generic, TypeVar
 from uuid import UUID
 
@@ -36,7 +37,7 @@ class ResolvedStream(Generic[S_co]):
     resource: Resource
     claim: NameClaim | None
     _backends: Backends
-    _names: NameCache
+    _forget: Callable[[], None]
     _read: Callable[[Connection, UUID, int], Awaitable[tuple[S_co, int] | LargeDocument | None]]
     _read_bytes: Callable[[Connection, Sequence[UUID]], Awaitable[int]]
 
@@ -50,9 +51,9 @@ class ResolvedStream(Generic[S_co]):
         share -- held until the state is done with; without one, there is room for a large state only while it is read.
         """
         found = await self._backends.read_within(lambda connection, bytes_max: self._read(connection, self.id, bytes_max), share)
-        if found is None and self.claim is not None:
+        if found is None:
             # The database was restored to a point before it: the name may stand for another one by now.
-            self._names.forget(self.claim)
+            self._forget()
         return found
 
     async def last_event_id(self) -> UUID | None:
@@ -72,9 +73,12 @@ class ResolvedStream(Generic[S_co]):
         """StaleName where the state no longer is what the name stood for."""
         held = claims_of(state)
         if not held or (self.claim is not None and self.claim not in held):
-            if self.claim is not None:
-                self._names.forget(self.claim)
+            self._forget()
             raise StaleName
+
+
+def _keep() -> None:
+    """Of a stream that was found by no name nothing is forgotten."""
 
 
 class Resolver:
@@ -90,40 +94,41 @@ class Resolver:
         anew -- looked up even where it is known: for a command that may be refused by the id alone, which the
             state would show to be old.
         """
-        claim = await self._find(warehouse, table, "table", anew=anew)
+        called: Called = ("table", *warehouse.scope.path(table))
+        claim = await self._find(warehouse, table, called, anew=anew)
         if claim is None:
             raise NoSuchTable(f"Table does not exist: {table}")
-        return self._table(claim.owner, claim)
+        return self._table(called, claim)
 
     async def view(self, warehouse: Warehouse, view: TabularIdentifier) -> ResolvedStream[ViewState]:
         """NoSuchView where the name stands for none."""
-        claim = await self._find(warehouse, view, "view")
+        called: Called = ("view", *warehouse.scope.path(view))
+        claim = await self._find(warehouse, view, called)
         if claim is None:
             raise NoSuchView(f"View does not exist: {view}")
-        return ResolvedStream(
-            Resource("view", claim.owner), claim, self._backends, self._names, views.read_state_within, views.document_bytes
-        )
+        resource, forget = Resource("view", claim.owner), partial(self._names.forget, called, claim)
+        return ResolvedStream(resource, claim, self._backends, forget, views.read_state_within, views.document_bytes)
 
     async def namespace(self, warehouse: Warehouse, namespace: NamespaceIdentifier) -> ResolvedStream[NamespaceState]:
         """NoSuchNamespace where there is none."""
         async with self._backends.connection() as connection:
             namespace_id = await names.find_namespace(connection, warehouse.scope, namespace)
-        return ResolvedStream(
-            Resource("namespace", namespace_id), None, self._backends, self._names, namespaces.read_state_within, namespaces.document_bytes
-        )
+        resource = Resource("namespace", namespace_id)
+        return ResolvedStream(resource, None, self._backends, _keep, namespaces.read_state_within, namespaces.document_bytes)
 
     def table_by_id(self, table_id: UUID) -> ResolvedStream[TableState]:
         """Whatever its name."""
-        return self._table(table_id, None)
+        return ResolvedStream(Resource("table", table_id), None, self._backends, _keep, tables.read_state_within, tables.document_bytes)
 
     def remember(self, warehouse: Warehouse, table: TabularIdentifier, claim: NameClaim) -> ResolvedStream[TableState]:
         """A table that was created under this name."""
-        self._names.put(("table", *warehouse.scope.path(table)), claim)
-        return self._table(claim.owner, claim)
+        called: Called = ("table", *warehouse.scope.path(table))
+        self._names.put(called, claim)
+        return self._table(called, claim)
 
-    def _table(self, table_id: UUID, claim: NameClaim | None) -> ResolvedStream[TableState]:
-        resource = Resource("table", table_id)
-        return ResolvedStream(resource, claim, self._backends, self._names, tables.read_state_within, tables.document_bytes)
+    def _table(self, called: Called, claim: NameClaim) -> ResolvedStream[TableState]:
+        resource, forget = Resource("table", claim.owner), partial(self._names.forget, called, claim)
+        return ResolvedStream(resource, claim, self._backends, forget, tables.read_state_within, tables.document_bytes)
 
     async def take_room(self, share: DocumentShare, streams: Sequence[ResolvedStream[State]]) -> None:
         """For the states of streams of one kind, if they are large together; nothing where the share has room already.
@@ -140,15 +145,14 @@ class Resolver:
         if size >= LARGE_BYTES_MIN:
             await share.take(size)
 
-    async def _find(self, warehouse: Warehouse, identifier: TabularIdentifier, kind: str, *, anew: bool = False) -> NameClaim | None:
-        called: Called = (kind, *warehouse.scope.path(identifier))
+    async def _find(self, warehouse: Warehouse, identifier: TabularIdentifier, called: Called, *, anew: bool = False) -> NameClaim | None:
         known = None if anew else self._names.get(called)
         if known is not None:
             # It may have come to stand for something else: then the state it leads to says so, and it is looked up again.
             return known
         async with self._backends.connection() as connection:
             found = await names.find(connection, warehouse.scope, identifier.namespace, identifier.name)
-        if found is None or found.object_id is None or found.kind != kind:
+        if found is None or found.object_id is None or found.kind != called[0]:
             return None
         claim = NameClaim("tabular", found.namespace_id, warehouse.scope.key(identifier.name), found.object_id)
         self._names.put(called, claim)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 import psycopg
 import structlog
@@ -63,7 +64,7 @@ class _Session:
     is_replicated: bool
 
 
-def sever(connection: Connection) -> None:
+def sever(connection: Connection | psycopg.Connection[Any]) -> None:
     """Cuts the line, so that whoever waits on it hears an OperationalError now."""
     if connection.closed:
         return

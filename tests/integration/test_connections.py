@@ -11,12 +11,12 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.sql import SQL, Identifier
 
-from commands.event_store import IcecoreApplication, IcecoreRecorder, environment
 from commands.execution.committer import LOCK_TIMEOUT_SECONDS, Committer
 from database import connections, silence_watch
 from database.connection import connect
 from database.connections import ConnectionHandOff
 from domain.errors import ServiceUnavailable
+from log.event_store import LogApplication, LogRecorder, environment
 from tests.fixtures.cutting_proxy import CuttingProxy
 from tests.tidy.test_layers import BELOW, CHECKOUT, modules
 
@@ -49,9 +49,9 @@ async def test_transactions_see_what_was_committed_before_each_statement_whateve
         await connection.execute("set default_transaction_isolation = serializable")
         async with connection.transaction():
             assert "read committed" == await shown(connection, "transaction_isolation")
-    with IcecoreApplication(env=environment(database)) as application:
+    with LogApplication(env=environment(database)) as application:
         recorder = application.recorder
-        assert isinstance(recorder, IcecoreRecorder)
+        assert isinstance(recorder, LogRecorder)
         with recorder.datastore.get_connection() as opened:
             assert {"current_setting": "read committed"} == opened.execute("select current_setting('transaction_isolation')").fetchone()
 

@@ -1,36 +1,42 @@
-"""The eventsourcing library on our log: its own conformance cases through `append`, its repository, notification log and projections."""
+"""The eventsourcing library on our log: its own conformance cases, its notification log, subscriptions and projections."""
 
 import importlib
 import inspect
 import sys
+import threading
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import singledispatchmethod
-from typing import Any
+from itertools import islice
+from typing import Any, cast
 from uuid import UUID
 
+import orjson
 import psycopg
 import pytest
 from eventsourcing import cryptography
-from eventsourcing.application import AggregateNotFoundError
-from eventsourcing.persistence import IntegrityError, ProgrammingError, StoredEvent, Tracking
+from eventsourcing.persistence import IntegrityError, StoredEvent, Tracking
 from eventsourcing.postgres import PostgresApplicationRecorder, PostgresDatastore, PostgresTrackingRecorder
 from eventsourcing.projection import Projection, ProjectionRunner
+from eventsourcing.utils import Environment
 from psycopg.sql import SQL, Identifier
 from uuid_utils.compat import uuid7
 
-from commands.event_store import IcecoreApplication, IcecoreFactory, IcecoreRecorder, LogEvent, environment
-from domain.events import NamespaceCreated, NamespaceDropped, NamespacePropertiesChanged, TableCreated, WarehouseCreated
-from domain.namespace import NamespaceState
-from domain.table import TableState
+from commands.execution.submission import Submission
+from database.named_sql import named_sql
+from domain.events import WarehouseCreated, decode
+from domain.recorded import RecordedEvent
 from icecore.compose import Catalog
-from projections.verify import verify
+from log.event_store import BATCH_BYTES_MAX, LogApplication, LogFactory, LogRecorder, LogSubscription, environment
+from tests.fixtures.catalog import context
 from tests.fixtures.command_runs import EVERY_KIND, CommandRun
-from tests.integration.test_append import table as table_command
 
 # The shipped cases import a cipher, which recorders have none of; the library has it twice, and the other one's package is installed.
 sys.modules.setdefault("eventsourcing.cipher", cryptography)
 conformance = importlib.import_module("eventsourcing.tests.persistence")
+
+APPEND = named_sql("commands.execution", "committer.sql")["append"]
 
 # Cases the library ships that are not about a log of an application.
 DO_NOT_APPLY = {
@@ -43,7 +49,38 @@ DO_NOT_APPLY = {
 }
 
 
-class FromOne(IcecoreRecorder):
+class AppendingRecorder(LogRecorder):
+    """The cases insert what they read: by `icecore.append`, as events that nobody folds."""
+
+    def insert_events(self, stored_events: Sequence[StoredEvent], **kwargs: Any) -> Sequence[int] | None:
+        if not stored_events:
+            return None
+        command = Submission(context("conformance")).to_json([])
+        first: dict[UUID | str, int] = {}
+        for stored in stored_events:
+            first.setdefault(stored.originator_id, stored.originator_version)
+        with self.datastore.get_connection() as connection:
+            heads = []
+            for stream_id, version in first.items():
+                row = connection.execute(
+                    "select event_id from icecore.events where originator_id = %s and originator_version = %s", (stream_id, version - 1)
+                ).fetchone()
+                heads.append((stream_id, None if row is None else row["event_id"]))
+            events = [
+                (stored.originator_id, stored.originator_version, stored.topic, number, uuid7(), UUID(int=0))
+                for number, stored in enumerate(stored_events, start=1)
+            ]
+            batch = orjson.dumps([command | {"heads": heads, "events": events}]).decode()
+            blobs = [stored.state for stored in stored_events]
+            row = connection.execute(APPEND, {"batch": batch, "blobs": blobs}, binary=True).fetchone()
+        assert row is not None
+        if row["outcome"] != "appended":
+            raise IntegrityError(row["detail"])
+        last = row["position"]
+        return [*range(last - len(stored_events) + 1, last + 1)]
+
+
+class FromOne(AppendingRecorder):
     """Two of the cases number streams from 0; ours begin at 1, which a check in the table says."""
 
     def insert_events(self, stored_events: Sequence[StoredEvent], **kwargs: Any) -> Sequence[int] | None:
@@ -53,16 +90,16 @@ class FromOne(IcecoreRecorder):
 class OnOurLog:
     """Gives the library's cases a recorder on a fresh schema."""
 
-    recorder_class: type[IcecoreRecorder] = IcecoreRecorder
+    recorder_class: type[AppendingRecorder] = AppendingRecorder
 
     @pytest.fixture(autouse=True)
     def _recorder(self, database: str) -> Iterator[None]:
-        factory = IcecoreFactory(environment(database) | {"POSTGRES_POOL_SIZE": "20"})
+        factory = LogFactory(Environment("", environment(database) | {"POSTGRES_POOL_SIZE": "20"}))
         self.opened = self.recorder_class(factory.datastore, events_table_name="events")
         yield
         factory.close()
 
-    def create_recorder(self) -> IcecoreRecorder:
+    def create_recorder(self) -> AppendingRecorder:
         return self.opened
 
 
@@ -108,16 +145,9 @@ def test_every_case_the_library_ships_is_run_or_named_with_a_reason() -> None:
         assert tests == {test for case in ours if issubclass(case, base) for test in tests if getattr(case, test) is not None}
 
 
-@pytest.fixture
-def application(database: str) -> Iterator[IcecoreApplication]:
-    """The library's application on a fresh log."""
-    with IcecoreApplication(env=environment(database)) as opened:
-        yield opened
-
-
 def test_the_librarys_own_insert_is_shut_out(database: str) -> None:
     """It knows nothing of the envelope, and would append without the lock, the chain and the rows."""
-    stock = IcecoreFactory(environment(database))
+    stock = LogFactory(Environment("", environment(database)))
     recorder = PostgresApplicationRecorder(stock.datastore, events_table_name="events")
     with pytest.raises(IntegrityError, match="null value in column"):
         recorder.insert_events([StoredEvent(uuid7(), 1, "topic", b"{}")])
@@ -126,102 +156,50 @@ def test_the_librarys_own_insert_is_shut_out(database: str) -> None:
         assert (0,) == connection.execute("select count(*) from icecore.events").fetchone()
 
 
-async def test_states_of_every_stream_at_every_version(catalog: Catalog) -> None:
-    """The repository's `version=` reads fold to what the read models hold."""
-    run = await CommandRun.on(catalog)
-    for step in EVERY_KIND:
-        await run.step(step)
-    with psycopg.connect(catalog.dsn) as connection:
-        streams = connection.execute("select originator_id, max(originator_version) from icecore.events group by 1").fetchall()
-        heads = connection.execute("select table_id, version, status, metadata_location from icecore.tables").fetchall()
-    assert len(heads) > 10
-    with IcecoreApplication(env=environment(catalog.dsn)) as application:
-        for table_id, version, status, metadata_location in heads:
-            state = application.state(table_id, version)
-            assert isinstance(state, TableState)
-            assert (version, status, metadata_location) == (state.version, state.status, state.metadata_location)
-        assert len(streams) > len({table_id for table_id, *_ in heads})
-        for stream, newest in streams:
-            assert [*range(1, newest + 1)] == [application.state(stream, version).version for version in range(1, newest + 1)]
-            assert application.state(stream) == application.state(stream, newest)
-            assert newest == application.state(stream).version
-        for table_id in {table_id for table_id, *_ in heads}:
-            found = await catalog.commands.resolver.table_by_id(table_id).read()
-            assert found is not None
-            folded = application.state(table_id)
-            assert isinstance(folded, TableState)
-            assert found[0].document.value == folded.document.value
-            assert replace(found[0], document=folded.document) == folded
-        with pytest.raises(AggregateNotFoundError):
-            application.state(uuid7())
-
-
-async def test_what_the_library_appends_has_rows_and_claims(application: IcecoreApplication, database: str) -> None:
-    """`save` of our events goes through `append`: everything verifies, and the rules hold."""
-    warehouse_id, namespace_id = uuid7(), uuid7()
-    created = LogEvent(warehouse_id, 1, WarehouseCreated("w", "w", {"type": "local", "directory": "/w"}, None, False))
-    below = LogEvent(namespace_id, 1, NamespaceCreated(warehouse_id, "a", "a", {}))
-    changed = LogEvent(namespace_id, 2, NamespacePropertiesChanged({"k": "v"}, []))
-    recordings = application.save(created, actor="tool")  # type: ignore[arg-type]  # our events are no aggregates
-    assert [1] == [recording.notification.id for recording in recordings]
-    application.save(below, changed, warehouse_id=warehouse_id)  # type: ignore[arg-type]
-    assert [] == (await verify(database)).differences
-    state = application.state(namespace_id)
-    assert isinstance(state, NamespaceState)
-    assert ({"k": "v"}, {}) == (state.properties, application.state(namespace_id, 1).properties)  # type: ignore[union-attr]
-    with psycopg.connect(database) as connection:
-        assert ("tool",) == connection.execute("select actor from icecore.events where notification_id = 1").fetchone()
-    twin = LogEvent(uuid7(), 1, NamespaceCreated(warehouse_id, "A", "a", {}))
-    with pytest.raises(IntegrityError, match="claim"):
-        application.save(twin, warehouse_id=warehouse_id)  # type: ignore[arg-type]
-    orphan = LogEvent(uuid7(), 1, NamespaceCreated(uuid7(), "b", "b", {}))
-    with pytest.raises(IntegrityError, match="parent"):
-        application.save(orphan, warehouse_id=warehouse_id)  # type: ignore[arg-type]
-    table = LogEvent(uuid7(), 1, _table_created(namespace_id))
-    application.save(table, warehouse_id=warehouse_id)  # type: ignore[arg-type]
-    with pytest.raises(IntegrityError, match="not_empty"):
-        application.save(LogEvent(namespace_id, 3, NamespaceDropped()))  # type: ignore[arg-type]
-    assert [] == (await verify(database)).differences
-
-
-def test_a_version_that_is_taken_or_skipped_is_refused(application: IcecoreApplication) -> None:
-    """For our events and for others."""
-    warehouse_id = uuid7()
-    created = LogEvent(warehouse_id, 1, WarehouseCreated("w", "w", {}, None, False))
-    application.save(created)  # type: ignore[arg-type]
-    with pytest.raises(IntegrityError):
-        application.save(created)  # type: ignore[arg-type]
-    with pytest.raises(IntegrityError):
-        application.save(LogEvent(uuid7(), 2, NamespacePropertiesChanged({}, [])), warehouse_id=warehouse_id)  # type: ignore[arg-type]
-    other = StoredEvent(uuid7(), 1, "other.v1", b"{}")
-    application.recorder.insert_events([other])
-    for wrong in (other, replace(other, originator_version=3), StoredEvent(uuid7(), 2, "other.v1", b"{}")):
-        with pytest.raises(IntegrityError):
-            application.recorder.insert_events([wrong])
-    with pytest.raises(ProgrammingError):
-        application.recorder.insert_events([StoredEvent(uuid7(), 1, "other.v1", b"{}"), StoredEvent(uuid7(), 1, "table.purged.v1", b"{}")])
-    # What follows is taken, behind one event and behind two.
-    for version in (2, 3):
-        application.recorder.insert_events([replace(other, originator_version=version)])
-    assert 4 == application.recorder.max_notification_id()
-
-
 async def test_the_notification_log_is_the_log(catalog: Catalog) -> None:
-    """Sections of notifications, which decode to our events."""
+    """Sections of notifications, which are the events with their envelopes."""
     run = await CommandRun.on(catalog)
     for step in EVERY_KIND[:6]:
         await run.step(step)
-    with IcecoreApplication(env=environment(catalog.dsn)) as application:
+    with LogApplication(env=environment(catalog.dsn)) as application:
         section = application.notification_log["1,10"]
         assert [1, 2, 3, 4, 5, 6, 7] == [notification.id for notification in section.items]
-        decoded = [application.mapper.to_domain_event(notification) for notification in section.items]
+        read = [cast(RecordedEvent, application.mapper.to_domain_event(notification)) for notification in section.items]
     with psycopg.connect(catalog.dsn) as connection:
         logged = connection.execute(
-            "select originator_id, originator_version, topic from icecore.events order by notification_id"
+            "select originator_id, originator_version, topic, warehouse_id, recorded_at, hash from icecore.events order by notification_id"
         ).fetchall()
-    assert all(isinstance(each, LogEvent) for each in decoded)
-    assert logged == [(each.originator_id, each.originator_version, each.event.TOPIC) for each in decoded]  # type: ignore[union-attr]
-    assert isinstance(decoded[0].event, WarehouseCreated)  # type: ignore[union-attr]
+    assert logged == [(each.stream_id, each.version, each.topic, each.warehouse_id, each.recorded_at, each.hash) for each in read]
+    assert isinstance(decode(read[0].topic, read[0].state), WarehouseCreated)
+
+
+def test_an_append_that_no_notify_told_of_is_found(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One between the subscription's first look and its LISTEN: the library's own would wait for the next."""
+    monkeypatch.setattr(LogSubscription, "_listen", lambda self: None)
+    factory = LogFactory(Environment("", environment(database)))
+    recorder = AppendingRecorder(factory.datastore, events_table_name="events")
+    with recorder.subscribe(0) as subscription:
+        time.sleep(0.2)
+        recorder.insert_events([StoredEvent(uuid7(), 1, "late.v1", b"{}")])
+        found = threading.Thread(target=lambda: next(subscription), daemon=True)
+        found.start()
+        found.join(5)
+        assert not found.is_alive()
+    factory.close()
+
+
+def test_large_events_come_in_small_batches_and_none_is_left_behind(database: str) -> None:
+    """A batch with fewer events than were asked for is not the end of the log."""
+    factory = LogFactory(Environment("", environment(database) | {"POSTGRES_POOL_SIZE": "4"}))
+    recorder = AppendingRecorder(factory.datastore, events_table_name="events")
+    stream, state = uuid7(), bytes(BATCH_BYTES_MAX // 4 * 3)
+    for version in range(1, 8):
+        recorder.insert_events([StoredEvent(stream, version, "large.v1", state if version < 7 else b"small")])
+    assert [1] == [each.id for each in recorder.select_notifications(1, 500)]
+    assert [6, 7] == [each.id for each in recorder.select_notifications(5, 500, inclusive_of_start=False)]
+    with recorder.subscribe(0) as subscription:
+        assert [*range(1, 8)] == [each.id for each in islice(subscription, 7)]
+    factory.close()
 
 
 class CountsRecorder(PostgresTrackingRecorder):
@@ -253,7 +231,7 @@ class Counts(Projection[CountsRecorder]):
 
     @singledispatchmethod
     def process_event(self, domain_event: Any, tracking: Tracking) -> None:
-        self.view.count(domain_event.event.TOPIC, tracking)
+        self.view.count(domain_event.topic, tracking)
 
 
 async def test_a_stock_projection_runs_over_our_log(catalog: Catalog) -> None:
@@ -262,7 +240,10 @@ async def test_a_stock_projection_runs_over_our_log(catalog: Catalog) -> None:
     half = len(EVERY_KIND) // 2
     for part in (EVERY_KIND[:half], EVERY_KIND[half:]):
         with ProjectionRunner(
-            application_class=IcecoreApplication, projection_class=Counts, view_class=CountsRecorder, env=environment(catalog.dsn)
+            application_class=LogApplication,
+            projection_class=Counts,
+            view_class=CountsRecorder,
+            env=environment(catalog.dsn) | {"CREATE_TABLE": "yes", "POSTGRES_MAX_OVERFLOW": "3"},
         ) as runner:
             for step in part:
                 await run.step(step)
@@ -271,8 +252,3 @@ async def test_a_stock_projection_runs_over_our_log(catalog: Catalog) -> None:
             with psycopg.connect(catalog.dsn) as connection:
                 expected = dict(connection.execute("select topic, count(*) from icecore.events group by 1").fetchall())
             assert expected == counts
-
-
-def _table_created(namespace_id: UUID) -> TableCreated:
-    _, state = table_command("t")
-    return TableCreated(namespace_id, "t", "t", state.location_keys[0], state.metadata_location, state.document.value, False)

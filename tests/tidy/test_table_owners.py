@@ -34,7 +34,6 @@ GENERATION_READ_ELSEWHERE = {"log/changes.sql": "one statement before every kept
 
 # Projections fold the log, check it, and join it.
 LOG_READ_ELSEWHERE = {
-    "commands/event_store.sql": "the eventsourcing library reads streams by a connection of its own kind",
     "publishers/checkpoints.sql": "where a sink stands is asked beside where the log ends, in one moment",
 }
 _LOG_TABLE = re.compile(r"\bicecore\s*\.\s*(?:events|commands)\b", re.IGNORECASE)

@@ -1,0 +1,150 @@
+"""The log as the eventsourcing library reads it: its notification log, subscriptions and projections, on `icecore.events`.
+
+The asynchronous read models run on it (projections/asynchronous/). It appends nothing: commands do (docs/decisions/0014). It is synchronous
+and for processes that serve no requests.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, cast
+from uuid import UUID
+from weakref import WeakSet
+
+from eventsourcing.application import Application
+from eventsourcing.domain import DomainEventProtocol
+from eventsourcing.persistence import Mapper, Notification, StoredEvent
+from eventsourcing.postgres import PostgresApplicationRecorder, PostgresFactory, PostgresSubscription
+from eventsourcing.utils import Environment
+from psycopg import Connection
+from psycopg.rows import DictRow, dict_row
+
+from database.connection import with_options
+from database.connections import NETWORK_OPTIONS
+from database.named_sql import named_sql
+from database.silence_watch import sever
+from domain.recorded import RecordedEvent
+from log.follow import POLL_SECONDS_MAX
+
+_SQL = named_sql("log", "event_store.sql")
+
+BATCH_BYTES_MAX = 1024 * 1024
+"""Of the states of one batch, and one event more: a subscription keeps ten batches ready."""
+_CONNECT_SECONDS_MAX = 5
+_POSITION_MAX = 2**63 - 1
+_DSN = "ICECORE_DSN"
+
+
+@dataclass(frozen=True)
+class LogNotification(Notification):
+    """A stored event with its envelope."""
+
+    recorded: RecordedEvent
+
+
+class LogMapper(Mapper[UUID]):
+    """A domain event here is the event as it stands in the log; `domain.events.decode` reads its state."""
+
+    def to_domain_event(self, stored_event: StoredEvent) -> DomainEventProtocol[UUID]:
+        return cast("DomainEventProtocol[UUID]", cast(LogNotification, stored_event).recorded)
+
+
+class LogSubscription(PostgresSubscription):
+    """The library's, which also looks by itself: what was appended between its first look and its LISTEN would wait for the next append."""
+
+    def _loop_on_pull(self) -> None:
+        try:
+            while not self._has_been_stopped:
+                self._has_been_notified.clear()
+                found = self._recorder.select_notifications(
+                    self._last_notification_id or 0, self._select_limit, topics=self._topics, inclusive_of_start=False
+                )
+                if found:
+                    self._notifications_queue.put(found)
+                    self._last_notification_id = found[-1].id
+                else:
+                    self._has_been_notified.wait(POLL_SECONDS_MAX)
+        except BaseException as error:
+            if not self._has_been_stopped:
+                self._thread_error = error
+            self.stop()
+
+
+class LogRecorder(PostgresApplicationRecorder):
+    """Reads the log with the events' envelopes. What fails is not tried again here: whoever runs a projection begins it anew."""
+
+    def create_table(self) -> None:
+        """Migrations own the schema."""
+
+    def select_notifications(
+        self,
+        start: int | None,
+        limit: int,
+        stop: int | None = None,
+        topics: Sequence[str] = (),
+        *,
+        inclusive_of_start: bool = True,
+    ) -> Sequence[LogNotification]:
+        """At most `limit` events, in order; fewer where they are large (BATCH_BYTES_MAX). None means the end of the log."""
+        parameters = {
+            "first": (start or 0) + (not inclusive_of_start),
+            "last": _POSITION_MAX if stop is None else stop,
+            "topics": [*topics],
+            "limit": limit,
+            "bytes_max": BATCH_BYTES_MAX,
+        }
+        with self.datastore.get_connection() as connection:
+            rows = connection.execute(_SQL["notifications"], parameters, binary=True).fetchall()
+        return [_notification(RecordedEvent(**row)) for row in rows]
+
+    def subscribe(self, gt: int | None = None, topics: Sequence[str] = ()) -> LogSubscription:
+        return LogSubscription(self, gt, topics)
+
+
+def _notification(event: RecordedEvent) -> LogNotification:
+    return LogNotification(event.stream_id, event.version, event.topic, event.state, event.position, event)
+
+
+class _Severable(Connection[DictRow]):
+    """Known to `sever_connections` while it is there."""
+
+    opened: ClassVar["WeakSet[_Severable]"] = WeakSet()
+
+    def __init__(self, pgconn: Any) -> None:
+        super().__init__(pgconn)
+        _Severable.opened.add(self)
+
+
+def sever_connections() -> None:
+    """Cuts every connection that the library has in this process: what waits on one hears an OperationalError now."""
+    for connection in [*_Severable.opened]:
+        sever(connection)
+
+
+class LogFactory(PostgresFactory):
+    """The library's Postgres factory on our schema, with our connections' options; `environment` names it."""
+
+    def __init__(self, env: Environment) -> None:
+        super().__init__(env)
+        pool = self.datastore.pool
+        pool.conninfo = with_options(self.env[_DSN])
+        pool.kwargs = {"row_factory": dict_row, "application_name": "icecore-projections", **NETWORK_OPTIONS}
+        pool.connection_class = _Severable
+
+    def application_recorder(self) -> LogRecorder:
+        return LogRecorder(self.datastore, events_table_name="events")
+
+
+class LogApplication(Application[UUID]):
+    """The library's application over our log: `notification_log`, `recorder.subscribe`, and what ProjectionRunner takes."""
+
+    name = "Icecore"
+
+
+def environment(dsn: str) -> dict[str, str]:
+    """The library's settings for the log at `dsn`."""
+    given = {"PERSISTENCE_MODULE": "log.event_store:LogFactory", "MAPPER_TOPIC": "log.event_store:LogMapper", _DSN: dsn}
+    # Its own parameters of a connection, which it insists on: the DSN stands in their place.
+    given |= {f"POSTGRES_{name}": "" for name in ("DBNAME", "HOST", "USER", "PASSWORD")}
+    # One reads, one listens.
+    given |= {"POSTGRES_POOL_SIZE": "1", "POSTGRES_MAX_OVERFLOW": "1", "POSTGRES_CONNECT_TIMEOUT": str(_CONNECT_SECONDS_MAX)}
+    return given | {"POSTGRES_SCHEMA": "icecore", "CREATE_TABLE": "no"}

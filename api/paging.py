@@ -53,16 +53,19 @@ def parse_size(text: str, limits: ApiLimits, name: str = "pageSize") -> int:
     return min(int(text), limits.page_size_max)
 
 
-def parse_page(query: Mapping[str, str], listing: str, limits: ApiLimits) -> PageRequest:
-    """The page a client asks for.
+PAGE_PARAMETERS = ("pageToken", "pageSize")
+
+
+def parse_page(query: Mapping[str, str], listing: str, limits: ApiLimits, names: tuple[str, str] = PAGE_PARAMETERS) -> PageRequest:
+    """The page a client asks for, by the parameters that `names` has for token and size.
 
     Whoever sends `pageToken` (empty on the first page, as Java does) or `pageSize` pages; whoever sends neither gets everything at
     once, because such a client would not know to ask for more (spec, PageToken).
     """
-    token, size = query.get("pageToken"), query.get("pageSize")
+    token, size = (query.get(name) for name in names)
     if token is None and size is None:
         return PageRequest()
     return PageRequest(
-        after=token_after(listing, token) if token else None,
-        size=parse_size(size, limits) if size else limits.page_size_default,
+        after=token_after(listing, token, f"parameter '{names[0]}'") if token else None,
+        size=parse_size(size, limits, names[1]) if size else limits.page_size_default,
     )

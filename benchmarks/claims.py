@@ -33,5 +33,6 @@ CLAIMS = (
     Claim("rebuild", "rebuild of the read models from the append benchmark's log"),
     Claim("publishing", "events to NATS and Kafka beside the client libraries' own; commit to event; cost to commits"),
     Claim("approval", "time per commit with an approval plug-in that allows, against none"),
+    Claim("library_append", "events appended by the eventsourcing library's own recorder, against ours"),
     Claim("wal_bytes", "WAL per commit, temporal rows against current rows only"),
 )

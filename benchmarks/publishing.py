@@ -136,12 +136,12 @@ def _throughput(bench: Bench, broker: Broker) -> Finding:
 
 
 def _ours(bench: Bench, broker: Broker, dsn: str, name: str, count: int) -> _Filled:
-    """`icecore work`, which tells a log from its beginning to a fresh place."""
+    """`icecore worker`, which tells a log from its beginning to a fresh place."""
     place = broker.place(name)
     asyncio.run(place.make())
     environment = environment_of(dsn, sink_settings(name, place.sink()))
     log = bench.cluster.directory / f"work-{name}.log"
-    command = [sys.executable, "-m", "icecore", "work"]
+    command = [sys.executable, "-m", "icecore", "worker"]
     with running(command, log=log, ready=lambda: True, seconds_max=1.0, environment=environment, directory=ROOT) as process:
         return asyncio.run(_filling(place, count, process.pid))
 

@@ -34,6 +34,8 @@ class AdvisoryLock(IntEnum):
     """Held by the one process that deletes old metadata files (commands/tables/delete_old_metadata_files.py), for a round."""
     CREATE_WAREHOUSE = 4936203181
     """Held while a warehouse is created, from the look at the others' places to the answer (commands/warehouses/create_warehouse.py)."""
+    STATISTICS = 4936203182
+    """Held by the one process that counts statistics (projections/asynchronous/statistics.py), by its session."""
     MIGRATIONS = 29664159665713765
     """'icecore' in ASCII. Held while migrations are applied or rights are granted, until the transaction ends."""
 

@@ -1,4 +1,4 @@
-"""Settings of the C library's allocator for a serving process."""
+"""Settings of the C library's allocator for a process that serves, or works on large tables."""
 
 import ctypes
 import sys

@@ -112,11 +112,18 @@ def migrate(*, data: Data = None, config: Config = None) -> ExitCode:
 
 
 @app.command
-def rebuild(*, data: Data = None, config: Config = None) -> ExitCode:
-    """Build the read models anew from the log, beside the old ones, and switch to them; serving goes on."""
+def rebuild(*, statistics: Annotated[bool, Parameter(negative=())] = False, data: Data = None, config: Config = None) -> ExitCode:
+    """Build the read models anew from the log, beside the old ones, and switch to them; serving goes on.
+
+    Parameters
+    ----------
+    statistics
+        Remove the statistics of warehouses instead, which the worker counts again from the first event.
+    """
     from icecore import operator_commands
 
-    return operator_commands.rebuild(_settings(config, data), Console())
+    command = operator_commands.begin_statistics_anew if statistics else operator_commands.rebuild
+    return command(_settings(config, data), Console())
 
 
 @app.command
@@ -221,11 +228,11 @@ def health(*, url: str | None = None, data: Data = None, config: Config = None) 
 
 
 @app.command
-def work(*, data: Data = None, config: Config = None) -> ExitCode:
-    """Tell the sinks of the settings every event, without serving; `serve` does it too. Until SIGTERM or Ctrl-C."""
-    from icecore import sink_commands
+def worker(*, data: Data = None, config: Config = None) -> ExitCode:
+    """Publish to the sinks, count statistics and run the jobs, without serving, until SIGTERM or Ctrl-C; `serve` has a worker beside it."""
+    from icecore import operator_commands
 
-    return sink_commands.work(_settings(config, data))
+    return operator_commands.work(_settings(config, data))
 
 
 @sinks.default

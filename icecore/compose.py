@@ -97,7 +97,7 @@ async def open_catalog(settings: Settings, *, jobs: bool = False) -> AsyncIterat
     """The catalog on the database of the settings, whose schema must be this code's.
 
     jobs -- also run what one process at a time does in the background: purge, settling parts, expiring proposals, and
-    forgetting old Idempotency-Keys.
+    forgetting old Idempotency-Keys. A worker does (icecore/worker.py), no serving process.
     """
     secrets = secret_store(settings)
     async with AsyncExitStack() as opened:

@@ -91,8 +91,10 @@ def configure_logs(
     root.handlers = [handler]
     root.setLevel(level.upper())
     # Libraries speak of their own affairs at these levels, connection strings included.
-    for library in ("asyncio", "psycopg", "psycopg.pool", "aiohttp", "eventsourcing"):
+    for library in ("asyncio", "psycopg", "aiohttp", "eventsourcing"):
         logging.getLogger(library).setLevel(logging.WARNING)
+    # Who uses a pool reports what it cannot do.
+    logging.getLogger("psycopg.pool").setLevel(logging.CRITICAL)
     logging.captureWarnings(True)
 
 

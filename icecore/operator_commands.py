@@ -1,6 +1,7 @@
 """What operators ask at the command line, each against the log itself: no server needs to run, and one may."""
 
 import asyncio
+import signal
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -19,8 +20,10 @@ from icecore.data_folder import DataFolder
 from icecore.demo_warehouse import operator_context
 from icecore.exit_codes import CommandFailed, ExitCode
 from icecore.log_database import opened_database, prepare_database, require_schema
+from icecore.server import stop_on_signals
 from icecore.settings import Settings
-from projections import warehouses
+from icecore.worker import run_worker
+from projections import statistics, warehouses
 from projections.rebuild import RebuildRunningError, rebuild_on_every_core
 from projections.verify import verify as verify_log
 from storage.profiles import parse_storage_profile
@@ -50,6 +53,32 @@ def rebuild(settings: Settings, console: Console) -> ExitCode:
         except RebuildRunningError as error:
             raise CommandFailed(ExitCode.BUSY, str(error)) from None
     console.out(str(report), highlight=False)
+    return ExitCode.OK
+
+
+def begin_statistics_anew(settings: Settings, console: Console) -> ExitCode:
+    """Removes the statistics; the worker counts them again from the first event."""
+    with opened_database(settings) as opened:
+        uvloop.run(require_schema(opened))
+        try:
+            uvloop.run(statistics.begin_anew(opened.owner_dsn))
+        except psycopg.errors.InsufficientPrivilege:
+            raise CommandFailed(ExitCode.DATABASE, "Statistics are removed as their owner: set ICECORE_DATABASE_OWNER_URL") from None
+    console.print("the statistics are removed; the worker counts them again from the first event", soft_wrap=True)
+    return ExitCode.OK
+
+
+def work(settings: Settings) -> ExitCode:
+    """A worker without a server, until SIGTERM or Ctrl-C."""
+
+    async def run(opened: Settings) -> None:
+        await require_schema(opened)
+        stop = asyncio.Event()
+        stop_on_signals(stop, signal.SIGTERM, signal.SIGINT)
+        await run_worker(opened, stop)
+
+    with opened_database(settings) as opened:
+        uvloop.run(run(opened))
     return ExitCode.OK
 
 

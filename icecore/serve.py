@@ -18,11 +18,11 @@ from icecore.exit_codes import CommandFailed, ExitCode
 from icecore.hooks import check_hooks
 from icecore.listening import check_metrics_ports, listen, spread, url_of
 from icecore.log_database import opened_database, prepare_database
-from icecore.publishing import publishing
 from icecore.server import run_server, stop_on_signals
 from icecore.settings import Settings, check_address
 from icecore.supervisor import supervise
 from icecore.welcome import print_welcome
+from icecore.worker import worker_beside
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger("icecore.serve")
 
@@ -50,11 +50,11 @@ def serve(settings: Settings) -> None:
 
 
 async def _serve(settings: Settings, listening: socket.socket, announce: Callable[[], None], *, embedded: bool) -> None:
-    """The server or its workers, and beside them the process that tells the sinks and the watch over an embedded Postgres."""
+    """The server or its serving processes, and beside them the worker and the watch over an embedded Postgres."""
     stop = asyncio.Event()
     stop_on_signals(stop, signal.SIGTERM, signal.SIGINT)
     watched = restarted_on_failure(settings.data_dir, stop, state_directory=settings.embedded_state_dir)
-    async with publishing(settings), watched if embedded else contextlib.nullcontext():
+    async with worker_beside(settings), watched if embedded else contextlib.nullcontext():
         if settings.workers == 1:
             await _serve_alone(settings, listening, announce, stop)
         else:

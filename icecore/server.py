@@ -50,7 +50,7 @@ async def run_server(
     sys.setswitchinterval(THREAD_SWITCH_SECONDS)
     return_large_blocks()
     permit_descriptors()
-    async with open_catalog(settings, jobs=True) as catalog, _metrics(catalog, settings, worker):
+    async with open_catalog(settings) as catalog, _metrics(catalog, settings, worker):
         runner = build_runner(catalog.app)
         await runner.setup()
         site = web.SockSite(runner, listening, backlog=BACKLOG_CONNECTIONS_MAX)

@@ -119,6 +119,7 @@ class Settings(BaseSettings):
     allowed_hosts: Annotated[tuple[HostName, ...], NoDecode] = ()
     cors_origins: Annotated[tuple[Origin, ...], NoDecode] = ()
     workers: int = Field(default=1, ge=1, le=256)
+    worker_beside_server: bool = True
     metrics_port: int | None = Field(default=None, ge=0, le=65_535)
     shutdown_grace_seconds: float = Field(default=20.0, ge=0)
 

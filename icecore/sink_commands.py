@@ -1,4 +1,4 @@
-"""What operators ask of sinks at the command line: how they are, telling again, passing over, and telling without a server."""
+"""What operators ask of sinks at the command line: how they are, telling again, and passing over."""
 
 import asyncio
 import signal
@@ -19,9 +19,8 @@ from database.connections import Connection
 from domain.scope_filter import FilterError
 from icecore.exit_codes import CommandFailed, ExitCode
 from icecore.log_database import opened_database, require_schema
-from icecore.server import stop_on_signals
 from icecore.settings import Settings
-from icecore.sinks import publishers, run_publishers
+from icecore.sinks import publishers
 from log.head import log_head
 from publishers import checkpoints
 from publishers.checkpoints import SinkStatus
@@ -29,23 +28,6 @@ from publishers.event_filter import EventFilter
 
 PROGRESS_SECONDS = 0.1
 _FILTER_KEYS = {"type": "types", "warehouse": "warehouses", "namespace": "namespaces"}
-
-
-def work(settings: Settings) -> ExitCode:
-    """Tells the sinks until SIGTERM or Ctrl-C, without serving: beside servers, or alone."""
-    if not settings.sinks:
-        raise CommandFailed(ExitCode.USAGE, "no sink is named in the settings: [sinks.NAME] or ICECORE_SINKS__NAME__TYPE; docs/events.md")
-
-    async def run(opened: Settings) -> None:
-        await require_schema(opened)
-        stop = asyncio.Event()
-        stop_on_signals(stop, signal.SIGTERM, signal.SIGINT)
-        await run_publishers(opened, stop)
-
-    with opened_database(settings) as opened:
-        publishers(opened)
-        uvloop.run(run(opened))
-    return ExitCode.OK
 
 
 def show(settings: Settings, console: Console, *, as_json: bool) -> ExitCode:
@@ -70,7 +52,12 @@ def show(settings: Settings, console: Console, *, as_json: bool) -> ExitCode:
 
 def _row(name: str, status: SinkStatus | None, head: int, *, configured: bool) -> dict[str, Any]:
     if status is None:
-        return {"name": name, "position": None, "lag-events": head, "trouble": ["never led: is `icecore serve` or `icecore work` running?"]}
+        return {
+            "name": name,
+            "position": None,
+            "lag-events": head,
+            "trouble": ["never led: is `icecore serve` or `icecore worker` running?"],
+        }
     trouble = []
     if status.last_error:
         trouble.append(status.last_error)
@@ -79,7 +66,7 @@ def _row(name: str, status: SinkStatus | None, head: int, *, configured: bool) -
     if status.lost_position:
         trouble.append(f"the broker lost what it had up to {status.lost_position}: icecore publish --sink {name} --from 1")
     if configured and not status.led:
-        trouble.append("nobody leads it: is `icecore serve` or `icecore work` running?")
+        trouble.append("nobody leads it: is `icecore serve` or `icecore worker` running?")
     waiting = None if status.waiting_since is None else (datetime.now(UTC) - status.waiting_since).total_seconds()
     replay = None
     if status.replay_id is not None:

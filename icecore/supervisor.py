@@ -32,7 +32,7 @@ async def supervise(settings: Settings, listening: Sequence[socket.socket], read
 def _worker(number: int, settings: Settings, descriptors: Sequence[int]) -> ChildProcess:
     return ChildProcess(
         f"worker {number}",
-        "icecore.worker",
+        "icecore.serving_process",
         {"number": number, "descriptors": descriptors, "settings": settings.to_json()},
         grace_seconds=settings.shutdown_grace_seconds,
         descriptors=descriptors,

@@ -1,38 +1,64 @@
-"""A worker of `icecore serve --workers N`: the supervisor starts it (icecore/child_process.py) with settings and sockets."""
+"""The worker: publishing, asynchronous projections and jobs, in a process that serves no requests, so that they cost a request no time.
+
+`icecore serve` keeps one beside it, `icecore worker` is one alone. Any number may run: one leads each of their tasks.
+"""
 
 import asyncio
 import contextlib
-import socket
-from collections.abc import Sequence
+from collections.abc import AsyncIterator
 
-import structlog
 import uvloop
 
-from icecore.child_process import handed_over, say_ready, stop_with_parent
+from icecore.allocator import return_large_blocks
+from icecore.asynchronous_projections import run_projections
+from icecore.child_process import ChildProcess, handed_over, stop_with_parent
+from icecore.compose import open_catalog
 from icecore.logs import configure_logs_for, log_uncaught
-from icecore.server import run_server
 from icecore.settings import Settings, settings_from_json
+from icecore.sinks import STOP_SECONDS_MAX, publishers, run_publishers
 from storage.ambient_credentials import forget_ambient_credentials
 
 
+@contextlib.asynccontextmanager
+async def worker_beside(settings: Settings) -> AsyncIterator[None]:
+    """A worker while the block runs, started again if it dies; none where the settings say so.
+
+    Raises SettingsError at once for sinks that cannot be meant.
+    """
+    if not settings.worker_beside_server:
+        yield
+        return
+    publishers(settings)
+    stop = asyncio.Event()
+    # Its standard output is ours: a sink may be just that.
+    child = ChildProcess("worker", "icecore.worker", settings.to_json(), grace_seconds=STOP_SECONDS_MAX)
+    keeping = asyncio.create_task(child.keep_running(stop), name="worker")
+    try:
+        yield
+    finally:
+        stop.set()
+        await keeping
+
+
+async def run_worker(settings: Settings, stop: asyncio.Event) -> None:
+    """Until `stop` is set. Raises SettingsError for sinks that cannot be meant."""
+    return_large_blocks()
+    async with open_catalog(settings, jobs=True):
+        await asyncio.gather(run_publishers(settings, stop), run_projections(settings.dsn, stop))
+
+
 def main() -> None:
-    given = handed_over()
-    settings = settings_from_json(given["settings"])
+    settings = settings_from_json(handed_over())
     configure_logs_for(settings)
     log_uncaught()
     forget_ambient_credentials()
-    structlog.contextvars.bind_contextvars(worker=given["number"])
-    with contextlib.ExitStack() as opened:
-        listening = [opened.enter_context(socket.socket(fileno=descriptor)) for descriptor in given["descriptors"]]
-        uvloop.run(_serve(settings, listening, given["number"] - 1))
+    uvloop.run(_run(settings))
 
 
-async def _serve(settings: Settings, listening: Sequence[socket.socket], worker: int) -> None:
+async def _run(settings: Settings) -> None:
     stop = asyncio.Event()
     stop_with_parent(stop)
-    own = listening[worker % len(listening)]
-    others = [opened for opened in listening if opened is not own]
-    await run_server(settings, own, others=others, ready=say_ready, stop=stop, worker=worker)
+    await run_worker(settings, stop)
 
 
 if __name__ == "__main__":

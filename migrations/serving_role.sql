@@ -20,6 +20,9 @@ GRANT INSERT, UPDATE (given_up, parts), DELETE ON icecore.staged_parts TO {role}
 GRANT DELETE ON icecore.part_tombstones TO {role};
 -- The append adds them.
 GRANT UPDATE (begun), DELETE ON icecore.old_metadata_files TO {role};
+-- Asynchronous read models.
+GRANT INSERT, UPDATE ON icecore.warehouse_statistics TO {role};
+GRANT UPDATE (notification_id) ON icecore.statistics_tracking TO {role};
 -- Beside the log.
 GRANT INSERT, UPDATE ON icecore.secrets, icecore.sinks, icecore.sink_replays TO {role};
 GRANT INSERT ON icecore.sink_skips TO {role};

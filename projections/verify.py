@@ -27,6 +27,7 @@ from domain.streams import claims_of
 from projections.verify_records import check_old_metadata_files, check_records, check_secrets, check_sinks
 from projections.verify_report import VerifyReport
 from projections.verify_schema import check_migrations, check_schema
+from projections.verify_statistics import StatisticsCheck
 from projections.verify_tombstones import expected_tombstones, with_tombstones
 
 _SQL = named_sql("projections", "verify.sql")
@@ -75,14 +76,16 @@ async def _generation(connection: Connection) -> int:
 
 
 async def _check_chain(connection: Connection, report: VerifyReport) -> None:
-    """Positions dense, times never back, every hash over the row before; every command's row where its events are."""
+    """Positions dense, times never back, every hash over the row before; every command's row where its events are; the statistics."""
     commands = _Commands(_rows(connection, "commands"), report)
+    statistics = await StatisticsCheck.begin(connection, report)
     previous: RecordedEvent | None = None
     first = 0
     async for batch in _rows(connection, "chain"):
         for row in batch:
             event = RecordedEvent(*row)
             _check_link(previous, event, report)
+            statistics.add(event)
             if previous is None or event.command_id != previous.command_id:
                 if previous is not None:
                     await commands.expect(first, previous)
@@ -92,6 +95,7 @@ async def _check_chain(connection: Connection, report: VerifyReport) -> None:
         await commands.expect(first, previous)
         report.head, report.head_hash = previous.position, previous.hash
     await commands.expect_no_more()
+    await statistics.compare(connection, report)
 
 
 def _check_link(previous: RecordedEvent | None, event: RecordedEvent, report: VerifyReport) -> None:

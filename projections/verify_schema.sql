@@ -93,7 +93,8 @@ where g.privilege in ('INSERT', 'UPDATE', 'DELETE', 'TRUNCATE', 'TRIGGER', 'EXEC
     ('table_parts', 'DELETE'), ('staged_parts', 'INSERT'), ('staged_parts given_up', 'UPDATE'), ('staged_parts parts', 'UPDATE'),
     ('staged_parts', 'DELETE'), ('part_tombstones', 'DELETE'), ('old_metadata_files begun', 'UPDATE'), ('old_metadata_files', 'DELETE'),
     ('secrets', 'INSERT'), ('secrets', 'UPDATE'), ('sinks', 'INSERT'), ('sinks', 'UPDATE'), ('sink_replays', 'INSERT'),
-    ('sink_replays', 'UPDATE'), ('sink_skips', 'INSERT'), ('metrics_reports', 'INSERT'), ('metrics_reports', 'DELETE')))
+    ('sink_replays', 'UPDATE'), ('sink_skips', 'INSERT'), ('metrics_reports', 'INSERT'), ('metrics_reports', 'DELETE'), ('warehouse_statistics', 'INSERT'),
+    ('warehouse_statistics', 'UPDATE'), ('statistics_tracking notification_id', 'UPDATE')))
 group by 1, 2, 3, 4 order by 1, 2, 4
 
 -- name: roles --

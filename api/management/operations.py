@@ -12,6 +12,13 @@ OPERATIONS = (
     Operation("createWarehouse", "POST", _WAREHOUSES, warehouses.create_warehouse, parameters=_NONE),
     Operation("listWarehouses", "GET", _WAREHOUSES, warehouses.list_warehouses),
     Operation("getWarehouse", "GET", f"{_WAREHOUSES}/{{warehouse_id}}", warehouses.get_warehouse, parameters=_NONE),
+    Operation(
+        "getWarehouseStatistics",
+        "GET",
+        f"{_WAREHOUSES}/{{warehouse_id}}/statistics",
+        warehouses.get_warehouse_statistics,
+        parameters=frozenset(warehouses.STATISTICS_PARAMETERS),
+    ),
     Operation("listProposals", "GET", _PROPOSALS, proposals.list_proposals, parameters=proposals.LIST_PARAMETERS),
     Operation("loadProposal", "GET", _PROPOSAL, proposals.load, parameters=_NONE),
     Operation("approveProposal", "POST", f"{_PROPOSAL}/approve", proposals.approve, commits=True, parameters=_NONE),

@@ -1,20 +1,27 @@
-"""Warehouses: create, list, load, on the wire of Lakekeeper's management API (`/management/v1/warehouse`)."""
+"""Warehouses: create, list, load, statistics, on the wire of Lakekeeper's management API (`/management/v1/warehouse`)."""
+
+from datetime import UTC, datetime, timedelta
+from uuid import UUID
 
 from aiohttp import web
 
 from access.request_context import PROJECT_ID_DEFAULT
 from api.bodies import Fields
 from api.call import POSITION_HEADER, Call
+from api.paging import listing_digest, page_token, parse_page
 from api.targets import check_parameters, decode_segment, parameter_values
 from commands.warehouses.create_warehouse import CreateWarehouse
 from commands.warehouses.create_warehouse import create_warehouse as execute_create_warehouse
 from domain.errors import BadRequest, NoSuchProject, NoSuchWarehouse, UnsupportedOperation
 from domain.identifiers import uuid_or_none
 from queries import load_warehouse as question
+from queries.load_statistics import load_statistics
 
 PROJECT_HEADER = "x-project-id"
 _STATUSES = ("active", "inactive")
 _STATUS, _PROJECT = "warehouseStatus", "projectId"
+STATISTICS_PARAMETERS = ("page_token", "page_size")
+_HOUR = timedelta(hours=1)
 _FIELDS = frozenset(
     {
         "warehouse-name", "project-id", "storage-profile", "storage-credential", "delete-profile", "allowed-format-versions",
@@ -60,12 +67,47 @@ async def list_warehouses(call: Call) -> web.Response:
 
 
 async def get_warehouse(call: Call) -> web.Response:
+    return await call.json(await question.load_warehouse(call.catalog.queries, call.context, _warehouse_id(call)))
+
+
+async def get_warehouse_statistics(call: Call) -> web.Response:
+    """A page of hours, the newest first; those in which nothing counted are left out, as in Lakekeeper."""
+    warehouse_id = _warehouse_id(call)
+    listing = listing_digest("statistics", str(warehouse_id))
+    asked = parse_page(call.query, listing, call.catalog.limits, STATISTICS_PARAMETERS)
+    before, size = None if asked.after is None else _hour(asked.after), asked.size or call.catalog.limits.page_size_default
+    page = await load_statistics(call.catalog.queries, call.context, warehouse_id, before=before, size=size)
+    stats = [
+        {
+            # Until when they hold, as in Lakekeeper.
+            "timestamp": each.begins_at + _HOUR,
+            "number-of-tables": each.counts.tables,
+            "number-of-views": each.counts.views,
+            "number-of-namespaces": each.counts.namespaces,
+            "number-of-commits": each.counts.commits,
+            "updated-at": each.updated_at,
+        }
+        for each in page.hours
+    ]
+    token = None if page.next_before is None else page_token(listing, page.next_before.isoformat())
+    return await call.json({"warehouse-ident": warehouse_id, "stats": stats, "position": page.position, "next-page-token": token})
+
+
+def _warehouse_id(call: Call) -> UUID:
     _refuse_other_project(call.request.headers.get(PROJECT_HEADER))
     text = decode_segment(call.segments["warehouse_id"], "warehouse id")
     warehouse_id = uuid_or_none(text)
     if warehouse_id is None:
         raise NoSuchWarehouse(f"Warehouse does not exist: {text[:64]}")
-    return await call.json(await question.load_warehouse(call.catalog.queries, call.context, warehouse_id))
+    return warehouse_id
+
+
+def _hour(text: str) -> datetime:
+    """Of a page's token, which anybody can make up."""
+    try:
+        return datetime.fromisoformat(text).astimezone(UTC)
+    except (ValueError, OverflowError):
+        raise BadRequest(f"Invalid parameter '{STATISTICS_PARAMETERS[0]}': not a token of this catalog") from None
 
 
 def _refuse_other_project(text: str | None) -> None:

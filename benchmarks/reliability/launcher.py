@@ -16,9 +16,12 @@ _ROOT = Path(__file__).parents[2]
 
 
 def _worker_with_control() -> str:
-    """A program that the supervisor starts in Python's place: the worker with its sabotage."""
+    """A program that the supervisor starts in Python's place: a serving process with its sabotage, and whatever else as it is."""
     program = Path(os.environ["ICECORE_TEST_SCRATCH"]) / "worker"
-    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m benchmarks.reliability.worker\n')
+    program.write_text(
+        f'#!/bin/sh\n[ "$3" = icecore.serving_process ] || exec "{sys.executable}" "$@"\n'
+        f'exec "{sys.executable}" -m benchmarks.reliability.worker\n'
+    )
     program.chmod(0o755)
     return str(program)
 

@@ -95,6 +95,7 @@ REQUESTS: dict[str, tuple[str, Any, Sequence[str]]] = {
     ),
     "listWarehouses": ("/management/v1/warehouse", None, ["project"]),
     "getWarehouse": ("/management/v1/warehouse/{warehouse}", None, ["warehouse demo"]),
+    "getWarehouseStatistics": ("/management/v1/warehouse/{warehouse}/statistics", None, ["warehouse demo"]),
     "listProposals": ("/management/v1/proposals", None, ["project"]),
     "loadProposal": (f"/management/v1/proposals/{PROPOSAL}", None, ["proposal"]),
     "approveProposal": (f"/management/v1/proposals/{PROPOSAL}/approve", None, ["proposal"]),

@@ -12,8 +12,11 @@ from database import connection as connection_module
 from icecore.server_check import UnfitServerError, check_server
 from migrations.apply import Migration, MigrationError, apply_migrations, checksum, load_functions, load_migrations, pending_migrations
 
-CHECKSUMS = {"0001_baseline": "afdee592c22b7d8ccc329bb76f29ee7539dbe74742516236c986767e371f71a3"}
-FUNCTIONS = ("0001_baseline", "ab4be7c4bd3c0599b29ab8da9ce17bf6f0a410f8a7671cf1d54c52ca4c59b734")
+CHECKSUMS = {
+    "0001_baseline": "afdee592c22b7d8ccc329bb76f29ee7539dbe74742516236c986767e371f71a3",
+    "0002_statistics": "489e8c99d1ab5d14e26c96b701f780079ab788f27ce024e3291c055b7c765e72",
+}
+FUNCTIONS = ("0002_statistics", "ab4be7c4bd3c0599b29ab8da9ce17bf6f0a410f8a7671cf1d54c52ca4c59b734")
 """The newest migration, and the checksum of the functions that come with it."""
 
 

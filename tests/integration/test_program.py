@@ -558,7 +558,7 @@ def test_log_follows_until_ctrl_c(serve: Serve) -> None:
 
 def worker_processes(served: Served) -> set[int]:
     children = Path(f"/proc/{served.process.pid}/task/{served.process.pid}/children").read_text().split()
-    return {int(child) for child in children if b"icecore.worker" in Path(f"/proc/{child}/cmdline").read_bytes()}
+    return {int(child) for child in children if b"icecore.serving_process" in Path(f"/proc/{child}/cmdline").read_bytes()}
 
 
 def test_a_worker_that_dies_is_replaced_while_the_others_serve(serve: Serve) -> None:
@@ -590,6 +590,24 @@ def test_children_run_no_code_of_the_working_directory(serve: Serve, open_direct
     assert served.process.stdout is not None
     assert "demo" == json.loads(served.process.stdout.readline())["subject"]
     assert not ran.exists()
+
+
+def test_work_may_run_apart_from_serving(serve: Serve) -> None:
+    """A server without a worker counts nothing; `icecore worker` does, and again where `icecore rebuild --statistics` says so."""
+    served = serve(ICECORE_WORKER_BESIDE_SERVER="false")
+    statistics = f"/management/v1/warehouse/{served.prefix().rpartition('/')[2]}/statistics"
+    served.post(f"{served.prefix()}/namespaces", {"namespace": ["town"]})
+    time.sleep(2)
+    assert (0, []) == tuple(served.get(statistics)[name] for name in ("position", "stats"))
+    with subprocess.Popen(command("worker", "--data", str(served.data)), cwd=CHECKOUT) as working:
+        wait_until(lambda: served.get(statistics)["position"] == 2)
+        assert [1] == [hour["number-of-namespaces"] for hour in served.get(statistics)["stats"]]
+        again = icecore("rebuild", "--statistics", "--data", str(served.data))
+        assert (0, True) == (again.returncode, "the statistics are removed" in again.stdout)
+        wait_until(lambda: served.get(statistics)["position"] == 2)
+        assert [1] == [hour["number-of-namespaces"] for hour in served.get(statistics)["stats"]]
+        working.send_signal(signal.SIGTERM)
+        assert 0 == working.wait(30)
 
 
 def connections_of(process: int) -> int:

@@ -106,6 +106,8 @@ RIGHTS = {
     "metrics_reports": "read, add, delete",
     "secrets": "read, add, write",
     "sinks": "read, add, write",
+    "warehouse_statistics": "read, add, write",
+    "statistics_tracking": "read, (notification_id)",
     "sink_skips": "read, add",
     "sink_replays": "read, add, write",
 }

@@ -26,6 +26,8 @@ READERS = {
     "claims": {"proposals"},
     "location_claims": {"location_claims", "old_metadata_files"},
     "old_metadata_files": {"old_metadata_files"},
+    "warehouse_statistics": {"statistics"},
+    "statistics_tracking": {"statistics"},
 }
 EVERY_TABLE = {"rebuild", "verify", "verify_records"}
 # The generation that is served is read beside whatever is asked of it.

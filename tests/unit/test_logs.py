@@ -245,7 +245,7 @@ broken()
     assert 3 == sum("RuntimeError: ***" in json.loads(line)["exception"] for line in ended.stderr.splitlines())
 
 
-@pytest.mark.parametrize("program", ["icecore.worker"])
+@pytest.mark.parametrize("program", ["icecore.serving_process"])
 def test_what_a_process_of_ours_does_not_catch_goes_through_the_log(program: str) -> None:
     """A worker has its settings, and with them its secrets, from the supervisor: here the line names no number."""
     settings = Settings(database_url=SecretStr("postgresql://icecore:canary-database@h/d"), log_format="json").to_json()

@@ -194,7 +194,7 @@ class Nursery:
         )  # fmt: skip
 
     def start(self, dsn: str, sinks: dict[str, dict[str, Any]], directory: Path, *, log_level: str = "info") -> "PublishingProcess":
-        """A process that tells these sinks of that log, as `icecore work` does."""
+        """A process that tells these sinks of that log, as `icecore worker` does."""
         settings = directory / f"settings-{secrets.token_hex(4)}.json"
         made = Settings(database_url=SecretStr(dsn), sinks=sinks, log_format="json", log_level=log_level)  # type: ignore[arg-type]
         settings.write_bytes(orjson.dumps(made.to_json()))

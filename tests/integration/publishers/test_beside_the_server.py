@@ -26,7 +26,7 @@ def ask(method: str, url: str, body: dict[str, object] | None = None) -> dict[st
 
 
 def test_a_server_tells_what_it_commits(nats: NatsServer, open_directory: Path) -> None:
-    """Two workers, one publishing process; killed, it is started again; the schemas are served beside it."""
+    """Two serving processes, one worker; killed, it is started again; the schemas are served beside it."""
     config = open_directory / "icecore.toml"
     config.write_text(f'workers = 2\n[sinks.broker]\ntype = "nats"\nurl = "{nats.url}"\n')
     port = free_port()
@@ -79,6 +79,6 @@ def wait_for(broker: NatsUnderTest, name: str) -> None:
 def publishing_process(server: int) -> int:
     """The process id of the server's child that publishes."""
     listed = subprocess.run(["ps", "-o", "pid=,args=", "--ppid", str(server)], capture_output=True, text=True, check=True)
-    found = [int(line.split()[0]) for line in listed.stdout.splitlines() if "icecore.publishing" in line]
+    found = [int(line.split()[0]) for line in listed.stdout.splitlines() if "icecore.worker" in line]
     assert 1 == len(found)
     return found[0]

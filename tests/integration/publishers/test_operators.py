@@ -123,7 +123,10 @@ def test_the_command_line_from_end_to_end(database: str, log: list[str], nats: N
     """`publish` leads where nobody does, `sinks` says how things are; each with its exit code."""
     sink = {"S__TYPE": "nats", "S__URL": nats.url}
     nobody = icecore(database, "sinks", "--json", **sink)
-    assert (1, ["never led: is `icecore serve` or `icecore work` running?"]) == (nobody.returncode, json.loads(nobody.stdout)[0]["trouble"])
+    assert (1, ["never led: is `icecore serve` or `icecore worker` running?"]) == (
+        nobody.returncode,
+        json.loads(nobody.stdout)[0]["trouble"],
+    )
     told = icecore(database, "publish", "--sink", "s", "--from", "3", "--to", "9", "--filter", "type=table.*", **sink)
     assert (0, "") == (told.returncode, "" if "events of positions 3 to 9 told again to s" in told.stdout else told.stdout + told.stderr)
     shown = icecore(database, "sinks", "--json", **sink)
@@ -201,7 +204,6 @@ async def test_positions_that_are_no_part_of_the_log(database: str, log: list[st
         (lambda s: sink_commands.publish(s, Console(quiet=True), "other", 1, None, []), "no sink other in the settings; there is broker"),
         (lambda s: sink_commands.publish(s, Console(quiet=True), SINK, 1, None, ["kind=x"]), "--filter kind=x is not type="),
         (lambda s: sink_commands.publish(s, Console(quiet=True), SINK, 1, None, ["type=tabel.*"]), "types: .* matches none"),
-        (lambda s: sink_commands.work(s.model_copy(update={"sinks": {}})), "no sink is named in the settings"),
         (lambda s: sink_commands.skip(s, Console(quiet=True), "other", 1, "r"), "no sink other"),
         (lambda s: sink_commands.skip(s, Console(quiet=True), SINK, 1, " "), "--reason must say why"),
         (lambda s: sink_commands.skip(s, Console(quiet=True), SINK, 9_999, "r"), "the log has no position 9999"),

@@ -1,0 +1,113 @@
+"""Runs the asynchronous read models, each led by one process: the library's runner in threads, watched from the event loop."""
+
+import asyncio
+from contextlib import suppress
+
+import psycopg
+import structlog
+from eventsourcing.persistence import IntegrityError, PersistenceError
+from eventsourcing.projection import ProjectionRunner
+
+from database.advisory_locks import holds, try_lock
+from database.connection import connect
+from database.connections import CONNECT_SECONDS_MAX, NETWORK_OPTIONS, Connection
+from database.outage_log import OutageLog
+from domain.client_errors import client_error_text
+from log.event_store import LogApplication, environment, sever_connections
+from log.head import log_head
+from projections.asynchronous.projection import AsynchronousProjection, AsynchronousView
+from projections.asynchronous.statistics import StatisticsProjection
+
+PROJECTIONS: tuple[type[AsynchronousProjection], ...] = (StatisticsProjection,)
+
+FLUSH_SECONDS = 1.0
+"""So far a read model lags, and so often a process that does not lead asks whether it may."""
+SILENCE_SECONDS_MAX = 10.0
+"""A read model that does not move for this long, though the log is ahead, is begun anew: a session of Postgres may be frozen."""
+CLOSE_SECONDS_MAX = 2.0
+# The lead of a process that is frozen ends with its session.
+_LEADING = "-c idle_session_timeout=30s"
+
+_log: structlog.stdlib.BoundLogger = structlog.get_logger("icecore.projections")
+
+_Runner = ProjectionRunner[LogApplication, AsynchronousView]
+
+
+async def run_projections(dsn: str, stop: asyncio.Event) -> None:
+    """Every asynchronous read model until `stop` is set, whatever fails meanwhile."""
+    await asyncio.gather(*(run_projection(dsn, each, stop) for each in PROJECTIONS))
+
+
+async def run_projection(dsn: str, projection: type[AsynchronousProjection], stop: asyncio.Event) -> None:
+    """One of them; where another process leads, it waits for the lead."""
+    outage = OutageLog("icecore.projections", "projection_waits", "projection_goes_on", projection=projection.name)
+    while not stop.is_set():
+        try:
+            async with await connect(
+                dsn, options=_LEADING, application_name="icecore-projections", connect_timeout=CONNECT_SECONDS_MAX, **NETWORK_OPTIONS
+            ) as leading:
+                while not stop.is_set():
+                    if await try_lock(leading, projection.LEADER_LOCK):
+                        _log.info("projection_led", projection=projection.name)
+                        await _lead(dsn, projection, leading, stop, outage)
+                        break
+                    outage.succeeded()
+                    await _sleep(FLUSH_SECONDS, stop)
+        except IntegrityError:
+            _log.info("projection_begins_again", projection=projection.name)
+        except (psycopg.Error, PersistenceError, TimeoutError) as error:
+            # Of the library's errors the cause is Postgres's.
+            outage.failed(error=client_error_text(error.__cause__ or error))
+        except Exception as error:
+            # A fault of ours on one event must not end the others' read models; it is tried again.
+            outage.failed(type(error), began="projection_failed", exc_info=error)
+        await _sleep(FLUSH_SECONDS, stop)
+
+
+async def _lead(dsn: str, projection: type[AsynchronousProjection], leading: Connection, stop: asyncio.Event, outage: OutageLog) -> None:
+    """Until `stop` is set, the lead is lost, or the rows were removed to be made anew."""
+    runner = await asyncio.to_thread(_runner, dsn, projection)
+    try:
+        loop = asyncio.get_running_loop()
+        tracked, moved_at = 0, loop.time()
+        while not stop.is_set() and not runner.is_interrupted.is_set():
+            async with asyncio.timeout(SILENCE_SECONDS_MAX):
+                await asyncio.to_thread(runner.view.flush)
+                before, found = tracked, await asyncio.to_thread(runner.view.max_tracking_id, runner.app_name)
+                tracked = found or 0
+                if tracked < before or not await holds(leading, projection.LEADER_LOCK):
+                    return
+                head = await log_head(leading)
+            if tracked == head or tracked != before:
+                moved_at = loop.time()
+            elif loop.time() - moved_at > SILENCE_SECONDS_MAX:
+                raise TimeoutError
+            outage.succeeded()
+            await _sleep(FLUSH_SECONDS, stop)
+    finally:
+        closing = asyncio.ensure_future(asyncio.to_thread(_close, runner))
+        if not (await asyncio.wait({closing}, timeout=CLOSE_SECONDS_MAX))[0]:
+            # A thread waits for an answer of Postgres.
+            sever_connections()
+        await closing
+
+
+def _runner(dsn: str, projection: type[AsynchronousProjection]) -> _Runner:
+    runner: _Runner = ProjectionRunner(
+        application_class=LogApplication, projection_class=projection, view_class=projection.VIEW, env=environment(dsn)
+    )
+    return runner.__enter__()
+
+
+def _close(runner: _Runner) -> None:
+    """Raises what ended the runner's thread."""
+    try:
+        runner.__exit__(None, None, None)
+    finally:
+        runner.view.datastore.close()
+
+
+async def _sleep(seconds: float, stop: asyncio.Event) -> None:
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await stop.wait()

@@ -1,0 +1,87 @@
+"""What every asynchronous read model is: a projection of the eventsourcing library whose view is written some events at a time."""
+
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from eventsourcing.persistence import IntegrityError, Tracking
+from eventsourcing.postgres import PostgresDatastore, PostgresTrackingRecorder
+from eventsourcing.projection import Projection
+from psycopg import Cursor
+from psycopg.rows import DictRow
+from psycopg.sql import SQL, Identifier
+
+from database.advisory_locks import AdvisoryLock
+from domain.recorded import RecordedEvent
+
+GATHERED_EVENTS_MAX = 500
+GATHERED_BYTES_MAX = 1024 * 1024
+"""Of the gathered events' states; and one event more."""
+
+
+class AsynchronousView(PostgresTrackingRecorder, ABC):
+    """The rows of a read model, and in the same transaction the position up to which the log is in them.
+
+    Events are gathered until `flush`, which another thread may call, or until there are many: one transaction per event would cost
+    commits what they share with it, Postgres's time.
+    """
+
+    def __init__(self, datastore: PostgresDatastore, **more: Any) -> None:
+        super().__init__(datastore, **more)
+        self._lock = threading.Lock()
+        self._events: list[RecordedEvent] = []
+        self._bytes = 0
+        self._move = SQL(
+            "update {}.{} set notification_id = %(position)s where application_name = %(application_name)s and notification_id = %(before)s"
+        ).format(Identifier(datastore.schema), Identifier(self.tracking_table_name))
+
+    @abstractmethod
+    def write(self, cursor: Cursor[DictRow], events: Sequence[RecordedEvent]) -> None:
+        """Folds the events into the rows, in the transaction of `cursor`."""
+
+    def create_table(self) -> None:
+        """Migrations own the schema."""
+
+    def max_tracking_id(self, application_name: str) -> int | None:
+        """The library's, tried once: whoever runs the projection tries again."""
+        with self.datastore.get_connection() as connection, connection.cursor() as cursor:
+            return self._max_tracking_id(application_name, cursor)
+
+    def gather(self, event: RecordedEvent, tracking: Tracking) -> None:
+        """Keeps the event for the next flush. Raises what `flush` does."""
+        with self._lock:
+            self._events.append(event)
+            self._bytes += len(event.state)
+            self._tracking = tracking
+            if len(self._events) >= GATHERED_EVENTS_MAX or self._bytes >= GATHERED_BYTES_MAX:
+                self._flush()
+
+    def flush(self) -> None:
+        """Writes what is gathered. Raises IntegrityError where the rows are not as of the event before: this view is of no use then."""
+        with self._lock:
+            if self._events:
+                self._flush()
+
+    def _flush(self) -> None:
+        with self.datastore.transaction(commit=True) as cursor:
+            self._insert_tracking(cursor, self._tracking)
+            self.write(cursor, self._events)
+        self._events, self._bytes = [], 0
+
+    def _insert_tracking(self, curs: Cursor[DictRow], tracking: Tracking) -> None:
+        """By compare and set, positions being dense: the library's takes any later position, also after the rows were removed."""
+        before = self._events[0].position - 1
+        values = {"application_name": tracking.application_name, "position": tracking.notification_id, "before": before}
+        if curs.execute(self._move, values, prepare=True).rowcount != 1:
+            raise IntegrityError(f"{self.tracking_table_name} is not at {before}")
+
+
+class AsynchronousProjection(Projection[AsynchronousView]):
+    """name -- of the model, and of its table `<name>_tracking`. LEADER_LOCK -- of the process that runs it, for as long as it does."""
+
+    VIEW: ClassVar[type[AsynchronousView]]
+    LEADER_LOCK: ClassVar[AdvisoryLock]
+
+    def process_event(self, domain_event: RecordedEvent, tracking: Tracking) -> None:
+        self.view.gather(domain_event, tracking)

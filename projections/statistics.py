@@ -1,0 +1,44 @@
+"""Statistics of warehouses by the hour, as projections/asynchronous/statistics.py counts them, and what is asked of them."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+from database.connection import connect
+from database.named_sql import named_sql
+from database.postgres import Connection
+from domain.read_models.statistics import Counts
+
+_SQL = named_sql("projections", "statistics.sql")
+
+
+@dataclass(frozen=True, slots=True)
+class HourlyStatistics:
+    """`counts` -- objects that stand at the end of the hour, and commits in it. updated_at -- when the last event counted was recorded."""
+
+    begins_at: datetime
+    counts: Counts
+    updated_at: datetime
+
+
+async def read_position(connection: Connection) -> int:
+    """The position up to which the log is counted."""
+    row = await (await connection.execute(_SQL["position"])).fetchone()
+    assert row is not None, "a migrated database has it"
+    return int(row[0])
+
+
+async def read_page(
+    connection: Connection, warehouse_id: UUID, *, before: datetime | None, size: int
+) -> tuple[list[HourlyStatistics], bool]:
+    """The newest `size` hours of those that begin before `before` (None: of all), newest first, and whether there are more."""
+    parameters = {"warehouse_id": warehouse_id, "before": before, "limit": size + 1}
+    rows = await (await connection.execute(_SQL["page"], parameters, binary=True)).fetchall()
+    return [HourlyStatistics(begins_at, Counts(*counts), updated_at) for begins_at, *counts, updated_at in rows[:size]], len(rows) > size
+
+
+async def begin_anew(owner_dsn: str) -> None:
+    """Removes what is counted: whoever counts begins again at the first event."""
+    async with await connect(owner_dsn, application_name="icecore-rebuild") as connection, connection.transaction():
+        await connection.execute(_SQL["set_back"])
+        await connection.execute(_SQL["remove"])

@@ -1,0 +1,31 @@
+-- name: position --
+select notification_id from icecore.statistics_tracking
+
+-- name: page --
+-- Of a warehouse, the newest hour first.
+select hour, tables, views, namespaces, commits, updated_at
+from icecore.warehouse_statistics
+where warehouse_id = %(warehouse_id)s and hour < coalesce(%(before)s::timestamptz, 'infinity')
+order by hour desc limit %(limit)s
+
+-- name: every --
+select warehouse_id, hour, tables, views, namespaces, commits, updated_at from icecore.warehouse_statistics
+
+-- name: add --
+-- To an hour of a warehouse; objects stand on from the hour before.
+insert into icecore.warehouse_statistics as s (warehouse_id, hour, tables, views, namespaces, commits, updated_at)
+select %(warehouse_id)s, %(hour)s, coalesce(l.tables, 0) + %(tables)s, coalesce(l.views, 0) + %(views)s,
+       coalesce(l.namespaces, 0) + %(namespaces)s, %(commits)s, %(updated_at)s
+from (select 1) one
+left join lateral (
+  select * from icecore.warehouse_statistics where warehouse_id = %(warehouse_id)s and hour < %(hour)s order by hour desc limit 1
+) l on true
+on conflict (warehouse_id, hour) do update
+set tables = s.tables + %(tables)s, views = s.views + %(views)s, namespaces = s.namespaces + %(namespaces)s,
+    commits = s.commits + %(commits)s, updated_at = %(updated_at)s
+
+-- name: set_back --
+update icecore.statistics_tracking set notification_id = 0
+
+-- name: remove --
+delete from icecore.warehouse_statistics

@@ -1,0 +1,37 @@
+"""The statistics of a warehouse: objects and commits by the hour."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+from access.authorization import Resource
+from access.request_context import RequestContext
+from domain.errors import NoSuchWarehouse
+from projections import statistics, warehouses
+from projections.statistics import HourlyStatistics
+from queries.executor import QueryExecutor
+
+
+@dataclass(frozen=True, slots=True)
+class StatisticsPage:
+    """Hours, the newest first.
+
+    position -- up to it at least the log is counted. next_before -- where the next page begins, if there is one.
+    """
+
+    position: int
+    hours: list[HourlyStatistics]
+    next_before: datetime | None
+
+
+async def load_statistics(
+    queries: QueryExecutor, context: RequestContext, warehouse_id: UUID, *, before: datetime | None, size: int
+) -> StatisticsPage:
+    """At most `size` hours that begin before `before` (None: the newest); NoSuchWarehouse. They lag behind the log by a second or so."""
+    async with queries.backends.connection() as connection:
+        if await warehouses.read_by_id(connection, context.project_id, warehouse_id) is None:
+            raise NoSuchWarehouse(f"Warehouse does not exist: {warehouse_id}")
+        await queries.authorize(context, Resource("warehouse", warehouse_id))
+        position = await statistics.read_position(connection)
+        hours, more = await statistics.read_page(connection, warehouse_id, before=before, size=size)
+    return StatisticsPage(position, hours, hours[-1].begins_at if more else None)

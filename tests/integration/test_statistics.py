@@ -1,0 +1,423 @@
+"""Statistics of warehouses: counted from the log by the worker, each event once, whatever happens to who counts."""
+
+import asyncio
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import psycopg
+import pytest
+import structlog
+from psycopg import Cursor
+from psycopg.conninfo import conninfo_to_dict
+from psycopg.rows import DictRow
+from uuid_utils.compat import uuid7
+
+from api.paging import listing_digest, page_token
+from domain.events import topics
+from domain.read_models.statistics import COUNTED, Counted, Counts, count
+from domain.recorded import RecordedEvent
+from icecore import asynchronous_projections
+from icecore.compose import Catalog
+from projections.asynchronous.statistics import StatisticsProjection, StatisticsView
+from projections.statistics import begin_anew
+from projections.verify import verify
+from tests.fixtures.catalog import SECRET_KEY, CatalogServer, served_catalog
+from tests.fixtures.command_runs import EVERY_KIND, CommandRun, Step
+from tests.fixtures.cutting_proxy import CuttingProxy
+from tests.fixtures.rest_client import RestClient
+from tests.fixtures.statistics import count_statistics, counted, counting, head, position, rows
+from tests.integration.test_outage_logs import closed, opened
+from tests.integration.test_warehouse_routes import Management
+from tests.servers.places import ROOT
+
+NOT_COUNTED = {
+    "namespace.properties-changed", "table.overwritten", "table.renamed", "table.purged", "view.renamed", "proposal.opened",
+    "proposal.approved", "proposal.rejected", "proposal.expired", "proposal.stale",
+}  # fmt: skip
+
+
+# Written without the product's own fold: what stands is counted by the stream's last event, commits by their topics.
+def _standing(kind: str, gone: str) -> str:
+    return f"""
+    (select count(*) from (
+       select distinct on (originator_id) topic from icecore.events o
+       where o.warehouse_id = h.warehouse_id and o.recorded_at < h.hour + interval '1 h' and starts_with(o.topic, '{kind}.')
+       order by originator_id, originator_version desc) last
+     where topic !~ '[.]({gone})[.]')"""
+
+
+RECOUNT = f"""
+select h.warehouse_id, h.hour, {_standing("table", "dropped|unregistered|purged")}, {_standing("view", "dropped")},
+       {_standing("namespace", "dropped")}, h.commits
+from (
+  select warehouse_id, date_trunc('hour', recorded_at, 'UTC') as hour,
+         count(*) filter (where topic in ('table.committed.v1', 'view.committed.v1')) as commits
+  from icecore.events where topic ~ '(created|registered|dropped|committed|unregistered)[.]v1$' group by 1, 2
+) h order by 1, 2
+"""
+ROWS = "select warehouse_id, hour, tables, views, namespaces, commits from icecore.warehouse_statistics order by 1, 2"
+SPREAD = "update icecore.events set recorded_at = date_trunc('hour', now()) - interval '40 h' + notification_id * interval '17 min'"
+
+
+def spread_over_hours(dsn: str) -> None:
+    """The log's events, as if some were recorded in each of many hours."""
+    with psycopg.connect(dsn) as connection:
+        connection.execute("alter table icecore.events disable trigger events_append_only")
+        connection.execute(SPREAD)
+        connection.execute("alter table icecore.events enable trigger events_append_only")
+
+
+@contextmanager
+def worker(dsn: str, log: Path, **variables: str) -> Iterator[subprocess.Popen[bytes]]:
+    """`icecore worker`; ended at the end."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("ICECORE_")}
+    environment |= {"ICECORE_DATABASE_URL": dsn, "ICECORE_SECRET_KEY": SECRET_KEY, "ICECORE_LOG_FORMAT": "json", **variables}
+    with log.open("ab") as output:
+        process = subprocess.Popen([sys.executable, "-m", "icecore", "worker"], cwd=ROOT, env=environment, stderr=output)
+        try:
+            yield process
+        finally:
+            process.terminate()
+            process.wait(30)
+
+
+def records(log: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in log.read_text().splitlines()]
+
+
+async def random_history(run: CommandRun, seed: int, steps: int) -> None:
+    drawn = random.Random(seed)
+    kinds = sorted({step.kind for step in EVERY_KIND})
+    for step in EVERY_KIND:
+        await run.step(step)
+    for _ in range(steps):
+        await run.step(Step(drawn.choice(kinds), drawn.randrange(2), drawn.randrange(3), drawn.randrange(4)))
+
+
+def test_every_event_is_counted_or_named_as_one_that_is_not() -> None:
+    """A new one is a decision: does it change what stands?"""
+    assert {topic.rpartition(".")[0] for topic in topics()} == set(COUNTED) | NOT_COUNTED
+    assert set() == set(COUNTED) & NOT_COUNTED
+
+
+def test_hours_are_those_of_utc() -> None:
+    """Whatever the zone a time is given in, on the microsecond."""
+
+    def event(topic: str, recorded_at: str) -> RecordedEvent:
+        at = datetime.fromisoformat(recorded_at)
+        fields: list[Any] = [uuid7(), 1, topic, b"{}", 1, uuid7(), uuid7(), at, "a", UUID(int=0), UUID(int=1), "r", *[None] * 4, b""]
+        return RecordedEvent(*fields)
+
+    found: Counted = {}
+    given = [("table.created.v1", "2026-03-29T00:59:59.999999+00:00"), ("table.committed.v1", "2026-03-29T06:30:00+05:30")]
+    count([event(*each) for each in given], found)
+    assert [(datetime(2026, 3, 29, 0, tzinfo=UTC), Counts(tables=1)), (datetime(2026, 3, 29, 1, tzinfo=UTC), Counts(commits=1))] == [
+        (hour.begins_at, added) for hour, (added, _) in found.items()
+    ]
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+async def test_a_random_history_is_counted_as_the_log_has_it(catalog: Catalog, seed: int) -> None:
+    """Tables that are dropped, unregistered, renamed and registered over, views and namespaces; over many hours."""
+    run = await CommandRun.on(catalog)
+    await random_history(run, seed, 150)
+    spread_over_hours(catalog.dsn)
+    async with counting(catalog.dsn):
+        await counted(catalog.dsn)
+    expected = rows(catalog.dsn, RECOUNT)
+    assert len(expected) > 10
+    assert expected == rows(catalog.dsn, ROWS)
+    assert [] == [each for each in (await verify(catalog.dsn)).differences if "statistics" in each.table]
+
+
+async def test_verify_finds_what_was_counted_wrong(catalog: Catalog) -> None:
+    """A count, a row too many, a row too few, and a position beyond the log."""
+    run = await CommandRun.on(catalog)
+    for step in EVERY_KIND[:9]:
+        await run.step(step)
+    async with counting(catalog.dsn):
+        await counted(catalog.dsn)
+    assert [] == (await verify(catalog.dsn)).differences
+    with psycopg.connect(catalog.dsn, autocommit=True) as connection:
+        for harm, mended in (
+            ("update icecore.warehouse_statistics set tables = tables + 1", "update icecore.warehouse_statistics set tables = tables - 1"),
+            (
+                "insert into icecore.warehouse_statistics select warehouse_id, hour - interval '1 h', 0, 0, 0, 0, now() "
+                "from icecore.warehouse_statistics",
+                "delete from icecore.warehouse_statistics where updated_at > (select max(recorded_at) from icecore.events)",
+            ),
+            (
+                "update icecore.statistics_tracking set notification_id = notification_id + 1000",
+                "update icecore.statistics_tracking set notification_id = notification_id - 1000",
+            ),
+        ):
+            connection.execute(harm.encode())
+            assert 1 == len((await verify(catalog.dsn)).differences), harm
+            connection.execute(mended.encode())
+        assert [] == (await verify(catalog.dsn)).differences
+        connection.execute("delete from icecore.warehouse_statistics")
+        assert 1 == len((await verify(catalog.dsn)).differences)
+        connection.execute("delete from icecore.statistics_tracking")
+        assert 1 == len((await verify(catalog.dsn)).differences)
+
+
+async def test_it_counts_on_while_events_come_and_begins_anew_when_it_is_told_to(catalog: Catalog) -> None:
+    """Also where no event comes that would show that the rows were removed."""
+    run = await CommandRun.on(catalog)
+    async with counting(catalog.dsn):
+        for step in EVERY_KIND[:12]:
+            await run.step(step)
+        await counted(catalog.dsn)
+        expected = rows(catalog.dsn, RECOUNT)
+        assert expected == rows(catalog.dsn, ROWS)
+        await asyncio.sleep(2 * asynchronous_projections.FLUSH_SECONDS)
+        await begin_anew(catalog.dsn)
+        await counted(catalog.dsn)
+        assert expected == rows(catalog.dsn, ROWS)
+
+
+async def test_rows_that_are_removed_while_events_come_are_counted_once(catalog: Catalog) -> None:
+    """Who counts is not at the first event any more, and must not go on from where it was."""
+    run = await CommandRun.on(catalog)
+    for step in EVERY_KIND[:6]:
+        await run.step(step)
+    async with counting(catalog.dsn):
+        for number in range(40):
+            await run.step(Step("commit", 0, 0, 0))
+            if number % 10 == 0:
+                await begin_anew(catalog.dsn)
+        await counted(catalog.dsn)
+    assert rows(catalog.dsn, RECOUNT) == rows(catalog.dsn, ROWS)
+
+
+class LateStop(StatisticsView):
+    """Breaks the promise: the position is moved, and committed, before the rows are; between them the process may end."""
+
+    def _flush(self) -> None:
+        with self.datastore.transaction(commit=True) as cursor:
+            self._insert_tracking(cursor, self._tracking)
+        failing()
+        with self.datastore.transaction(commit=True) as cursor:
+            self.write(cursor, self._events)
+        self._events = []
+
+
+class FailsInTheMiddle(StatisticsView):
+    """Ends where a process that is killed would: after the position was moved, before the rows were written."""
+
+    def write(self, cursor: Cursor[DictRow], events: Sequence[RecordedEvent]) -> None:
+        failing()
+        super().write(cursor, events)
+
+
+failures = iter(())
+
+
+def failing() -> None:
+    for failure in failures:
+        raise failure
+
+
+@pytest.mark.parametrize(("view", "right"), [(FailsInTheMiddle, True), (LateStop, False)])
+async def test_what_ends_in_the_middle_counts_once(
+    catalog: Catalog, monkeypatch: pytest.MonkeyPatch, view: type[StatisticsView], right: bool
+) -> None:
+    """Position and rows are one transaction; were they two, the counts would be wrong."""
+    global failures
+    failures = iter([RuntimeError("ended here")] * 2)
+    monkeypatch.setattr(StatisticsProjection, "VIEW", view)
+    run = await CommandRun.on(catalog)
+    for step in EVERY_KIND:
+        await run.step(step)
+    async with counting(catalog.dsn):
+        await counted(catalog.dsn)
+    assert right == (rows(catalog.dsn, RECOUNT) == rows(catalog.dsn, ROWS))
+
+
+async def test_workers_that_are_killed_and_two_at_once_count_once(catalog: Catalog, tmp_path: Path) -> None:
+    """`kill -9` while events come; whoever is left takes over."""
+    run = await CommandRun.on(catalog)
+    for step in EVERY_KIND[:6]:
+        await run.step(step)
+    log = tmp_path / "worker.log"
+    log.touch()
+    with worker(catalog.dsn, log), worker(catalog.dsn, log) as second:
+        for kills in range(3):
+            until = time.monotonic() + 2.5
+            while time.monotonic() < until:
+                await run.step(Step("commit", 0, 0, 0))
+            if kills == 0:
+                second.send_signal(signal.SIGKILL)
+            else:
+                with worker(catalog.dsn, log) as third:
+                    await asyncio.sleep(1)
+                    await run.step(Step("commit", 0, 0, 0))
+                    third.send_signal(signal.SIGKILL)
+        await counted(catalog.dsn)
+    assert rows(catalog.dsn, RECOUNT) == rows(catalog.dsn, ROWS)
+    assert [] == (await verify(catalog.dsn)).differences
+    assert [] == [each for each in records(log) if each["level"] in ("error", "critical")]
+
+
+async def test_two_that_both_believe_to_lead_count_once(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One whose lock is gone without its knowledge meets the other at the position."""
+
+    async def leads(*_: object) -> bool:
+        return True
+
+    monkeypatch.setattr(asynchronous_projections, "try_lock", leads)
+    monkeypatch.setattr(asynchronous_projections, "holds", leads)
+    run = await CommandRun.on(catalog)
+    for step in EVERY_KIND[:6]:
+        await run.step(step)
+    async with counting(catalog.dsn), counting(catalog.dsn):
+        for _ in range(60):
+            await run.step(Step("commit", 0, 0, 0))
+            await asyncio.sleep(0.05)
+        await counted(catalog.dsn)
+    assert rows(catalog.dsn, RECOUNT) == rows(catalog.dsn, ROWS)
+
+
+async def test_an_outage_is_lived_through_and_said_once(catalog: Catalog, admin_dsn: str) -> None:
+    """Nobody can connect for some rounds: the log has one record of it, and one of its end."""
+    run, name = await CommandRun.on(catalog), str(conninfo_to_dict(catalog.dsn)["dbname"])
+    for step in EVERY_KIND[:6]:
+        await run.step(step)
+    async with counting(catalog.dsn):
+        await counted(catalog.dsn)
+        with structlog.testing.capture_logs() as said:
+            closed(admin_dsn, name)
+            await asyncio.sleep(5)
+            opened(admin_dsn, name)
+            with psycopg.connect(catalog.dsn, autocommit=True) as connection:
+                assert 0 < connection.execute("select max(notification_id) from icecore.events").fetchall()[0][0]
+            await eventually(lambda: "projection_goes_on" in [each["event"] for each in said])
+        assert [1, 1] == [[each["event"] for each in said].count(event) for event in ("projection_waits", "projection_goes_on")]
+        await run.step(Step("create_namespace", 1))
+        await counted(catalog.dsn)
+    assert rows(catalog.dsn, RECOUNT) == rows(catalog.dsn, ROWS)
+
+
+async def eventually(holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 30
+    while not holds():
+        assert time.monotonic() < deadline
+        await asyncio.sleep(0.05)
+
+
+@pytest.mark.parametrize("frozen", ["all", "reader"])
+async def test_sessions_that_freeze_are_left(catalog: Catalog, monkeypatch: pytest.MonkeyPatch, frozen: str) -> None:
+    """A line that no error comes on, or one process of Postgres that hangs: others take their place."""
+    monkeypatch.setattr(asynchronous_projections, "SILENCE_SECONDS_MAX", 2.0)
+    monkeypatch.setattr(asynchronous_projections, "CLOSE_SECONDS_MAX", 0.5)
+    run = await CommandRun.on(catalog)
+    for step in EVERY_KIND[:6]:
+        await run.step(step)
+    async with CuttingProxy(catalog.dsn).running() as proxy, counting(proxy.dsn):
+        await counted(catalog.dsn)
+        stopped: list[int] = []
+        if frozen == "all":
+            proxy.is_frozen = True
+        else:
+            reading = "select pid from pg_stat_activity where query like '%originator_id as stream_id%' and pid <> pg_backend_pid()"
+            stopped = [pid for (pid,) in rows(catalog.dsn, reading)]
+            assert stopped
+            for pid in stopped:
+                os.kill(pid, signal.SIGSTOP)
+        await run.step(Step("commit", 0, 0, 0))
+        await asyncio.sleep(4)
+        if frozen == "all":
+            assert position(catalog.dsn) < head(catalog.dsn)
+            # As the kernel does with lines that stay dead: their sessions end, and with them the lock.
+            end = "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'icecore-projections'"
+            rows(catalog.dsn, end + " and datname = current_database()")
+            proxy.is_frozen = False
+        try:
+            await counted(catalog.dsn)
+        finally:
+            for pid in stopped:
+                os.kill(pid, signal.SIGCONT)
+    assert rows(catalog.dsn, RECOUNT) == rows(catalog.dsn, ROWS)
+
+
+async def test_a_lead_that_nothing_is_heard_of_ends(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As that of a process that is frozen: Postgres ends its session, and who takes over goes on where it was."""
+    monkeypatch.setattr(asynchronous_projections, "_LEADING", "-c idle_session_timeout=300ms")
+    run = await CommandRun.on(catalog)
+    with structlog.testing.capture_logs() as said:
+        async with counting(catalog.dsn):
+            for step in EVERY_KIND[:6]:
+                await run.step(step)
+            await eventually(lambda: [each["event"] for each in said].count("projection_led") > 2)
+            await counted(catalog.dsn)
+    assert rows(catalog.dsn, RECOUNT) == rows(catalog.dsn, ROWS)
+
+
+@pytest.fixture
+def server(database: str, tmp_path: Path) -> Iterator[CatalogServer]:
+    with served_catalog(database, tmp_path / "demo") as served:
+        yield served
+
+
+@pytest.fixture
+def management(server: CatalogServer) -> Iterator[Management]:
+    client = Management(server.url)
+    yield client
+    client.close()
+
+
+def test_the_route_answers_hours_newest_first_in_pages(server: CatalogServer, management: Management) -> None:
+    """On Lakekeeper's wire: `timestamp` is the end of the hour; what is ours stands beside it."""
+    warehouse_id = management.call_root("GET", "").json["warehouses"][0]["id"]
+    address = f"/{warehouse_id}/statistics"
+    empty = {"warehouse-ident": warehouse_id, "stats": [], "position": 0, "next-page-token": None}
+    assert empty == management.call_root("GET", address).json
+    client = RestClient(server.url, "demo")
+    for _ in range(3):
+        assert 200 == client.create_namespace(f"n{_}").status
+    assert 200 == client.create_table(["n0"], "t").status
+    assert 204 == client.call("DELETE", "/namespaces/n2").status
+    client.close()
+    spread_over_hours(server.dsn)
+
+    asyncio.run(count_statistics(server.dsn))
+    told = management.call_root("GET", address).json
+    assert (warehouse_id, head(server.dsn), None) == (told["warehouse-ident"], told["position"], told["next-page-token"])
+    newest, *_, oldest = told["stats"]
+    assert {"number-of-tables": 1, "number-of-views": 0, "number-of-namespaces": 2, "number-of-commits": 0}.items() <= newest.items()
+    assert [0, 0] == [oldest[f"number-of-{kind}"] for kind in ("tables", "views")]
+    ends = [datetime.fromisoformat(each["timestamp"]) for each in told["stats"]]
+    assert ends == sorted(ends, reverse=True)
+    for each, end in zip(told["stats"], ends, strict=True):
+        assert end - timedelta(hours=1) <= datetime.fromisoformat(each["updated-at"]) < end
+    pages: list[Any] = []
+    token = ""
+    while token is not None:
+        page = management.call_root("GET", f"{address}?page_size=1&page_token={token}").json
+        pages += page["stats"]
+        token = page["next-page-token"]
+    assert told["stats"] == pages
+
+
+def test_the_route_refuses_what_it_cannot_mean(management: Management) -> None:
+    """A warehouse that is not there, another's token, sizes that are none, parameters it does not have."""
+    warehouse_id = management.call_root("GET", "").json["warehouses"][0]["id"]
+    for missing in (str(uuid7()), "demo"):
+        assert (404, "NoSuchWarehouseException") == management.call_root("GET", f"/{missing}/statistics").error
+    made_up = page_token(listing_digest("statistics", warehouse_id), "last-tuesday")
+    far = page_token(listing_digest("statistics", warehouse_id), "0001-01-01T00:00:00+14:00")
+    other = page_token(listing_digest("statistics", str(uuid7())), "2026-01-01T00:00:00+00:00")
+    tokens = [f"page_token={token}" for token in ("x", made_up, far, other)]
+    for query in ("page_size=0", "page_size=x", "pageSize=1", *tokens):
+        assert (400, "BadRequestException") == management.call_root("GET", f"/{warehouse_id}/statistics?{query}").error, query

@@ -8,12 +8,12 @@ begin
   -- A current row is replaced: the one before goes, in the same transaction.
   for r in select * from jsonb_array_elements(rows->'tables') loop
     delete from icecore.tables t
-      where t.generation = p_generation and t.table_id = (r->>1)::uuid and t.version < (r->>2)::bigint;
+      where t.generation = p_generation and t.table_id = (r->>'table_id')::uuid and t.version < (r->>'version')::bigint;
   end loop;
   for r in select * from jsonb_array_elements(rows->'parts_closed') loop
     delete from icecore.table_parts p
-      where p.generation = p_generation and p.table_id = (r->>0)::uuid and p.kind = (r->>1)::smallint
-        and p.ordinal = any (array(select o::bigint from jsonb_array_elements_text(r->3) o));
+      where p.generation = p_generation and p.table_id = (r->>'table_id')::uuid and p.kind = (r->>'kind')::smallint
+        and p.ordinal = any (array(select o::bigint from jsonb_array_elements_text(r->'ordinals') o));
   end loop;
   perform icecore.write_temporal_rows(rows - 'parts_closed', blobs, p_generation, p_before);
 end $$;

@@ -21,9 +21,10 @@ from cachetools import LRUCache
 from database.advisory_locks import AdvisoryLock, lock_session, lock_transaction, try_lock, unlock
 from database.named_sql import named_sql
 from database.postgres import Connection
-from domain.read_models.rows import Row, Rows
-from domain.read_models.stamped_rows import PART_TOMBSTONES, READ_MODELS
+from domain.read_models.definitions import PART_TOMBSTONES, READ_MODELS, ReadModel, Row
+from domain.read_models.rows import Rows
 from domain.read_models.stream_fold import StreamFold
+from projections.model_sql import model_sql
 from projections.rebuild_part import (
     Helper,
     Part,
@@ -55,7 +56,7 @@ _ROUNDS_MAX = 100
 # Streams whose folds are kept between rounds: those being written to.
 _FOLDS_KEPT_MAX = 2_000
 _DELETE_PAGES = 256
-_TABLES = tuple(model.table for model in (*READ_MODELS, PART_TOMBSTONES))
+_MODELS = (*READ_MODELS, PART_TOMBSTONES)
 
 
 class RebuildRunningError(Exception):
@@ -110,7 +111,7 @@ async def rebuild(dsn: str, helpers: Sequence[Helper] = ()) -> RebuildReport:
         await attempt.catch_up()
         locked_seconds = await attempt.switch()
         seconds = time.monotonic() - started
-        await _delete_others(writer, kept + 1, _TABLES)
+        await _delete_others(writer, kept + 1, _MODELS)
     return RebuildReport(attempt.position, attempt.rows, seconds, kept + 1, locked_seconds)
 
 
@@ -180,7 +181,7 @@ class _Attempt:
             events = await (await self._reader.execute(_SQL["events_after"], parameters, binary=True)).fetchall()
             rows, blobs, before = Rows(), list[bytes](), self.position
             for event in events:
-                fold_events(await self._fold_of(event, before), [event], rows, event[2] - before)
+                fold_events(await self._fold_of(event, before), [event], rows, before)
             written = orjson.dumps(rows.to_json(blobs)).decode()
             await self._writer.execute(
                 _SQL["write_rows"], {"rows": written, "blobs": blobs or [b""], "generation": self._generation, "before": before}
@@ -196,7 +197,7 @@ class _Attempt:
             fold = new_fold(event)
             if event[1] > 1:
                 cursor = await self._reader.execute(_SQL["stream"], {"stream_id": stream_id, "upto": before}, binary=True)
-                fold_events(fold, await cursor.fetchall(), Rows(), 1)
+                fold_events(fold, await cursor.fetchall(), Rows())
             self._folds[stream_id] = fold
         return fold
 
@@ -217,21 +218,22 @@ async def _each(parts: Iterator[Part]) -> AsyncIterator[Part]:
         yield part
 
 
-async def _unfinished(writer: Connection, served: int) -> set[str]:
-    """The tables an attempt that died has left rows in."""
+async def _unfinished(writer: Connection, served: int) -> list[ReadModel]:
+    """Those an attempt that died has left rows in."""
     # Older generations go at the end, with the one that serves: to look for them is to walk over all that was just deleted.
-    cursor = await writer.execute(_SQL["tables_with_later"], {"served": served})
-    return {table for (table,) in await cursor.fetchall()}
+    found = [(await writer.execute(model_sql(_SQL["has_later"], model), {"served": served}), model) for model in _MODELS]
+    return [model for cursor, model in found if await cursor.fetchone() == (True,)]
 
 
-async def _delete_others(writer: Connection, kept: int, tables: Collection[str]) -> None:
+async def _delete_others(writer: Connection, kept: int, models: Collection[ReadModel]) -> None:
     """Deletes the rows of other generations than `kept`, some pages at a time: no row is looked at twice."""
     # The job that closes parts moves rows from page to page: not behind us.
     await lock_session(writer, AdvisoryLock.SETTLE_PARTS_JOB)
-    for table in tables:
-        pages = await _value(writer, "pages", {"table": f"icecore.{table}"})
+    for model in models:
+        pages = await _value(writer, "pages", {"table": f"icecore.{model.table}"})
+        delete = model_sql(_SQL["delete"], model)
         for page in range(0, pages, _DELETE_PAGES):
-            await writer.execute(_SQL[f"delete_{table}"], {"kept": kept, "first": page, "end": page + _DELETE_PAGES})
+            await writer.execute(delete, {"kept": kept, "first": page, "end": page + _DELETE_PAGES})
     await unlock(writer, AdvisoryLock.SETTLE_PARTS_JOB)
 
 

@@ -65,82 +65,16 @@ analyze (skip_locked) icecore.names, icecore.warehouses, icecore.namespaces, ice
   icecore.views (generation, view_id, version, position),
   icecore.proposals (generation, proposal_id, version, position, warehouse_id, status, command_key)
 
--- name: copy_names --
-copy icecore.names (generation, object_id, from_position, to_position, parent_id, kind, name, name_key)
-from stdin (format binary)
+-- name: copy --
+copy {table} (generation, {columns}) from stdin (format binary)
 
--- name: copy_warehouses --
-copy icecore.warehouses (generation, warehouse_id, version, position, event_id, project_id, name, name_key, storage_profile, secret_ref,
-                         exact_names)
-from stdin (format binary)
-
--- name: copy_namespaces --
-copy icecore.namespaces (generation, namespace_id, version, position, event_id, warehouse_id, parent_id, name, name_key, status, properties)
-from stdin (format binary)
-
--- name: copy_tables --
-copy icecore.tables (generation, table_id, version, position, event_id, warehouse_id, namespace_id, name, name_key, status,
-                     metadata_location, locations, next_ordinal, head)
-from stdin (format binary)
-
--- name: copy_table_parts --
-copy icecore.table_parts (generation, table_id, kind, ordinal, valid_from, valid_to, snapshot_id, body)
-from stdin (format binary)
-
--- name: copy_views --
-copy icecore.views (generation, view_id, version, position, event_id, warehouse_id, namespace_id, name, name_key, status,
-                    metadata_location, locations, document)
-from stdin (format binary)
-
--- name: copy_proposals --
-copy icecore.proposals (generation, proposal_id, version, position, event_id, warehouse_id, status, operation, command_key, hook, reason,
-                        expires_at_ms, document)
-from stdin (format binary)
-
--- name: tables_with_later --
--- Where there are rows of a later generation than the one that serves: by the last entry of each primary key.
-select name from (
-  select 'names' as name, max(generation) as last from icecore.names
-  union all select 'warehouses', max(generation) from icecore.warehouses
-  union all select 'namespaces', max(generation) from icecore.namespaces
-  union all select 'tables', max(generation) from icecore.tables
-  union all select 'table_parts', max(generation) from icecore.table_parts
-  union all select 'part_tombstones', max(generation) from icecore.part_tombstones
-  union all select 'views', max(generation) from icecore.views
-  union all select 'proposals', max(generation) from icecore.proposals
-) t where last > %(served)s
+-- name: has_later --
+-- Whether there are rows of a later generation than the one that serves: by the last entry of the primary key.
+select max(generation) > %(served)s from {table}
 
 -- name: pages --
 select pg_relation_size(%(table)s::text::regclass) / current_setting('block_size')::bigint
 
--- name: delete_names --
-delete from icecore.names
-where ctid >= format('(%%s,0)', %(first)s::bigint)::tid and ctid < format('(%%s,0)', %(end)s::bigint)::tid and generation <> %(kept)s
-
--- name: delete_warehouses --
-delete from icecore.warehouses
-where ctid >= format('(%%s,0)', %(first)s::bigint)::tid and ctid < format('(%%s,0)', %(end)s::bigint)::tid and generation <> %(kept)s
-
--- name: delete_namespaces --
-delete from icecore.namespaces
-where ctid >= format('(%%s,0)', %(first)s::bigint)::tid and ctid < format('(%%s,0)', %(end)s::bigint)::tid and generation <> %(kept)s
-
--- name: delete_tables --
-delete from icecore.tables
-where ctid >= format('(%%s,0)', %(first)s::bigint)::tid and ctid < format('(%%s,0)', %(end)s::bigint)::tid and generation <> %(kept)s
-
--- name: delete_table_parts --
-delete from icecore.table_parts
-where ctid >= format('(%%s,0)', %(first)s::bigint)::tid and ctid < format('(%%s,0)', %(end)s::bigint)::tid and generation <> %(kept)s
-
--- name: delete_part_tombstones --
-delete from icecore.part_tombstones
-where ctid >= format('(%%s,0)', %(first)s::bigint)::tid and ctid < format('(%%s,0)', %(end)s::bigint)::tid and generation <> %(kept)s
-
--- name: delete_views --
-delete from icecore.views
-where ctid >= format('(%%s,0)', %(first)s::bigint)::tid and ctid < format('(%%s,0)', %(end)s::bigint)::tid and generation <> %(kept)s
-
--- name: delete_proposals --
-delete from icecore.proposals
+-- name: delete --
+delete from {table}
 where ctid >= format('(%%s,0)', %(first)s::bigint)::tid and ctid < format('(%%s,0)', %(end)s::bigint)::tid and generation <> %(kept)s

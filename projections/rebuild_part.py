@@ -25,9 +25,10 @@ from database.advisory_locks import AdvisoryLock, lock_session_shared
 from database.connection import connect as open_connection
 from database.named_sql import named_sql
 from database.postgres import Connection
-from domain.read_models.rows import Row, Rows
-from domain.read_models.stamped_rows import READ_MODELS, stamped
+from domain.read_models.definitions import READ_MODELS, Row
+from domain.read_models.rows import Rows
 from domain.read_models.stream_fold import StreamFold
+from projections.model_sql import model_sql
 
 _SQL = named_sql("projections", "rebuild.sql")
 
@@ -127,10 +128,10 @@ async def _heard(pipe: Pipe) -> Any:
     return pipe.recv()
 
 
-def fold_events(fold: StreamFold, events: Sequence[Row], rows: Rows, number: int) -> None:
-    """Folds events of one stream; the first of them has the number `number` in `rows`."""
-    for n, (_, version, _, event_id, topic, state, _, _) in enumerate(events, start=number):
-        fold.apply(rows, n, version, event_id, topic, state)
+def fold_events(fold: StreamFold, events: Sequence[Row], rows: Rows, before: int = 0) -> None:
+    """Folds events of one stream; positions in `rows` are counted from `before`."""
+    for _, version, position, event_id, topic, state, _, _ in events:
+        fold.apply(rows, position - before, version, event_id, topic, state)
 
 
 def new_fold(event: Row) -> StreamFold:
@@ -160,8 +161,8 @@ async def _folded(streams: AsyncIterator[list[Row]]) -> AsyncIterator[dict[str, 
     events, size = 0, 0
     async for stream in streams:
         rows = Rows()
-        fold_events(new_fold(stream[0]), stream, rows, 1)
-        for table, more in stamped(rows, [event[2] for event in stream]).items():
+        fold_events(new_fold(stream[0]), stream, rows)
+        for table, more in rows.finished().items():
             finished[table] += more
         events += len(stream)
         size += sum([len(event[5]) for event in stream])
@@ -177,7 +178,7 @@ async def _copy(writer: Connection, generation: int, finished: dict[str, list[Ro
         for model in READ_MODELS:
             if not finished[model.table]:
                 continue
-            async with cursor.copy(_SQL[f"copy_{model.table}"]) as copy:
+            async with cursor.copy(model_sql(_SQL["copy"], model)) as copy:
                 copy.set_types(["int4", *model.types])
                 for row in finished[model.table]:
                     await copy.write_row((generation, *row))

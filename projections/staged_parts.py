@@ -8,7 +8,7 @@ from uuid import UUID
 
 from database.named_sql import named_sql
 from database.postgres import Connection
-from domain.read_models.rows import Row
+from domain.read_models.definitions import PartRow
 
 _SQL = named_sql("projections", "staged_parts.sql")
 
@@ -21,11 +21,10 @@ async def register(connection: Connection, table_id: UUID) -> int:
     return generation
 
 
-async def write(connection: Connection, table_id: UUID, generation: int, parts: Sequence[Row]) -> None:
-    """Some of the rows (domain/read_models/rows.py) of the table's parts. A crash of Postgres may lose them until `complete`."""
-    _, kinds, ordinals, versions, snapshot_ids, bodies = map(list, zip(*parts, strict=True))
-    columns = {"kinds": kinds, "ordinals": ordinals, "versions": versions, "snapshot_ids": snapshot_ids, "bodies": bodies}
-    await connection.execute(_SQL["write"], {"generation": generation, "table_id": table_id, **columns})
+async def write(connection: Connection, table_id: UUID, generation: int, parts: Sequence[PartRow]) -> None:
+    """Some of the rows of the table's parts. A crash of Postgres may lose them until `complete`."""
+    columns = dict(zip(PartRow._fields, map(list, zip(*parts, strict=True)), strict=True))
+    await connection.execute(_SQL["write"], {**columns, "generation": generation, "table_id": table_id})
 
 
 async def complete(connection: Connection, table_id: UUID, generation: int, parts: int) -> bool:

@@ -8,7 +8,7 @@ returning generation
 -- Without a flush of its own, which would hold up others' flushes: a crash may lose these rows until `complete` has committed.
 insert into icecore.table_parts (generation, table_id, kind, ordinal, valid_from, valid_to, snapshot_id, body)
 select %(generation)s, %(table_id)s, p.kind, p.ordinal, p.valid_from, null, p.snapshot_id, p.body
-from unnest(%(kinds)s::smallint[], %(ordinals)s::bigint[], %(versions)s::bigint[], %(snapshot_ids)s::bigint[], %(bodies)b::bytea[])
+from unnest(%(kind)s::smallint[], %(ordinal)s::bigint[], %(valid_from)s::bigint[], %(snapshot_id)s::bigint[], %(body)b::bytea[])
   p(kind, ordinal, valid_from, snapshot_id, body), set_config('synchronous_commit', 'off', true)
 
 -- name: complete --

@@ -10,20 +10,23 @@ import asyncio
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Collection, Sequence
 from contextlib import AsyncExitStack
-from typing import Any
+from itertools import count
+from typing import Any, LiteralString
 from uuid import UUID
 
 from psycopg import AsyncConnection, ProgrammingError
 from psycopg.rows import TupleRow
+from psycopg.sql import Composed
 
 from database.connection import connect
 from database.named_sql import named_sql
 from domain.claims import Claim, NameClaim
-from domain.read_models.rows import Row, Rows
-from domain.read_models.stamped_rows import PART_TOMBSTONES, READ_MODELS, ReadModel, stamped
+from domain.read_models.definitions import PART_TOMBSTONES, READ_MODELS, ReadModel, Row
+from domain.read_models.rows import Rows
 from domain.read_models.stream_fold import StreamFold
 from domain.recorded import GENESIS_HASH, RecordedEvent, chain_hash
 from domain.streams import claims_of
+from projections.model_sql import model_sql
 from projections.verify_records import check_old_metadata_files, check_records, check_secrets, check_sinks
 from projections.verify_report import VerifyReport
 from projections.verify_schema import check_migrations, check_schema
@@ -31,6 +34,7 @@ from projections.verify_statistics import StatisticsCheck
 from projections.verify_tombstones import expected_tombstones, with_tombstones
 
 _SQL = named_sql("projections", "verify.sql")
+_CURSORS = count()
 
 # Beyond these, differences are counted and no longer kept.
 # Rows fetched at once from one table.
@@ -77,11 +81,11 @@ async def _generation(connection: Connection) -> int:
 
 async def _check_chain(connection: Connection, report: VerifyReport) -> None:
     """Positions dense, times never back, every hash over the row before; every command's row where its events are; the statistics."""
-    commands = _Commands(_rows(connection, "commands"), report)
+    commands = _Commands(_rows(connection, _SQL["commands"]), report)
     statistics = await StatisticsCheck.begin(connection, report)
     previous: RecordedEvent | None = None
     first = 0
-    async for batch in _rows(connection, "chain"):
+    async for batch in _rows(connection, _SQL["chain"]):
         for row in batch:
             event = RecordedEvent(*row)
             _check_link(previous, event, report)
@@ -155,19 +159,18 @@ async def _check_streams(connection: Connection, report: VerifyReport) -> None:
     """Every stream folded, and whatever the tables hold of it compared; what is left in the tables belongs to no stream."""
     async with AsyncExitStack() as opened:
         parameters = {"generation": report.generation}
-        staged = {row[0] async for batch in _rows(connection, "staged_parts", parameters) for row in batch}
-        models = [(model, _Groups(_rows(connection, model.table, parameters))) for model in READ_MODELS]
-        tombstones = _Groups(_rows(connection, PART_TOMBSTONES.table, parameters))
-        names, places = _Groups(_rows(connection, "claims")), _Groups(_rows(connection, "location_claims"))
-        streams = _Groups(_rows(connection, "streams"))
+        staged = {row[0] async for batch in _rows(connection, _SQL["staged_parts"], parameters) for row in batch}
+        models = [(model, _Groups(_rows(connection, model_sql(_SQL["rows"], model), parameters))) for model in READ_MODELS]
+        tombstones = _Groups(_rows(connection, _SQL["part_tombstones"], parameters))
+        names, places = _Groups(_rows(connection, _SQL["claims"])), _Groups(_rows(connection, _SQL["location_claims"]))
+        streams = _Groups(_rows(connection, _SQL["streams"]))
         for groups in (names, places, streams, tombstones, *(groups for _, groups in models)):
             opened.push_async_callback(groups.close)
         while (stream_id := await streams.next_owner()) is not None:
             report.streams += 1
             _, events = await streams.take(stream_id)
-            positions = [row[2] for row in events]
             folded, rows = _fold(events, report)
-            expected = stamped(rows, positions)
+            expected = rows.finished()
             if stream_id in staged:
                 report.add("staged_parts", f"table_id {stream_id}", None, None, (stream_id,))
             stray_tombstones, closing = await tombstones.take(stream_id)
@@ -198,7 +201,7 @@ def _fold(events: Sequence[Row], report: VerifyReport) -> tuple[StreamFold, Rows
         if version != number:
             report.add("events", f"position {position}", "originator_version", number, version)
         try:
-            folded.apply(rows, number, version, event_id, topic, bytes(state))
+            folded.apply(rows, position, version, event_id, topic, bytes(state))
         except Exception as error:
             report.add("events", f"position {position}", "state", f"a state of {topic} that follows the one before", repr(error))
             break
@@ -296,10 +299,12 @@ class _Groups:
         return bool(self._rows)
 
 
-async def _rows(connection: Connection, block: str, parameters: dict[str, Any] | None = None) -> AsyncGenerator[list[Row], None]:
+async def _rows(
+    connection: Connection, query: LiteralString | Composed, parameters: dict[str, Any] | None = None
+) -> AsyncGenerator[list[Row], None]:
     """The rows of a query, _FETCH_ROWS at a time, from a cursor in the server."""
-    async with connection.cursor(name=f"verify_{block}") as cursor:
-        await cursor.execute(_SQL[block], parameters or {}, binary=True)
+    async with connection.cursor(name=f"verify_{next(_CURSORS)}") as cursor:
+        await cursor.execute(query, parameters or {}, binary=True)
         while batch := await cursor.fetchmany(_FETCH_ROWS):
             yield batch
 

@@ -4,7 +4,7 @@ from collections.abc import AsyncGenerator
 
 from database.named_sql import named_sql
 from database.postgres import Connection
-from domain.read_models.rows import Row
+from domain.read_models.definitions import Row
 from projections.verify_report import VerifyReport
 
 _SQL = named_sql("projections", "verify_records.sql")

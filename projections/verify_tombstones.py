@@ -7,10 +7,11 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Sequence
 
-from domain.read_models.rows import PARTS_CLOSED_INLINE_MAX, Row, multirange
+from domain.read_models.definitions import Row
+from domain.read_models.rows import PARTS_CLOSED_INLINE_MAX, ClosedParts, multirange
 
 
-def expected_tombstones(parts_closed: Sequence[Row], parts: Sequence[Row], found: Sequence[Row]) -> list[Row]:
+def expected_tombstones(parts_closed: Sequence[ClosedParts], parts: Sequence[Row], found: Sequence[Row]) -> list[Row]:
     """What the tombstones of one table must be: those that are there as the log says, and those that parts still need.
 
     parts_closed -- what the log closed (domain/read_models/rows.py).

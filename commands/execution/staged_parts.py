@@ -31,11 +31,11 @@ async def stage_parts(connections: Connections, submission: Submission, table_id
     they are durable, and a crash of Postgres takes none. Raises StagedPartsLost where one took some before. What is written here and does
     not come to effect is for `remove_staged_parts`, or after a crash for the job of commands/tables/settle_parts.py.
     """
-    parts = submission.rows.parts
+    parts = submission.rows.table_parts
     if len(parts) <= PARTS_APPENDED_MAX:
         return
     # By identity: comparing ids takes the event loop some milliseconds.
-    assert all(part[0] is table_id for part in parts), "nobody reads the parts of a table without a head"
+    assert all(part.table_id is table_id for part in parts), "nobody reads the parts of a table without a head"
     async with connections() as connection:
         generation = await staged_parts.register(connection, table_id)
     for start in range(0, len(parts), _PARTS_PER_STATEMENT):

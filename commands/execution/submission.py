@@ -121,10 +121,10 @@ class Submission:
                 check_table_size(document, after.document, self.table_bytes_max)
             case ViewState():
                 metadata = before.metadata if isinstance(before, ViewState) else None
-                check_kept_whole_size("A view's metadata", metadata, self.rows.views[-1][-1])
+                check_kept_whole_size("A view's metadata", metadata, self.rows.views[-1].document)
             case NamespaceState():
                 properties = before.properties if isinstance(before, NamespaceState) else None
-                check_kept_whole_size("A namespace's properties", properties, self.rows.namespaces[-1][-1])
+                check_kept_whole_size("A namespace's properties", properties, self.rows.namespaces[-1].properties)
 
     def rest_on(self, state: State) -> None:
         """The command holds only if the stream still is as it was seen, though it writes nothing there."""
@@ -142,7 +142,7 @@ class Submission:
         assert self.generation in (None, generation)
         self.generation = generation
         self.staged.append((table_id, parts))
-        self.rows.parts = []
+        self.rows.table_parts = []
 
     @property
     def has_events(self) -> bool:

@@ -4,27 +4,28 @@ import orjson
 
 from domain.events import Event, NamespaceCreated, NamespaceDropped
 from domain.namespace import NamespaceState
-from domain.read_models.rows import Rows, close_name, open_name
+from domain.read_models.definitions import NamespaceRow
+from domain.read_models.rows import Rows
 
 
-def project(rows: Rows, number: int, event: Event, after: NamespaceState) -> None:
-    """The rows that event `number` adds."""
+def project(rows: Rows, position: int, event: Event, after: NamespaceState) -> None:
+    """The rows that the event at `position` adds."""
     rows.namespaces.append(
-        (
-            number,
-            after.id,
-            after.version,
-            after.event_id,
-            after.warehouse_id,
-            after.parent_id,
-            after.name,
-            after.name_key,
-            after.status,
-            orjson.dumps(after.properties),
+        NamespaceRow(
+            namespace_id=after.id,
+            version=after.version,
+            position=position,
+            event_id=after.event_id,
+            warehouse_id=after.warehouse_id,
+            parent_id=after.parent_id,
+            name=after.name,
+            name_key=after.name_key,
+            status=after.status,
+            properties=orjson.dumps(after.properties),
         )
     )
     match event:
         case NamespaceCreated():
-            open_name(rows, number, after.id, after.parent_id, "namespace", after.name, after.name_key)
+            rows.open_name(position, after.id, after.parent_id, "namespace", after.name, after.name_key)
         case NamespaceDropped():
-            close_name(rows, number, after.id)
+            rows.close_name(position, after.id)

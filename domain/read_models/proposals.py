@@ -3,11 +3,12 @@
 import orjson
 
 from domain.proposal import ProposalState
+from domain.read_models.definitions import ProposalRow
 from domain.read_models.rows import Rows
 
 
-def project(rows: Rows, number: int, after: ProposalState) -> None:
-    """The row that event `number` adds."""
+def project(rows: Rows, position: int, after: ProposalState) -> None:
+    """The row that the event at `position` adds."""
     document = {
         "command": after.command,
         "actor": after.actor,
@@ -17,18 +18,18 @@ def project(rows: Rows, number: int, after: ProposalState) -> None:
         "decision-reason": after.decision_reason,
     }
     rows.proposals.append(
-        (
-            number,
-            after.id,
-            after.version,
-            after.event_id,
-            after.warehouse_id,
-            after.status,
-            after.operation,
-            after.command_key,
-            after.hook,
-            after.reason,
-            after.expires_at_ms,
-            orjson.dumps(document),
+        ProposalRow(
+            proposal_id=after.id,
+            version=after.version,
+            position=position,
+            event_id=after.event_id,
+            warehouse_id=after.warehouse_id,
+            status=after.status,
+            operation=after.operation,
+            command_key=after.command_key,
+            hook=after.hook,
+            reason=after.reason,
+            expires_at_ms=after.expires_at_ms,
+            document=orjson.dumps(document),
         )
     )

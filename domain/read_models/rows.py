@@ -1,101 +1,153 @@
-"""The rows events fold to, before they know their positions: the shape `icecore.write_rows` takes and rebuild stamps.
+"""What events add to the read models: collected by folds, written by `icecore.write_rows`, copied by rebuild, expected by verification."""
 
-Each row opens with the number of its event: in its command (from 1) when it is written inline, of its stream's events when a
-rebuild or a verification stamps it. Columns stand in the order of the tables in migrations/0001_baseline.sql.
-"""
-
+from bisect import bisect_right
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
-from typing import Any
+from operator import attrgetter
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from domain.documents import Json
-
-Row = tuple[Any, ...]
+from domain.read_models.definitions import (
+    READ_MODELS,
+    NameRow,
+    NamespaceRow,
+    PartRow,
+    ProposalRow,
+    Row,
+    SmallInt,
+    TableRow,
+    TombstoneRow,
+    ViewRow,
+    WarehouseRow,
+)
 
 # Of one kind of one table at one version: what goes beyond is written as one tombstone, and closed outside the append lock.
 PARTS_CLOSED_INLINE_MAX = 256
 # Of one command: more parts than these are written as columns, which cost Postgres less than a row of JSON each.
 PARTS_AS_ROWS_MAX = 64
 
+_BYTES_COLUMNS = {
+    model.row: [name for name, kind in zip(model.columns, model.types, strict=True) if kind == "bytea"] for model in READ_MODELS
+}
+
+
+class ClosedName(NamedTuple):
+    """The object has its name no more from this position on."""
+
+    position: int
+    object_id: UUID
+
+
+class ClosedParts(NamedTuple):
+    table_id: UUID
+    kind: SmallInt
+    valid_to: int
+    ordinals: list[int]
+
 
 @dataclass(slots=True)
 class Rows:
-    """What one command, or one stream, adds to the read models.
+    """What one command, or one stream, adds to the read models; lists of rows under the names of their tables.
 
-    names_closed -- (event, object id)
-    names        -- (event, object id, parent id, kind, name, name key)
-    tables       -- (event, table id, version, event id, warehouse id, namespace id, name, name key, status, metadata location,
-                    location keys, next ordinal, head)
-    parts_closed -- (table id, kind, valid to, ordinals)
-    parts        -- (table id, kind, ordinal, valid from, snapshot id, body)
-    views        -- (event, view id, version, event id, warehouse id, namespace id, name, name key, status, metadata location,
-                    location keys, document)
-    namespaces   -- (event, namespace id, version, event id, warehouse id, parent id, name, name key, status, properties)
-    warehouses   -- (event, warehouse id, version, event id, project id, name, name key, storage profile, secret ref, exact names)
-    proposals    -- (event, proposal id, version, event id, warehouse id, status, operation, command key, hook, reason, expires at,
-                    document)
+    Positions are those of the log, or while they are not known yet the numbers of a command's events, from 1. What ends here still stands
+    open in its list, and beside it in `names_closed` or `parts_closed`.
     """
 
-    names_closed: list[Row] = field(default_factory=list)
-    names: list[Row] = field(default_factory=list)
-    tables: list[Row] = field(default_factory=list)
-    parts_closed: list[Row] = field(default_factory=list)
-    parts: list[Row] = field(default_factory=list)
-    views: list[Row] = field(default_factory=list)
-    namespaces: list[Row] = field(default_factory=list)
-    warehouses: list[Row] = field(default_factory=list)
-    proposals: list[Row] = field(default_factory=list)
+    names: list[NameRow] = field(default_factory=list)
+    names_closed: list[ClosedName] = field(default_factory=list)
+    warehouses: list[WarehouseRow] = field(default_factory=list)
+    namespaces: list[NamespaceRow] = field(default_factory=list)
+    tables: list[TableRow] = field(default_factory=list)
+    table_parts: list[PartRow] = field(default_factory=list)
+    parts_closed: list[ClosedParts] = field(default_factory=list)
+    views: list[ViewRow] = field(default_factory=list)
+    proposals: list[ProposalRow] = field(default_factory=list)
+
+    def open_name(self, position: int, object_id: UUID, parent_id: UUID, kind: str, name: str, name_key: str) -> None:
+        self.names.append(NameRow(object_id, position, None, parent_id, kind, name, name_key))
+
+    def close_name(self, position: int, object_id: UUID) -> None:
+        self.names_closed.append(ClosedName(position, object_id))
 
     @property
     def count(self) -> int:
         """How many rows are added; what is closed was counted when it was opened."""
-        return sum(len(getattr(self, name)) for name in _TABLES if not name.endswith("_closed"))
+        return sum(len(getattr(self, model.table)) for model in READ_MODELS)
+
+    def ended_names(self) -> list[NameRow]:
+        """The names, each to where the next event closes it; an event that closes and opens closes what was there before it."""
+        if not self.names_closed:
+            return self.names
+        closed: dict[UUID, list[int]] = defaultdict(list)
+        for position, object_id in self.names_closed:
+            closed[object_id].append(position)
+        return [row._replace(to_position=_first_after(closed[row.object_id], row.from_position)) for row in self.names]
+
+    def finished(self) -> dict[str, Sequence[Row]]:
+        """The rows of one whole stream by table, as they stand when all its events are folded."""
+        ends = {(kind, ordinal): valid_to for _, kind, valid_to, ordinals in self.parts_closed for ordinal in ordinals}
+        # In the order of their key: a list that is compared with rows read in that order is compared at once.
+        parts = [
+            part if (end := ends.get((part.kind, part.ordinal))) is None else part._replace(valid_to=end)
+            for part in sorted(self.table_parts, key=attrgetter("kind", "ordinal"))
+        ]
+        return {model.table: getattr(self, model.table) for model in READ_MODELS} | {"names": self.ended_names(), "table_parts": parts}
 
     def to_json(self, blobs: list[bytes]) -> Json:
         """The rows for `append`: bytes go to `blobs` and leave their index, from 1.
 
-        Two forms are for what is many: `part_tombstones` (table id, kind, valid to, ordinals as a multirange) and `part_columns`
-        (table id, kind, valid from, ordinals, snapshot ids, the index of the first body; the others follow it).
+        Two forms are for what is many: `part_tombstones` in place of closed parts, and `part_columns` (table_id, kind, valid_from,
+        ordinals, snapshot_ids, body: the index of the first, which the others follow).
         """
-        written: Json = {}
-        for name in _TABLES:
-            rows: list[Row] = getattr(self, name)
-            if name == "parts_closed":
-                few = [row for row in rows if len(row[3]) <= PARTS_CLOSED_INLINE_MAX]
-                if len(few) < len(rows):
-                    written["part_tombstones"] = [(*row[:3], multirange(row[3])) for row in rows if len(row[3]) > PARTS_CLOSED_INLINE_MAX]
-                rows = few
-            if name == "parts" and len(rows) > PARTS_AS_ROWS_MAX:
-                written["part_columns"] = _columns(rows, blobs)
-            elif rows:
-                written[name] = [_without_bytes(row, blobs) for row in rows]
-        return written
+        few = [closed for closed in self.parts_closed if len(closed.ordinals) <= PARTS_CLOSED_INLINE_MAX]
+        many = [closed for closed in self.parts_closed if len(closed.ordinals) > PARTS_CLOSED_INLINE_MAX]
+        written: dict[str, Sequence[Any]] = {model.table: getattr(self, model.table) for model in READ_MODELS}
+        written |= {
+            "names": self.ended_names(),
+            "names_closed": self.names_closed,
+            "parts_closed": few,
+            "part_tombstones": [TombstoneRow(table_id, kind, at, multirange(ordinals)) for table_id, kind, at, ordinals in many],
+        }
+        as_columns = len(self.table_parts) > PARTS_AS_ROWS_MAX
+        if as_columns:
+            del written["table_parts"]
+        command = {name: [_by_name(row, blobs) for row in rows] for name, rows in written.items() if rows}
+        return {**command, "part_columns": _columns(self.table_parts, blobs)} if as_columns else command
 
 
-_TABLES = ("names_closed", "names", "tables", "parts_closed", "parts", "views", "namespaces", "warehouses", "proposals")
+def _by_name(row: Any, blobs: list[bytes]) -> Json:
+    named: Json = row._asdict()
+    for column in _BYTES_COLUMNS.get(type(row), ()):
+        blobs.append(named[column])
+        named[column] = len(blobs)
+    return named
 
 
-def _without_bytes(row: Row, blobs: list[bytes]) -> list[Any]:
-    plain: list[Any] = []
-    for column in row:
-        if isinstance(column, bytes):
-            blobs.append(column)
-            plain.append(len(blobs))
-        else:
-            plain.append(column)
-    return plain
-
-
-def _columns(parts: list[Row], blobs: list[bytes]) -> list[Row]:
-    columns: list[Row] = []
-    for (table_id, kind, valid_from), group in groupby(parts, lambda part: (part[0], part[1], part[3])):
+def _columns(parts: list[PartRow], blobs: list[bytes]) -> list[Json]:
+    columns: list[Json] = []
+    for (table_id, kind, valid_from), group in groupby(parts, attrgetter("table_id", "kind", "valid_from")):
         members = list(group)
-        first = len(blobs) + 1
-        blobs += [body for *_, body in members]
-        columns.append((table_id, kind, valid_from, [part[2] for part in members], [part[4] for part in members], first))
+        columns.append(
+            {
+                "table_id": table_id,
+                "kind": kind,
+                "valid_from": valid_from,
+                "ordinals": [part.ordinal for part in members],
+                "snapshot_ids": [part.snapshot_id for part in members],
+                "body": len(blobs) + 1,
+            }
+        )
+        blobs += [part.body for part in members]
     return columns
+
+
+def _first_after(positions: Sequence[int], position: int) -> int | None:
+    """The first of ascending positions that is greater."""
+    found = bisect_right(positions, position)
+    return positions[found] if found < len(positions) else None
 
 
 def multirange(ordinals: Sequence[int]) -> str:
@@ -107,11 +159,3 @@ def multirange(ordinals: Sequence[int]) -> str:
         else:
             bounds.append([ordinal, ordinal + 1])
     return "{" + ",".join(f"[{start},{end})" for start, end in bounds) + "}"
-
-
-def close_name(rows: Rows, number: int, object_id: UUID) -> None:
-    rows.names_closed.append((number, object_id))
-
-
-def open_name(rows: Rows, number: int, object_id: UUID, parent_id: UUID, kind: str, name: str, name_key: str) -> None:
-    rows.names.append((number, object_id, parent_id, kind, name, name_key))

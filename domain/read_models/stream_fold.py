@@ -27,21 +27,21 @@ class StreamFold:
         self.warehouse_id = warehouse_id
         self.state = state
 
-    def apply(self, rows: Rows, number: int, version: int, event_id: UUID, topic: str, data: bytes) -> State:
-        """The state after the event; its rows are added to `rows` under `number`."""
+    def apply(self, rows: Rows, position: int, version: int, event_id: UUID, topic: str, data: bytes) -> State:
+        """The state after the event; its rows are added to `rows` under `position`."""
         event = decode(topic, data)
         before, after = self.state, self.evolve(version, event_id, event)
         match after:
             case TableState():
-                tables.project(rows, number, cast("TableState | None", before), event, after)
+                tables.project(rows, position, cast("TableState | None", before), event, after)
             case ViewState():
-                views.project(rows, number, event, after)
+                views.project(rows, position, event, after)
             case NamespaceState():
-                namespaces.project(rows, number, event, after)
+                namespaces.project(rows, position, event, after)
             case WarehouseState():
-                warehouses.project(rows, number, event, after)
+                warehouses.project(rows, position, event, after)
             case ProposalState():
-                proposals.project(rows, number, after)
+                proposals.project(rows, position, after)
         return after
 
     def evolve(self, version: int, event_id: UUID, event: Event) -> State:

@@ -5,7 +5,8 @@ from operator import is_
 
 from domain.documents import TABLE_KINDS, KindDelta, Part, table_head
 from domain.events import Event, TableCommitted, TableCreated, TableOverwritten, TableRegistered, TableRenamed
-from domain.read_models.rows import Rows, close_name, open_name
+from domain.read_models.definitions import PartRow, TableRow
+from domain.read_models.rows import ClosedParts, Rows
 from domain.table import TableState
 
 KIND_NUMBERS = {kind: number for number, kind in enumerate(TABLE_KINDS, start=1)}
@@ -13,36 +14,36 @@ KIND_NUMBERS = {kind: number for number, kind in enumerate(TABLE_KINDS, start=1)
 _WITH_SNAPSHOT_ID = frozenset({"snapshots", "refs"})
 
 
-def project(rows: Rows, number: int, before: TableState | None, event: Event, after: TableState) -> None:
-    """The rows that event `number` adds: a head; the parts it opens and closes; its name where that changed."""
+def project(rows: Rows, position: int, before: TableState | None, event: Event, after: TableState) -> None:
+    """The rows that the event at `position` adds: a head; the parts it opens and closes; its name where that changed."""
     rows.tables.append(
-        (
-            number,
-            after.id,
-            after.version,
-            after.event_id,
-            after.warehouse_id,
-            after.namespace_id,
-            after.name,
-            after.name_key,
-            after.status,
-            after.metadata_location,
-            list(after.location_keys),
-            after.document.next_ordinal,
-            table_head(after.document),
+        TableRow(
+            table_id=after.id,
+            version=after.version,
+            position=position,
+            event_id=after.event_id,
+            warehouse_id=after.warehouse_id,
+            namespace_id=after.namespace_id,
+            name=after.name,
+            name_key=after.name_key,
+            status=after.status,
+            metadata_location=after.metadata_location,
+            locations=list(after.location_keys),
+            next_ordinal=after.document.next_ordinal,
+            head=table_head(after.document),
         )
     )
     match event:
         case TableCreated() | TableRegistered():
-            open_name(rows, number, after.id, after.namespace_id, "table", after.name, after.name_key)
+            rows.open_name(position, after.id, after.namespace_id, "table", after.name, after.name_key)
         case TableRenamed():
-            close_name(rows, number, after.id)
-            open_name(rows, number, after.id, after.namespace_id, "table", after.name, after.name_key)
+            rows.close_name(position, after.id)
+            rows.open_name(position, after.id, after.namespace_id, "table", after.name, after.name_key)
         case TableCommitted() | TableOverwritten():
             pass
         case _:
             if before is not None and before.status == "live" and after.status != "live":
-                close_name(rows, number, after.id)
+                rows.close_name(position, after.id)
     if isinstance(event, TableCommitted):
         # It says itself what became of the parts; those it added are the last ones.
         for kind, delta in event.delta["parts"].items():
@@ -56,10 +57,11 @@ def project(rows: Rows, number: int, before: TableState | None, event: Event, af
 def _add_parts(rows: Rows, after: TableState, kind: str, added: Sequence[Part], removed: Sequence[int]) -> None:
     table_id, version, kind_number = after.id, after.version, KIND_NUMBERS[kind]
     if removed:
-        rows.parts_closed.append((table_id, kind_number, version, list(removed)))
+        rows.parts_closed.append(ClosedParts(table_id, kind_number, version, list(removed)))
     with_snapshot_id = kind in _WITH_SNAPSHOT_ID
     for part in added:
-        rows.parts.append((table_id, kind_number, part.ordinal, version, part.snapshot_id if with_snapshot_id else None, part.body))
+        snapshot_id = part.snapshot_id if with_snapshot_id else None
+        rows.table_parts.append(PartRow(table_id, kind_number, part.ordinal, version, None, snapshot_id, part.body))
 
 
 def _changes(before: TableState | None, after: TableState) -> dict[str, KindDelta]:

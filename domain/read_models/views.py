@@ -3,33 +3,34 @@
 import orjson
 
 from domain.events import Event, ViewCreated, ViewDropped, ViewRegistered, ViewRenamed
-from domain.read_models.rows import Rows, close_name, open_name
+from domain.read_models.definitions import ViewRow
+from domain.read_models.rows import Rows
 from domain.view import ViewState
 
 
-def project(rows: Rows, number: int, event: Event, after: ViewState) -> None:
-    """The rows that event `number` adds."""
+def project(rows: Rows, position: int, event: Event, after: ViewState) -> None:
+    """The rows that the event at `position` adds."""
     rows.views.append(
-        (
-            number,
-            after.id,
-            after.version,
-            after.event_id,
-            after.warehouse_id,
-            after.namespace_id,
-            after.name,
-            after.name_key,
-            after.status,
-            after.metadata_location,
-            list(after.location_keys),
-            orjson.dumps(after.metadata),
+        ViewRow(
+            view_id=after.id,
+            version=after.version,
+            position=position,
+            event_id=after.event_id,
+            warehouse_id=after.warehouse_id,
+            namespace_id=after.namespace_id,
+            name=after.name,
+            name_key=after.name_key,
+            status=after.status,
+            metadata_location=after.metadata_location,
+            locations=list(after.location_keys),
+            document=orjson.dumps(after.metadata),
         )
     )
     match event:
         case ViewCreated() | ViewRegistered():
-            open_name(rows, number, after.id, after.namespace_id, "view", after.name, after.name_key)
+            rows.open_name(position, after.id, after.namespace_id, "view", after.name, after.name_key)
         case ViewRenamed():
-            close_name(rows, number, after.id)
-            open_name(rows, number, after.id, after.namespace_id, "view", after.name, after.name_key)
+            rows.close_name(position, after.id)
+            rows.open_name(position, after.id, after.namespace_id, "view", after.name, after.name_key)
         case ViewDropped():
-            close_name(rows, number, after.id)
+            rows.close_name(position, after.id)

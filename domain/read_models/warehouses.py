@@ -3,25 +3,26 @@
 import orjson
 
 from domain.events import Event, WarehouseCreated
-from domain.read_models.rows import Rows, open_name
+from domain.read_models.definitions import WarehouseRow
+from domain.read_models.rows import Rows
 from domain.warehouse import WarehouseState
 
 
-def project(rows: Rows, number: int, event: Event, after: WarehouseState) -> None:
-    """The rows that event `number` adds."""
+def project(rows: Rows, position: int, event: Event, after: WarehouseState) -> None:
+    """The rows that the event at `position` adds."""
     rows.warehouses.append(
-        (
-            number,
-            after.id,
-            after.version,
-            after.event_id,
-            after.project_id,
-            after.name,
-            after.name_key,
-            orjson.dumps(after.storage_profile),
-            after.secret_ref,
-            after.exact_names,
+        WarehouseRow(
+            warehouse_id=after.id,
+            version=after.version,
+            position=position,
+            event_id=after.event_id,
+            project_id=after.project_id,
+            name=after.name,
+            name_key=after.name_key,
+            storage_profile=orjson.dumps(after.storage_profile),
+            secret_ref=after.secret_ref,
+            exact_names=after.exact_names,
         )
     )
     if isinstance(event, WarehouseCreated):
-        open_name(rows, number, after.id, after.project_id, "warehouse", after.name, after.name_key)
+        rows.open_name(position, after.id, after.project_id, "warehouse", after.name, after.name_key)

@@ -310,7 +310,7 @@ async def test_an_error_after_events_were_inserted_takes_them_back(committer: Co
     """A command's own subtransaction: its events, rows and claims go, the counters are restored, the others stay."""
     before, _ = namespace("before")
     broken, _ = namespace("broken")
-    broken.rows.names[0] = (*broken.rows.names[0][:3], "no such kind", *broken.rows.names[0][4:])
+    broken.rows.names[0] = broken.rows.names[0]._replace(kind="no such kind")
     after, _ = namespace("after")
     results = await committer.submit_batch([before, broken, after])
     assert ["appended", "error", "appended"] == [result.outcome for result in results]

@@ -16,7 +16,7 @@ CHECKSUMS = {
     "0001_baseline": "afdee592c22b7d8ccc329bb76f29ee7539dbe74742516236c986767e371f71a3",
     "0002_statistics": "489e8c99d1ab5d14e26c96b701f780079ab788f27ce024e3291c055b7c765e72",
 }
-FUNCTIONS = ("0002_statistics", "ab4be7c4bd3c0599b29ab8da9ce17bf6f0a410f8a7671cf1d54c52ca4c59b734")
+FUNCTIONS = ("0002_statistics", "69c65105c855eaa12d2d3f31520386b8b63b9fb4cabb9f6285366dab1856bb7b")
 """The newest migration, and the checksum of the functions that come with it."""
 
 

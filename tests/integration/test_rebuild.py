@@ -19,7 +19,7 @@ from commands.tables.commit_table import commit_table
 from database.advisory_locks import AdvisoryLock
 from domain.commands import CommitTable, CreateNamespace
 from domain.identifiers import NamespaceIdentifier, TabularIdentifier
-from domain.read_models.stamped_rows import PART_TOMBSTONES, READ_MODELS
+from domain.read_models.definitions import PART_TOMBSTONES, READ_MODELS
 from icecore.compose import Catalog
 from projections import rebuild as rebuilding
 from projections.rebuild import RebuildRunningError, rebuild

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from domain.read_models.stamped_rows import PART_TOMBSTONES, READ_MODELS
+from domain.read_models.definitions import PART_TOMBSTONES, READ_MODELS
 from tests.tidy.test_packaging import PACKAGES
 
 CHECKOUT = Path(__file__).parents[2]

@@ -126,8 +126,9 @@ def test_events_of_one_stream_are_numbered_on() -> None:
     command, blobs = plain(submission)
     assert [1, 2, 3] == [event[1] for event in command["events"]]
     assert [NAMESPACE_CREATED.encode()] == [blobs[command["events"][0][3] - 1]]
-    assert [(1, 1, "live"), (2, 2, "live"), (3, 3, "dropped")] == [(row[0], row[2], row[8]) for row in command["rows"]["namespaces"]]
-    assert [b'{"k":"v"}', b'{"k":"w"}', b'{"k":"w"}'] == [blobs[row[9] - 1] for row in command["rows"]["namespaces"]]
+    rows = command["rows"]["namespaces"]
+    assert [(1, 1, "live"), (2, 2, "live"), (3, 3, "dropped")] == [(row["position"], row["version"], row["status"]) for row in rows]
+    assert [b'{"k":"v"}', b'{"k":"w"}', b'{"k":"w"}'] == [blobs[row["properties"] - 1] for row in rows]
     assert "claims" not in command
 
 
@@ -138,9 +139,10 @@ def test_streams_of_one_command_are_numbered_through() -> None:
     submission.add(SECOND, WAREHOUSE, None, [TABLE_CREATED])
     command, _ = plain(submission)
     assert [[str(STREAM), 2], [str(SECOND), 1]] == [event[:2] for event in command["events"]]
-    assert ([1], [2]) == ([row[0] for row in command["rows"]["namespaces"]], [row[0] for row in command["rows"]["tables"]])
-    assert [[1, str(STREAM)]] == command["rows"]["names_closed"]
-    assert [[2, str(SECOND), str(NAMESPACE), "table", "T", "t"]] == command["rows"]["names"]
+    assert ([1], [2]) == tuple([row["position"] for row in command["rows"][table]] for table in ("namespaces", "tables"))
+    assert [{"position": 1, "object_id": str(STREAM)}] == command["rows"]["names_closed"]
+    name = {"object_id": str(SECOND), "from_position": 2, "to_position": None, "parent_id": str(NAMESPACE), "kind": "table"}
+    assert [{**name, "name": "T", "name_key": "t"}] == command["rows"]["names"]
     assert ([str(NAMESPACE)], [str(OTHER)]) == (claims(command)["alive"], claims(command)["empty"])
 
 
@@ -153,10 +155,10 @@ def test_a_commit_adds_its_delta_and_no_more() -> None:
     submission = Submission(CONTEXT)
     submission.add(STREAM, WAREHOUSE, before, [event])
     command, blobs = plain(submission)
-    assert {"tables", "parts"} == set(command["rows"])
+    assert {"tables", "table_parts"} == set(command["rows"])
     # The one part is the metadata log's entry about the file before.
     assert [{"metadata-file": TABLE_CREATED.metadata_location, "timestamp-ms": METADATA["last-updated-ms"]}] == [
-        orjson.loads(blobs[row[5] - 1]) for row in command["rows"]["parts"]
+        orjson.loads(blobs[row["body"] - 1]) for row in command["rows"]["table_parts"]
     ]
     assert "names" not in command["rows"]
 
@@ -227,7 +229,7 @@ def test_staged_parts_are_of_the_generation_the_state_was_read_in() -> None:
         submission.take_staged(STREAM, 1, 7)
         command, _ = plain(submission)
         assert (1, [[str(STREAM), 7]]) == (command["generation"], command["staged"])
-        assert "parts" not in command["rows"]
+        assert "table_parts" not in command["rows"]
     with pytest.raises(AssertionError):
         submission.take_staged(STREAM, 2, 7)
 

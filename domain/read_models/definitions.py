@@ -1,0 +1,162 @@
+"""The read models: the rows of each, column by column. A column stands here, in a migration, and in the fold that fills it.
+
+Rows are tuples in the order of these columns; in the database `generation` stands before them. They are written by the names of the columns
+(`icecore.write_rows`), copied by a rebuild, and read and compared by verification.
+"""
+
+from dataclasses import dataclass
+from typing import Annotated, Any, NamedTuple, get_args, get_type_hints
+from uuid import UUID
+
+Row = tuple[Any, ...]
+SmallInt = Annotated[int, "int2"]
+
+
+class NameRow(NamedTuple):
+    """What an object was called and where, from one position to another; `to_position` None: still so."""
+
+    object_id: UUID
+    from_position: int
+    to_position: int | None
+    parent_id: UUID
+    kind: str
+    name: str
+    name_key: str
+
+
+class WarehouseRow(NamedTuple):
+    warehouse_id: UUID
+    version: int
+    position: int
+    event_id: UUID
+    project_id: UUID
+    name: str
+    name_key: str
+    storage_profile: bytes
+    secret_ref: UUID | None
+    exact_names: bool
+
+
+class NamespaceRow(NamedTuple):
+    namespace_id: UUID
+    version: int
+    position: int
+    event_id: UUID
+    warehouse_id: UUID
+    parent_id: UUID
+    name: str
+    name_key: str
+    status: str
+    properties: bytes
+
+
+class TableRow(NamedTuple):
+    table_id: UUID
+    version: int
+    position: int
+    event_id: UUID
+    warehouse_id: UUID
+    namespace_id: UUID
+    name: str
+    name_key: str
+    status: str
+    metadata_location: str
+    locations: list[str]
+    next_ordinal: int
+    head: bytes
+
+
+class PartRow(NamedTuple):
+    """A part of a table's document, from one version of its stream to another; `valid_to` None: it still holds."""
+
+    table_id: UUID
+    kind: SmallInt
+    ordinal: int
+    valid_from: int
+    valid_to: int | None
+    snapshot_id: int | None
+    body: bytes
+
+
+class ViewRow(NamedTuple):
+    view_id: UUID
+    version: int
+    position: int
+    event_id: UUID
+    warehouse_id: UUID
+    namespace_id: UUID
+    name: str
+    name_key: str
+    status: str
+    metadata_location: str
+    locations: list[str]
+    document: bytes
+
+
+class ProposalRow(NamedTuple):
+    proposal_id: UUID
+    version: int
+    position: int
+    event_id: UUID
+    warehouse_id: UUID
+    status: str
+    operation: str
+    command_key: str
+    hook: str
+    reason: str
+    expires_at_ms: int
+    document: bytes
+
+
+class TombstoneRow(NamedTuple):
+    """Parts that are closed but do not say so themselves yet; `ordinals` as Postgres writes an int8multirange."""
+
+    table_id: UUID
+    kind: SmallInt
+    valid_to: int
+    ordinals: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReadModel:
+    """A table of rows.
+
+    key_columns -- how many columns at its front name a row; the first of them is the object the row is about.
+    """
+
+    table: str
+    row: type[NamedTuple]
+    key_columns: int = 2
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return self.row._fields
+
+    @property
+    def types(self) -> list[str]:
+        """Of the columns, as Postgres names them."""
+        return [_POSTGRES_TYPES[_without_none(hint)] for hint in get_type_hints(self.row, include_extras=True).values()]
+
+
+_POSTGRES_TYPES: dict[Any, str] = {
+    UUID: "uuid", int: "int8", SmallInt: "int2", bool: "bool", str: "text", list[str]: "text[]", bytes: "bytea"
+}  # fmt: skip
+
+
+def _without_none(hint: Any) -> Any:
+    given = [kind for kind in get_args(hint) if kind is not type(None)]
+    return given[0] if type(None) in get_args(hint) else hint
+
+
+READ_MODELS = (
+    ReadModel("names", NameRow),
+    ReadModel("warehouses", WarehouseRow),
+    ReadModel("namespaces", NamespaceRow),
+    ReadModel("tables", TableRow),
+    ReadModel("table_parts", PartRow, key_columns=3),
+    ReadModel("views", ViewRow),
+    ReadModel("proposals", ProposalRow),
+)
+
+# Parts that are closed but do not say so themselves yet: no fold of the log by itself, but what it says of parts must be.
+PART_TOMBSTONES = ReadModel("part_tombstones", TombstoneRow, key_columns=3)

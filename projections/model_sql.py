@@ -1,0 +1,16 @@
+"""Statements over any read model, by its definition."""
+
+from typing import LiteralString
+
+from psycopg import sql
+
+from domain.read_models.definitions import ReadModel
+
+
+def model_sql(block: LiteralString, model: ReadModel) -> sql.Composed:
+    """`block` with `{table}`, `{columns}` and `{key}` of the model; `generation` is not among the columns."""
+    columns = [sql.Identifier(column) for column in model.columns]
+    comma = sql.SQL(", ")
+    return sql.SQL(block).format(
+        table=sql.Identifier("icecore", model.table), columns=comma.join(columns), key=comma.join(columns[: model.key_columns])
+    )

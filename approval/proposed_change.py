@@ -143,10 +143,10 @@ def _parent_id(state: State) -> str | None:
 
 def carries_files(changes: Sequence[Change]) -> bool:
     """Whether the change names files that whoever asked for it has written, and deletes on a refusal."""
-    return any(_carries_files(change, event) for change in changes for event in change.events)
+    return any(_carries_files(event) for change in changes for event in change.events)
 
 
-def _carries_files(change: Change, event: object) -> bool:
+def _carries_files(event: object) -> bool:
     match event:
         case TableCommitted():
             return not _ACTIONS_WITH_FILES.isdisjoint(event.actions)

@@ -279,10 +279,10 @@ def _arguments() -> argparse.Namespace:
         nargs="*",
         metavar="NAME",
         choices=["icecore", "iceberg", "icecore-s3", "nessie"],
-        help="of these four; none: none of them",
+        help="servers to measure (default: all four; without a name only those of --uri)",
     )
     parser.add_argument("--uri", action="append", type=_name_and_uri, default=[], metavar="NAME=URI", help="one more server, which is up")
-    parser.add_argument("--warehouse", help="of the servers of --uri: the warehouse to ask their config for")
+    parser.add_argument("--warehouse", help="warehouse that the servers of --uri are asked for")
     parser.add_argument("--token", help="of the servers of --uri: a bearer token")
     parser.add_argument("--rounds", type=int, default=ROUNDS, help=f"blocks of each server ({ROUNDS})")
     parser.add_argument("--block-seconds", type=float, default=BLOCK_SECONDS, help=f"length of a block ({BLOCK_SECONDS})")

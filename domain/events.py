@@ -22,7 +22,7 @@ from domain.json_in_pieces import dumps_in_pieces, loads_in_pieces
 
 STATE_BYTES_PLAIN_MAX = 64 * 1024
 """A larger state is stored as one zlib stream: it is written and hashed under the log's lock (docs/decisions/0004)."""
-# Ten times smaller at a quarter of the time the default level takes.
+# 6.7 MB become 0.9 in 8 ms (docs/decisions/0016).
 _DEFLATE_LEVEL = 1
 # Of a table that was registered.
 _LARGEST_LIST = ("metadata", "snapshots")

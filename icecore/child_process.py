@@ -1,4 +1,4 @@
-"""Processes that serve beside `icecore serve`: started, started again when they die, stopped gracefully, and never left behind.
+"""Child processes of `icecore serve`: started, started again when they die, stopped gracefully, and never left behind.
 
 A child is `python -m MODULE`. Its standard input is a pipe from its parent: one line of JSON, then nothing until the parent ends, whichever
 way it ends. So no child outlives its parent, and no secret stands on a command line.

@@ -122,7 +122,7 @@ def rebuild(*, statistics: Annotated[bool, Parameter(negative=())] = False, data
     """
     from icecore import operator_commands
 
-    command = operator_commands.begin_statistics_anew if statistics else operator_commands.rebuild
+    command = operator_commands.reset_statistics if statistics else operator_commands.rebuild
     return command(_settings(config, data), Console())
 
 
@@ -253,7 +253,7 @@ def show_sinks(
 
 @sinks.command(name="skip")
 def skip_event(name: str, position: int, *, reason: str, data: Data = None, config: Config = None) -> ExitCode:
-    """Let a sink pass over one event for good. The word is recorded with its reason; the log keeps the event.
+    """Let a sink pass over one event for good. The skip is recorded with its reason; the log keeps the event.
 
     Parameters
     ----------
@@ -279,7 +279,7 @@ def publish(
     data: Data = None,
     config: Config = None,
 ) -> ExitCode:
-    """Tell a sink a part of the log again, marked as a replay; what happens meanwhile still goes out in its turn.
+    """Publish a part of the log to a sink again, marked as a replay; what happens meanwhile still goes out in its turn.
 
     Parameters
     ----------

@@ -14,7 +14,7 @@ class ExitCode(IntEnum):
     DATABASE = 3
     """The log: not reached, too old, not durable, newer than this code, or the embedded server does not start."""
     BUSY = 4
-    """The port or the data folder is taken by another process."""
+    """The port or the data folder is taken by another process, or a rebuild is running already."""
     CRASHED = 5
     """The server could not start or a worker died before it served; the log says why."""
 

@@ -56,12 +56,12 @@ def rebuild(settings: Settings, console: Console) -> ExitCode:
     return ExitCode.OK
 
 
-def begin_statistics_anew(settings: Settings, console: Console) -> ExitCode:
+def reset_statistics(settings: Settings, console: Console) -> ExitCode:
     """Removes the statistics; the worker counts them again from the first event."""
     with opened_database(settings) as opened:
         uvloop.run(require_schema(opened))
         try:
-            uvloop.run(statistics.begin_anew(opened.owner_dsn))
+            uvloop.run(statistics.reset_statistics(opened.owner_dsn))
         except psycopg.errors.InsufficientPrivilege:
             raise CommandFailed(ExitCode.DATABASE, "Statistics are removed as their owner: set ICECORE_DATABASE_OWNER_URL") from None
     console.print("the statistics are removed; the worker counts them again from the first event", soft_wrap=True)

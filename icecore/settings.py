@@ -105,8 +105,8 @@ class Settings(BaseSettings):
     embedded_state_dir: Path = STATE_DIRECTORY
     unsafe_durability: bool = False
     local_files_fsync: bool = True
-    # Each job of the server that leads holds one while its work uses others.
-    database_read_connections_max: int = Field(default=16, ge=4, le=1_000)
+    # Each of the worker's four jobs holds one while it leads, and its work needs one more.
+    database_read_connections_max: int = Field(default=16, ge=5, le=1_000)
     database_write_connections_max: int = Field(default=4, ge=1, le=1_000)
     commit_deadline_seconds: float = Field(default=30.0, gt=0)
     read_cache_bytes_max: int = Field(default=64 * MEBIBYTE, ge=0)

@@ -279,7 +279,7 @@ create index metrics_reports_received_at_idx on icecore.metrics_reports (receive
 create table icecore.secrets (
   id uuid primary key,
   project_id uuid not null,
-  version integer not null default 1 check (version >= 1),  -- counts encryptions of this row (rewrap)
+  version integer not null default 1 check (version >= 1),  -- counts encryptions of this row
   key_id text not null,                -- fingerprint of the key that wrote it
   nonce bytea check (octet_length(nonce) = 12),
   ciphertext bytea,

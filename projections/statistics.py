@@ -1,7 +1,7 @@
 """Statistics of warehouses by the hour, as projections/asynchronous/statistics.py counts them, and what is asked of them."""
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from uuid import UUID
 
 from database.connection import connect
@@ -14,7 +14,10 @@ _SQL = named_sql("projections", "statistics.sql")
 
 @dataclass(frozen=True, slots=True)
 class HourlyStatistics:
-    """`counts` -- objects that stand at the end of the hour, and commits in it. updated_at -- when the last event counted was recorded."""
+    """counts -- objects that stand at the end of the hour, and commits in it. updated_at -- when the last event counted was recorded.
+
+    Times are in UTC.
+    """
 
     begins_at: datetime
     counts: Counts
@@ -34,10 +37,12 @@ async def read_page(
     """The newest `size` hours of those that begin before `before` (None: of all), newest first, and whether there are more."""
     parameters = {"warehouse_id": warehouse_id, "before": before, "limit": size + 1}
     rows = await (await connection.execute(_SQL["page"], parameters, binary=True)).fetchall()
-    return [HourlyStatistics(begins_at, Counts(*counts), updated_at) for begins_at, *counts, updated_at in rows[:size]], len(rows) > size
+    # In the session's time zone as Postgres gives them, where an hour's end may be an hour off.
+    hours = [HourlyStatistics(begins_at.astimezone(UTC), Counts(*counts), at.astimezone(UTC)) for begins_at, *counts, at in rows[:size]]
+    return hours, len(rows) > size
 
 
-async def begin_anew(owner_dsn: str) -> None:
+async def reset_statistics(owner_dsn: str) -> None:
     """Removes what is counted: whoever counts begins again at the first event."""
     async with await connect(owner_dsn, application_name="icecore-rebuild") as connection, connection.transaction():
         await connection.execute(_SQL["set_back"])

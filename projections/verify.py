@@ -36,7 +36,6 @@ from projections.verify_tombstones import expected_tombstones, with_tombstones
 _SQL = named_sql("projections", "verify.sql")
 _CURSORS = count()
 
-# Beyond these, differences are counted and no longer kept.
 # Rows fetched at once from one table.
 _FETCH_ROWS = 200
 

@@ -31,7 +31,8 @@ async def load_statistics(
     async with queries.backends.connection() as connection:
         if await warehouses.read_by_id(connection, context.project_id, warehouse_id) is None:
             raise NoSuchWarehouse(f"Warehouse does not exist: {warehouse_id}")
-        await queries.authorize(context, Resource("warehouse", warehouse_id))
+    await queries.authorize(context, Resource("warehouse", warehouse_id))
+    async with queries.backends.connection() as connection:
         position = await statistics.read_position(connection)
         hours, more = await statistics.read_page(connection, warehouse_id, before=before, size=size)
     return StatisticsPage(position, hours, hours[-1].begins_at if more else None)

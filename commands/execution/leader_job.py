@@ -1,4 +1,4 @@
-"""A job beside the server that one process at a time does, round after round, and that may be stopped at any moment."""
+"""A background job of the worker that one process at a time does, round after round, and that may be stopped at any moment."""
 
 import asyncio
 import math
@@ -27,7 +27,7 @@ class LeadershipLost(ServiceUnavailable, status=503, type="ServiceUnavailableExc
 
 
 class LeaderJob(ABC):
-    """Runs beside the server; of several processes one leads, by an advisory lock, which is the job's alone."""
+    """Runs until it is stopped; of several processes one leads, by an advisory lock, which is the job's alone."""
 
     NAME: str
     LEADER_LOCK: AdvisoryLock

@@ -13,7 +13,7 @@ from icecore.server_check import UnfitServerError, check_server
 from migrations.apply import Migration, MigrationError, apply_migrations, checksum, load_functions, load_migrations, pending_migrations
 
 CHECKSUMS = {
-    "0001_baseline": "afdee592c22b7d8ccc329bb76f29ee7539dbe74742516236c986767e371f71a3",
+    "0001_baseline": "8143877c7d396a22bdc6de3f5358f4fd7c1adb699a5d12e0e750a69c3bc678e0",
     "0002_statistics": "489e8c99d1ab5d14e26c96b701f780079ab788f27ce024e3291c055b7c765e72",
 }
 FUNCTIONS = ("0002_statistics", "69c65105c855eaa12d2d3f31520386b8b63b9fb4cabb9f6285366dab1856bb7b")

@@ -577,7 +577,7 @@ def test_a_worker_that_dies_is_replaced_while_the_others_serve(serve: Serve) -> 
 
 
 def test_children_run_no_code_of_the_working_directory(serve: Serve, open_directory: Path) -> None:
-    """Workers and the publishing process start from any folder, whatever modules lie there."""
+    """Serving processes and the worker start from any folder, whatever modules lie there."""
     foreign, ran = open_directory / "foreign", open_directory / "ran"
     for name in ("icecore", "commands"):
         (foreign / name).mkdir(parents=True)

@@ -94,7 +94,7 @@ def written(connection: psycopg.Connection[Any], rows: Rows) -> dict[str, list[R
 
 
 def test_definitions_have_the_columns_of_the_database(connection: psycopg.Connection[Any]) -> None:
-    """In its order, since rows are copied and compared by it."""
+    """In the same order, so that the two are read side by side."""
     assert [] == differing_columns(connection)
 
 

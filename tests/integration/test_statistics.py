@@ -30,7 +30,7 @@ from domain.recorded import RecordedEvent
 from icecore import asynchronous_projections
 from icecore.compose import Catalog
 from projections.asynchronous.statistics import StatisticsProjection, StatisticsView
-from projections.statistics import begin_anew
+from projections.statistics import reset_statistics
 from projections.verify import verify
 from tests.fixtures.catalog import SECRET_KEY, CatalogServer, served_catalog
 from tests.fixtures.command_runs import EVERY_KIND, CommandRun, Step
@@ -182,7 +182,7 @@ async def test_it_counts_on_while_events_come_and_begins_anew_when_it_is_told_to
         expected = rows(catalog.dsn, RECOUNT)
         assert expected == rows(catalog.dsn, ROWS)
         await asyncio.sleep(2 * asynchronous_projections.FLUSH_SECONDS)
-        await begin_anew(catalog.dsn)
+        await reset_statistics(catalog.dsn)
         await counted(catalog.dsn)
         assert expected == rows(catalog.dsn, ROWS)
 
@@ -196,7 +196,7 @@ async def test_rows_that_are_removed_while_events_come_are_counted_once(catalog:
         for number in range(40):
             await run.step(Step("commit", 0, 0, 0))
             if number % 10 == 0:
-                await begin_anew(catalog.dsn)
+                await reset_statistics(catalog.dsn)
         await counted(catalog.dsn)
     assert rows(catalog.dsn, RECOUNT) == rows(catalog.dsn, ROWS)
 
@@ -390,6 +390,10 @@ def test_the_route_answers_hours_newest_first_in_pages(server: CatalogServer, ma
     assert 204 == client.call("DELETE", "/namespaces/n2").status
     client.close()
     spread_over_hours(server.dsn)
+    with psycopg.connect(server.dsn, autocommit=True) as connection:
+        name = psycopg.sql.Identifier(connection.info.dbname)
+        connection.execute(psycopg.sql.SQL("alter database {} set timezone = 'Europe/Berlin'").format(name))
+        connection.execute("select pg_terminate_backend(pid, 5000) from pg_stat_activity where application_name = 'icecore-reads'")
 
     asyncio.run(count_statistics(server.dsn))
     told = management.call_root("GET", address).json
@@ -398,6 +402,7 @@ def test_the_route_answers_hours_newest_first_in_pages(server: CatalogServer, ma
     assert {"number-of-tables": 1, "number-of-views": 0, "number-of-namespaces": 2, "number-of-commits": 0}.items() <= newest.items()
     assert [0, 0] == [oldest[f"number-of-{kind}"] for kind in ("tables", "views")]
     ends = [datetime.fromisoformat(each["timestamp"]) for each in told["stats"]]
+    assert {timedelta(0)} == {end.utcoffset() for end in ends}
     assert ends == sorted(ends, reverse=True)
     for each, end in zip(told["stats"], ends, strict=True):
         assert end - timedelta(hours=1) <= datetime.fromisoformat(each["updated-at"]) < end

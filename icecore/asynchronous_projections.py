@@ -1,17 +1,22 @@
 """Runs the asynchronous read models, each led by one process: the library's runner in threads, watched from the event loop."""
 
 import asyncio
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
+from functools import partial
+from typing import ParamSpec, TypeVar
 
 import psycopg
 import structlog
 from eventsourcing.persistence import IntegrityError, PersistenceError
 from eventsourcing.projection import ProjectionRunner
+from eventsourcing.utils import Environment, EnvType
 
-from database.advisory_locks import holds, try_lock
+from database.advisory_locks import AdvisoryLock, holds, try_lock
 from database.connection import connect
 from database.connections import CONNECT_SECONDS_MAX, NETWORK_OPTIONS, Connection
 from database.outage_log import OutageLog
+from database.silence_watch import sever
 from domain.client_errors import client_error_text
 from log.event_store import LogApplication, environment, sever_connections
 from log.head import log_head
@@ -30,7 +35,8 @@ _LEADING = "-c idle_session_timeout=30s"
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger("icecore.projections")
 
-_Runner = ProjectionRunner[LogApplication, AsynchronousView]
+P = ParamSpec("P")
+Found = TypeVar("Found")
 
 
 async def run_projections(dsn: str, stop: asyncio.Event) -> None:
@@ -47,8 +53,7 @@ async def run_projection(dsn: str, projection: type[AsynchronousProjection], sto
                 dsn, options=_LEADING, application_name="icecore-projections", connect_timeout=CONNECT_SECONDS_MAX, **NETWORK_OPTIONS
             ) as leading:
                 while not stop.is_set():
-                    if await try_lock(leading, projection.LEADER_LOCK):
-                        _log.info("projection_led", projection=projection.name)
+                    if await _in_time(stop, try_lock(leading, projection.LEADER_LOCK), partial(sever, leading)):
                         await _lead(dsn, projection, leading, stop, outage)
                         break
                     outage.succeeded()
@@ -57,7 +62,8 @@ async def run_projection(dsn: str, projection: type[AsynchronousProjection], sto
             _log.info("projection_begins_again", projection=projection.name)
         except (psycopg.Error, PersistenceError, TimeoutError) as error:
             # Of the library's errors the cause is Postgres's.
-            outage.failed(error=client_error_text(error.__cause__ or error))
+            cause = error.__cause__ if isinstance(error, PersistenceError) else None
+            outage.failed(error=client_error_text(cause or error))
         except Exception as error:
             # A fault of ours on one event must not end the others' read models; it is tried again.
             outage.failed(type(error), began="projection_failed", exc_info=error)
@@ -66,18 +72,18 @@ async def run_projection(dsn: str, projection: type[AsynchronousProjection], sto
 
 async def _lead(dsn: str, projection: type[AsynchronousProjection], leading: Connection, stop: asyncio.Event, outage: OutageLog) -> None:
     """Until `stop` is set, the lead is lost, or the rows were removed to be made anew."""
-    runner = await asyncio.to_thread(_runner, dsn, projection)
+    runner = await _in_thread(stop, _runner, dsn, projection)
+    _log.info("projection_led", projection=projection.name)
     try:
         loop = asyncio.get_running_loop()
         tracked, moved_at = 0, loop.time()
         while not stop.is_set() and not runner.is_interrupted.is_set():
-            async with asyncio.timeout(SILENCE_SECONDS_MAX):
-                await asyncio.to_thread(runner.view.flush)
-                before, found = tracked, await asyncio.to_thread(runner.view.max_tracking_id, runner.app_name)
-                tracked = found or 0
-                if tracked < before or not await holds(leading, projection.LEADER_LOCK):
-                    return
-                head = await log_head(leading)
+            await _in_thread(stop, runner.view.flush)
+            before, found = tracked, await _in_thread(stop, runner.view.max_tracking_id, runner.app_name)
+            tracked = found or 0
+            head = await _in_time(stop, _head_if_led(leading, projection.LEADER_LOCK), partial(sever, leading))
+            if tracked < before or head is None:
+                return
             if tracked == head or tracked != before:
                 moved_at = loop.time()
             elif loop.time() - moved_at > SILENCE_SECONDS_MAX:
@@ -92,10 +98,39 @@ async def _lead(dsn: str, projection: type[AsynchronousProjection], leading: Con
         await closing
 
 
+async def _in_thread(stop: asyncio.Event, work: Callable[P, Found], *args: P.args, **kwargs: P.kwargs) -> Found:
+    return await _in_time(stop, asyncio.to_thread(work, *args, **kwargs), sever_connections)
+
+
+async def _in_time(stop: asyncio.Event, work: Coroutine[None, None, Found], cut: Callable[[], None]) -> Found:
+    """What takes too long, also once `stop` is set, has its connections `cut`: it hears an error, and nothing of it is left."""
+    working, stopping = asyncio.ensure_future(work), asyncio.ensure_future(stop.wait())
+    try:
+        await asyncio.wait({working, stopping}, timeout=SILENCE_SECONDS_MAX, return_when=asyncio.FIRST_COMPLETED)
+        if stopping.done():
+            await asyncio.wait({working}, timeout=CLOSE_SECONDS_MAX)
+    finally:
+        stopping.cancel()
+    if not working.done():
+        cut()
+        await asyncio.wait({working})
+    return working.result()
+
+
+async def _head_if_led(leading: Connection, lock: AdvisoryLock) -> int | None:
+    """The position of the log's head; None where the lead is lost."""
+    return await log_head(leading) if await holds(leading, lock) else None
+
+
+class _Runner(ProjectionRunner[LogApplication, AsynchronousView]):
+    @staticmethod
+    def _construct_env(name: str, env: EnvType | None = None) -> Environment:
+        """The settings it is given alone: variables of this process may be meant for another one (POSTGRES_SCHEMA)."""
+        return Environment(name, env)
+
+
 def _runner(dsn: str, projection: type[AsynchronousProjection]) -> _Runner:
-    runner: _Runner = ProjectionRunner(
-        application_class=LogApplication, projection_class=projection, view_class=projection.VIEW, env=environment(dsn)
-    )
+    runner = _Runner(application_class=LogApplication, projection_class=projection, view_class=projection.VIEW, env=environment(dsn))
     return runner.__enter__()
 
 

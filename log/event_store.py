@@ -14,7 +14,7 @@ from eventsourcing.application import Application
 from eventsourcing.domain import DomainEventProtocol
 from eventsourcing.persistence import Mapper, Notification, StoredEvent
 from eventsourcing.postgres import PostgresApplicationRecorder, PostgresFactory, PostgresSubscription
-from eventsourcing.utils import Environment
+from eventsourcing.utils import Environment, EnvType
 from psycopg import Connection
 from psycopg.rows import DictRow, dict_row
 
@@ -30,6 +30,8 @@ _SQL = named_sql("log", "event_store.sql")
 BATCH_BYTES_MAX = 1024 * 1024
 """Of the states of one batch, and one event more: a subscription keeps ten batches ready."""
 _CONNECT_SECONDS_MAX = 5
+# A statement that waits for a lock would hold its session in Postgres also after its connection was cut.
+_STATEMENTS_END = "-c statement_timeout=8s"
 _POSITION_MAX = 2**63 - 1
 _DSN = "ICECORE_DSN"
 
@@ -126,7 +128,7 @@ class LogFactory(PostgresFactory):
     def __init__(self, env: Environment) -> None:
         super().__init__(env)
         pool = self.datastore.pool
-        pool.conninfo = with_options(self.env[_DSN])
+        pool.conninfo = with_options(self.env[_DSN], _STATEMENTS_END)
         pool.kwargs = {"row_factory": dict_row, "application_name": "icecore-projections", **NETWORK_OPTIONS}
         pool.connection_class = _Severable
 
@@ -138,6 +140,10 @@ class LogApplication(Application[UUID]):
     """The library's application over our log: `notification_log`, `recorder.subscribe`, and what ProjectionRunner takes."""
 
     name = "Icecore"
+
+    def construct_env(self, name: str, env: EnvType | None = None) -> Environment:
+        """The settings it is given alone, whatever variables this process has."""
+        return Environment(name, env)
 
 
 def environment(dsn: str) -> dict[str, str]:

@@ -24,22 +24,19 @@ class HourlyStatistics:
     updated_at: datetime
 
 
-async def read_position(connection: Connection) -> int:
-    """The position up to which the log is counted."""
-    row = await (await connection.execute(_SQL["position"])).fetchone()
-    assert row is not None, "a migrated database has it"
-    return int(row[0])
-
-
 async def read_page(
     connection: Connection, warehouse_id: UUID, *, before: datetime | None, size: int
-) -> tuple[list[HourlyStatistics], bool]:
-    """The newest `size` hours of those that begin before `before` (None: of all), newest first, and whether there are more."""
+) -> tuple[int, list[HourlyStatistics], bool]:
+    """The position up to which the log is counted; the newest `size` hours that begin before `before` (None: of all), newest first;
+    whether there are more.
+    """
     parameters = {"warehouse_id": warehouse_id, "before": before, "limit": size + 1}
-    rows = await (await connection.execute(_SQL["page"], parameters, binary=True)).fetchall()
+    found = await (await connection.execute(_SQL["page"], parameters, binary=True)).fetchall()
+    assert found, "a migrated database has a position"
+    rows = [row for _, *row in found if row[0] is not None]
     # In the session's time zone as Postgres gives them, where an hour's end may be an hour off.
     hours = [HourlyStatistics(begins_at.astimezone(UTC), Counts(*counts), at.astimezone(UTC)) for begins_at, *counts, at in rows[:size]]
-    return hours, len(rows) > size
+    return int(found[0][0]), hours, len(rows) > size
 
 
 async def reset_statistics(owner_dsn: str) -> None:

@@ -2,11 +2,15 @@
 select notification_id from icecore.statistics_tracking
 
 -- name: page --
--- Of a warehouse, the newest hour first.
-select hour, tables, views, namespaces, commits, updated_at
-from icecore.warehouse_statistics
-where warehouse_id = %(warehouse_id)s and hour < coalesce(%(before)s::timestamptz, 'infinity')
-order by hour desc limit %(limit)s
+-- The position, and beside it hours of a warehouse, the newest first; one row without an hour where there is none.
+select t.notification_id, s.hour, s.tables, s.views, s.namespaces, s.commits, s.updated_at
+from icecore.statistics_tracking t
+left join lateral (
+  select * from icecore.warehouse_statistics
+  where warehouse_id = %(warehouse_id)s and hour < coalesce(%(before)s::timestamptz, 'infinity')
+  order by hour desc limit %(limit)s
+) s on true
+order by s.hour desc
 
 -- name: every --
 select warehouse_id, hour, tables, views, namespaces, commits, updated_at from icecore.warehouse_statistics

@@ -1,9 +1,11 @@
 -- name: begin --
--- With the settings by which Postgres prints definitions; the database or the role may have others.
+-- With the settings by which Postgres prints definitions and gives times; the database or the role may have others.
 begin isolation level repeatable read read only;
 set local quote_all_identifiers = off;
 set local search_path = pg_catalog, pg_temp;
-set local bytea_output = hex
+set local bytea_output = hex;
+-- In one with summer time two moments of an hour that comes twice are compared as if they were one.
+set local timezone = 'UTC'
 
 -- name: generation --
 select generation from icecore.read_models

@@ -33,6 +33,5 @@ async def load_statistics(
             raise NoSuchWarehouse(f"Warehouse does not exist: {warehouse_id}")
     await queries.authorize(context, Resource("warehouse", warehouse_id))
     async with queries.backends.connection() as connection:
-        position = await statistics.read_position(connection)
-        hours, more = await statistics.read_page(connection, warehouse_id, before=before, size=size)
+        position, hours, more = await statistics.read_page(connection, warehouse_id, before=before, size=size)
     return StatisticsPage(position, hours, hours[-1].begins_at if more else None)

@@ -7,6 +7,8 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from domain.errors import BadRequest
 
 FIELD_NAME_LENGTH_MAX = 200
+FIELDS_MAX = 100
+"""Of an object, before they are looked at one by one."""
 
 Text = Annotated[str, Field(min_length=1)]
 Value = TypeVar("Value")
@@ -31,6 +33,8 @@ def parsed(kinds: TypeAdapter[Value], json: object, what: str, rule: str) -> Val
     """
     if not isinstance(json, dict):
         raise BadRequest(f"Invalid {what}: must be an object")
+    if any(isinstance(each, dict) and len(each) > FIELDS_MAX for each in (json, *json.values())):
+        raise BadRequest(f"Invalid {what}: more than {FIELDS_MAX} fields in one object")
     try:
         return kinds.validate_python({name: value for name, value in json.items() if value is not None})
     except ValidationError as refused:

@@ -29,6 +29,7 @@ from domain.read_models.statistics import COUNTED, Counted, Counts, count
 from domain.recorded import RecordedEvent
 from icecore import asynchronous_projections
 from icecore.compose import Catalog
+from log import event_store
 from projections.asynchronous.statistics import StatisticsProjection, StatisticsView
 from projections.statistics import reset_statistics
 from projections.verify import verify
@@ -349,6 +350,59 @@ async def test_sessions_that_freeze_are_left(catalog: Catalog, monkeypatch: pyte
             for pid in stopped:
                 os.kill(pid, signal.SIGCONT)
     assert rows(catalog.dsn, RECOUNT) == rows(catalog.dsn, ROWS)
+
+
+async def test_rows_that_somebody_has_locked_are_waited_for_without_more_and_more_sessions(
+    catalog: Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As VACUUM FULL or a reset does: a statement ends in Postgres too, nothing is left behind, and a stop does not wait for the lock."""
+    monkeypatch.setattr(asynchronous_projections, "SILENCE_SECONDS_MAX", 1.0)
+    monkeypatch.setattr(asynchronous_projections, "CLOSE_SECONDS_MAX", 0.5)
+    monkeypatch.setattr(event_store, "_STATEMENTS_END", "-c statement_timeout=500ms")
+    run = await CommandRun.on(catalog)
+    with psycopg.connect(catalog.dsn) as locking, structlog.testing.capture_logs() as said:
+        async with counting(catalog.dsn):
+            await counted(catalog.dsn)
+            locking.execute("lock icecore.warehouse_statistics")
+            for step in EVERY_KIND[:6]:
+                await run.step(step)
+            most = 0
+            for _ in range(50):
+                sessions = rows(catalog.dsn, "select pid from pg_stat_activity where application_name = 'icecore-projections'")
+                most = max(most, len(sessions))
+                await asyncio.sleep(0.2)
+            assert most <= 6
+            began = time.monotonic()
+        assert time.monotonic() - began < 4
+    assert not [each for each in said if "CancelledError" in str(each.get("error"))]
+    async with counting(catalog.dsn):
+        await counted(catalog.dsn)
+    assert rows(catalog.dsn, RECOUNT) == rows(catalog.dsn, ROWS)
+
+
+async def test_the_environment_is_not_the_projection_s(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Variables of the library's may be meant for another program in the same container."""
+    for name in ("POSTGRES_LOCK_TIMEOUT", "STATISTICS_POSTGRES_SCHEMA", "PERSISTENCE_MODULE"):
+        monkeypatch.setenv(name, "another")
+    await CommandRun.on(catalog)
+    async with counting(catalog.dsn):
+        await counted(catalog.dsn)
+
+
+async def test_who_waits_for_the_lead_stops_though_its_session_is_frozen(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And would take over after a while, on another."""
+    monkeypatch.setattr(asynchronous_projections, "SILENCE_SECONDS_MAX", 1.0)
+    async with counting(catalog.dsn), CuttingProxy(catalog.dsn).running() as proxy:
+        await counted(catalog.dsn)
+        stop = asyncio.Event()
+        waiting = asyncio.create_task(asynchronous_projections.run_projection(proxy.dsn, StatisticsProjection, stop))
+        await asyncio.sleep(1.5)
+        proxy.is_frozen = True
+        await asyncio.sleep(1.5)
+        stop.set()
+        async with asyncio.timeout(8):
+            await waiting
+        proxy.is_frozen = False
 
 
 async def test_a_lead_that_nothing_is_heard_of_ends(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -31,7 +31,7 @@ from projections.verify_schema import carried_functions, found_schema, recorded_
 from tests.fixtures import command_runs
 from tests.fixtures.catalog import context
 from tests.fixtures.command_runs import EVERY_KIND, SCHEMA, CommandRun, Step
-from tests.fixtures.statistics import count_statistics
+from tests.fixtures.statistics import count_statistics, counted, counting
 
 # Tables of which the log says nothing, or less than all (idempotency, which has a test of its own).
 NOT_FOLDED = {
@@ -244,6 +244,23 @@ async def test_a_time_that_goes_back_is_named_although_every_hash_is_right(dsn: 
     rehash(meddler)
     report = await verify(dsn)
     assert [("events", "position 5", "recorded_at")] == [(d.table, d.key, d.column) for d in report.differences]
+
+
+async def test_an_hour_that_comes_twice_where_postgres_has_summer_time_is_no_difference(dsn: str, meddler: psycopg.Connection[Any]) -> None:
+    """Neither in the chain nor in the statistics: the session's time zone says nothing of the log."""
+    meddler.execute("update icecore.events set recorded_at = '2026-10-24 23:50Z'::timestamptz + notification_id * interval '7 minutes'")
+    meddler.execute(
+        "update icecore.commands c set recorded_at = e.recorded_at from icecore.events e where e.command_id = c.command_id "
+        "and e.notification_id = (select min(notification_id) from icecore.events o where o.command_id = c.command_id)"
+    )
+    rehash(meddler)
+    async with counting(dsn):
+        await counted(dsn)
+    before = {(d.table, d.key, d.column) for d in (await verify(dsn)).differences}
+    name = sql.Identifier(meddler.info.dbname)
+    meddler.execute(sql.SQL("alter database {} set timezone = 'Europe/Berlin'").format(name))
+    assert before == {(d.table, d.key, d.column) for d in (await verify(dsn)).differences}
+    assert not {table for table, *_ in before} & {"events", "warehouse_statistics"}
 
 
 def rehash(connection: psycopg.Connection[Any]) -> None:

@@ -100,3 +100,9 @@ def test_a_filter_survives_the_row_of_a_replay() -> None:
 def test_type_alone_is_decided_before_names_are_read() -> None:
     """Events that cannot pass cost no query."""
     assert not EventFilter.parse(types=("table.*",)).may_match(recorded("view.created.v1"))
+
+
+def test_a_name_that_case_folding_lengthens_is_read_as_it_was_written() -> None:
+    """A replay that is refused when it is read back would hold up its sink for good."""
+    chosen = EventFilter.parse(warehouses=("\u00df" * 200,), namespaces=("\ufb03" * 100,))
+    assert chosen == EventFilter.from_json(chosen.to_json())

@@ -252,3 +252,13 @@ def test_engines_hear_where_the_store_is_and_no_credential() -> None:
 def test_only_local_warehouses_look_for_missing_files() -> None:
     """A look costs microseconds there, a request elsewhere."""
     assert [True, False, False, False] == [parse_storage_profile(json).missing_file_check for json in (LOCAL, S3, GCS, ADLS)]
+
+
+@pytest.mark.parametrize("within", [None, "sts-session-tags"])
+def test_an_object_of_very_many_fields_is_refused_before_they_are_looked_at(within: str | None) -> None:
+    """Each unknown one would make an error of its own."""
+    many = {f"f{number}": "x" for number in range(100_000)}
+    profile = {"type": "s3", "bucket": "lake", "region": "r"} | (many if within is None else {within: many})
+    with pytest.raises(BadRequest) as refused:
+        parse_storage_profile(profile)
+    assert "Invalid storage-profile: more than 100 fields in one object" == refused.value.message

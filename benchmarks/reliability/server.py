@@ -30,7 +30,8 @@ class Server:
         self._asked: set[int] = set()
 
     def workers(self) -> list[int]:
-        return sorted(children(self._process.pid))
+        """The serving processes; what does the work beside requests is not one of them."""
+        return sorted(child for child in children(self._process.pid) if _serves(child))
 
     def serving_workers(self) -> list[int]:
         """Those that are past their start: by then they hold connections to clients and to Postgres."""
@@ -100,11 +101,16 @@ async def serving(dsn: str, scratch: Path, workers: int, environment: Mapping[st
         await server.stop()
 
 
+def _serves(process_id: int) -> bool:
+    """Until it becomes a program of its own, a child has its parent's."""
+    with suppress(OSError):
+        command = Path(f"/proc/{process_id}/cmdline").read_bytes().split(b"\0")
+        return not {b"icecore.serving_process", b"benchmarks.reliability.worker"}.isdisjoint(command)
+    return False
+
+
 def _descriptors(process_id: int) -> int:
     with suppress(OSError):
-        # Until it becomes a program of its own, a child has its parent's.
-        if b"worker" not in Path(f"/proc/{process_id}/cmdline").read_bytes():
-            return 0
         return len(os.listdir(f"/proc/{process_id}/fd"))  # noqa: PTH208
     return 0
 

@@ -20,7 +20,7 @@ from icecore.embedded_postgres.binaries import usable_binaries
 from icecore.embedded_postgres.place import ClusterPlace, cluster_place, server_account
 from tests.servers.processes import free_port
 
-CONNECTIONS_MAX = 60
+CONNECTIONS_MAX = 200
 _START_SECONDS_MAX = 60
 _RELAY_BYTES = 65_536
 _CONFIGURATION = f"""

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -33,7 +33,7 @@ from log import event_store
 from projections.asynchronous.statistics import StatisticsProjection, StatisticsView
 from projections.statistics import reset_statistics
 from projections.verify import verify
-from tests.fixtures.catalog import SECRET_KEY, CatalogServer, served_catalog
+from tests.fixtures.catalog import SECRET_KEY, CatalogServer
 from tests.fixtures.command_runs import EVERY_KIND, CommandRun, Step
 from tests.fixtures.cutting_proxy import CuttingProxy
 from tests.fixtures.rest_client import RestClient
@@ -419,39 +419,32 @@ async def test_a_lead_that_nothing_is_heard_of_ends(catalog: Catalog, monkeypatc
 
 
 @pytest.fixture
-def server(database: str, tmp_path: Path) -> Iterator[CatalogServer]:
-    with served_catalog(database, tmp_path / "demo") as served:
-        yield served
+def management(catalog_server: CatalogServer) -> Iterator[Management]:
+    with closing(Management(catalog_server.url)) as client:
+        yield client
 
 
-@pytest.fixture
-def management(server: CatalogServer) -> Iterator[Management]:
-    client = Management(server.url)
-    yield client
-    client.close()
-
-
-def test_the_route_answers_hours_newest_first_in_pages(server: CatalogServer, management: Management) -> None:
+def test_the_route_answers_hours_newest_first_in_pages(catalog_server: CatalogServer, management: Management) -> None:
     """On Lakekeeper's wire: `timestamp` is the end of the hour; what is ours stands beside it."""
     warehouse_id = management.call_root("GET", "").json["warehouses"][0]["id"]
     address = f"/{warehouse_id}/statistics"
     empty = {"warehouse-ident": warehouse_id, "stats": [], "position": 0, "next-page-token": None}
     assert empty == management.call_root("GET", address).json
-    client = RestClient(server.url, "demo")
+    client = RestClient(catalog_server.url, "demo")
     for _ in range(3):
         assert 200 == client.create_namespace(f"n{_}").status
     assert 200 == client.create_table(["n0"], "t").status
     assert 204 == client.call("DELETE", "/namespaces/n2").status
     client.close()
-    spread_over_hours(server.dsn)
-    with psycopg.connect(server.dsn, autocommit=True) as connection:
+    spread_over_hours(catalog_server.dsn)
+    with psycopg.connect(catalog_server.dsn, autocommit=True) as connection:
         name = psycopg.sql.Identifier(connection.info.dbname)
         connection.execute(psycopg.sql.SQL("alter database {} set timezone = 'Europe/Berlin'").format(name))
         connection.execute("select pg_terminate_backend(pid, 5000) from pg_stat_activity where application_name = 'icecore-reads'")
 
-    asyncio.run(count_statistics(server.dsn))
+    asyncio.run(count_statistics(catalog_server.dsn))
     told = management.call_root("GET", address).json
-    assert (warehouse_id, head(server.dsn), None) == (told["warehouse-ident"], told["position"], told["next-page-token"])
+    assert (warehouse_id, head(catalog_server.dsn), None) == (told["warehouse-ident"], told["position"], told["next-page-token"])
     newest, *_, oldest = told["stats"]
     assert {"number-of-tables": 1, "number-of-views": 0, "number-of-namespaces": 2, "number-of-commits": 0}.items() <= newest.items()
     assert [0, 0] == [oldest[f"number-of-{kind}"] for kind in ("tables", "views")]

@@ -6,12 +6,7 @@ from typing import Annotated, Any, Literal, Self
 import orjson
 from pydantic import AliasChoices, BaseModel, ConfigDict, Discriminator, Field, Tag, TypeAdapter
 
-from domain.errors import BadRequest
 from storage.json_fields import JsonFields, Text, parsed
-
-CREDENTIAL_BYTES_MAX = 64 * 1024
-
-_WHAT = "storage-credential"
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -103,8 +98,6 @@ _RULE = "type and credential-type must be one of s3/access-key, gcs/service-acco
 
 def parse_storage_credential(json: object) -> StorageCredential:
     """The credential that `json` describes; BadRequest names the field and never its value."""
-    fields = parsed(_KINDS, json, _WHAT, _RULE).to_json()
+    fields = parsed(_KINDS, json, "storage-credential", _RULE).to_json()
     document = orjson.dumps(fields, option=orjson.OPT_SORT_KEYS)
-    if len(document) > CREDENTIAL_BYTES_MAX:
-        raise BadRequest(f"Invalid {_WHAT}: longer than {CREDENTIAL_BYTES_MAX} bytes")
     return StorageCredential(fields["type"], fields["credential-type"], document)

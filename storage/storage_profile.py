@@ -28,7 +28,9 @@ class StorageProfile(JsonFields):
     """A parsed storage profile. Two are equal when their JSON is."""
 
     type: str
-    allowed: Annotated[tuple[_Location, ...], Field(alias="allowed-locations", max_length=ALLOWED_LOCATIONS_MAX, strict=False)] = ()
+    allowed: Annotated[
+        tuple[_Location, ...], Field(alias="allowed-locations", max_length=ALLOWED_LOCATIONS_MAX, strict=False, fail_fast=True)
+    ] = ()
 
     kind: ClassVar[str]
     """Of the store, as keys of its locations begin."""

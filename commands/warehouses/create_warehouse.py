@@ -29,6 +29,7 @@ from projections import warehouses
 from projections.results import warehouse_result
 from security.property_rules import refuse_credential_properties
 from storage.credentials import StorageCredential, parse_storage_credential
+from storage.json_fields import refuse_long
 from storage.locations import StorageLocation
 from storage.object_store import open_store
 from storage.permitted_profiles import PermittedProfiles
@@ -38,8 +39,6 @@ from storage.same_folder import shared_folders
 
 _log = structlog.get_logger("icecore.commands")
 
-PROFILE_BYTES_MAX = 64 * 1024
-"""Of a storage profile as JSON: every listing, and every creation of another warehouse, reads it again."""
 _ALONE_WAIT_SECONDS_MAX = 10.0
 _PAUSE_SECONDS = 0.05
 _UNNAMED_SECONDS_MAX = 3600.0
@@ -71,8 +70,8 @@ async def create_warehouse(
     permitted -- what its profile must be one of: Forbidden; None for an operator's own. reviewed -- False: no approval hook is asked.
     """
     profile = parse_storage_profile(command.storage_profile)
-    if len(orjson.dumps(profile.to_json())) > PROFILE_BYTES_MAX:
-        raise BadRequest(f"Invalid storage-profile: longer than {PROFILE_BYTES_MAX} bytes")
+    # As it is kept, defaults filled in: every listing, and every creation of another warehouse, reads it again.
+    refuse_long(profile.to_json(), "storage-profile")
     credential = None if command.storage_credential is None else parse_storage_credential(command.storage_credential)
     refuse_credential_properties(getattr(profile, "sts_session_tags", {}), "storage-profile: sts-session-tags")
     open_store(profile, credential)  # refuses a credential that does not belong to the profile

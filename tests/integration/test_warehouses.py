@@ -10,13 +10,14 @@ from uuid_utils.compat import uuid4
 
 from access.resolve_warehouse import resolve_warehouse
 from commands.execution.answer import Answer
-from commands.warehouses.create_warehouse import PROFILE_BYTES_MAX, CreateWarehouse, create_warehouse
+from commands.warehouses.create_warehouse import CreateWarehouse, create_warehouse
 from database.advisory_locks import AdvisoryLock, try_lock
 from database.connections import Connection
 from domain.errors import AlreadyExists, BadRequest
 from domain.warehouse import WarehouseState
 from icecore.compose import Catalog
 from projections import warehouses
+from storage.json_fields import JSON_BYTES_MAX
 from storage.profiles import StorageProfile, parse_storage_profile
 from tests.fixtures.catalog import PROJECT_ID, context
 from tests.fixtures.shared_server import SharedCatalog
@@ -36,10 +37,10 @@ def test_a_name_that_is_taken_is_refused(shared_catalog: SharedCatalog, tmp_path
 async def test_a_large_profile_is_refused(catalog: Catalog, field: str) -> None:
     """Every listing, and every creation of another warehouse, would read it again."""
     fields = {"type": "s3", "bucket": "lake", "region": "mars-1"}
-    room = PROFILE_BYTES_MAX - 2_000
+    room = JSON_BYTES_MAX - 2_000
     assert 201 == (await _create(catalog, "most", fields | {field: "x" * room})).status
     with pytest.raises(BadRequest, match="Invalid storage-profile: longer than 65536 bytes"):
-        await _create(catalog, "more", fields | {field: "x" * PROFILE_BYTES_MAX})
+        await _create(catalog, "more", fields | {field: "x" * JSON_BYTES_MAX})
 
 
 async def test_who_names_no_warehouse_reads_two_of_them(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:

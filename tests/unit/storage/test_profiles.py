@@ -1,5 +1,6 @@
 """Storage profiles: what their JSON may say, where they let clients go, what engines hear of them."""
 
+import tracemalloc
 from typing import Any
 from uuid import UUID
 
@@ -261,4 +262,25 @@ def test_an_object_of_very_many_fields_is_refused_before_they_are_looked_at(with
     profile = {"type": "s3", "bucket": "lake", "region": "r"} | (many if within is None else {within: many})
     with pytest.raises(BadRequest) as refused:
         parse_storage_profile(profile)
-    assert "Invalid storage-profile: more than 100 fields in one object" == refused.value.message
+    assert "Invalid storage-profile: longer than 65536 bytes" == refused.value.message
+
+
+@pytest.mark.parametrize(
+    ("profile", "refusal"),
+    [
+        ({**S3, "allowed-locations": [1] * 30_000}, "'allowed-locations.0': must be a location"),
+        ({**ADLS, "host": "a" + ".a" * 500_000}, "longer than 65536 bytes"),
+    ],
+    ids=["each value is wrong", "a pattern keeps its way through all of a text"],
+)
+def test_a_refusal_takes_little_room(profile: dict[str, Any], refusal: str) -> None:
+    """A body may have many megabytes."""
+    tracemalloc.start()
+    try:
+        with pytest.raises(BadRequest) as refused:
+            parse_storage_profile(profile)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert f"Invalid storage-profile: {refusal}" == refused.value.message
+    assert peak < 20_000_000

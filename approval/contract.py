@@ -1,7 +1,7 @@
 """Approval: what a hook is shown of a change before it takes effect, and what it may say of it.
 
-A hook is a class whose objects have `async def review(self, change: ProposedChange) -> Verdict`; docs/approval.md says how one is named
-in the settings. It is asked on a thread of its own, unless `never_blocks` of it is true. Documents are shared with the catalog: a hook
+A hook is a class whose objects have `async def review(self, change: ProposedChange) -> Verdict`; docs/how-to/approval.md says how to
+configure one. It is asked on a thread of its own, unless `never_blocks` of it is true. Documents are shared with the catalog: a hook
 looks and never changes them.
 """
 

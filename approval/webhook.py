@@ -84,7 +84,7 @@ async def _read(content: aiohttp.StreamReader) -> bytes:
 
 
 async def _message(change: ProposedChange) -> Json:
-    """The change as it is sent; docs/approval.md explains each member."""
+    """The change as it is sent; docs/how-to/approval.md explains each member."""
     return {
         "operation": change.operation,
         "actor": change.actor,

@@ -90,7 +90,7 @@ class SilenceWatch:
         self._uses: dict[Connection, StatementUse] = {}
         self._lock_holder: str | None = None
         self._looking: asyncio.Task[None] | None = None
-        self._outage = OutageLog("icecore.connections", "log_silent", "log_answers")
+        self._outage = OutageLog("icecore.connections", "database_silent", "database_recovered")
 
     def begin(self, connection: Connection, use: StatementUse) -> None:
         """The connection is in use from now on."""
@@ -187,7 +187,7 @@ class SilenceWatch:
         """What is in use but idle is left alone: it waits for its owner, not for Postgres."""
         for connection, use in [*self._uses.items()]:
             if use.began + use.seconds_max <= now and connection.pgconn.transaction_status == TransactionStatus.ACTIVE:
-                _log.warning("statement_cut", seconds=now - use.began)
+                _log.warning("statement_timed_out", seconds=now - use.began)
                 sever(connection)
 
 

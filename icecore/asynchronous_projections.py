@@ -46,7 +46,7 @@ async def run_projections(dsn: str, stop: asyncio.Event) -> None:
 
 async def run_projection(dsn: str, projection: type[AsynchronousProjection], stop: asyncio.Event) -> None:
     """One of them; where another process leads, it waits for the lead."""
-    outage = OutageLog("icecore.projections", "projection_waits", "projection_goes_on", projection=projection.name)
+    outage = OutageLog("icecore.projections", "projection_retrying", "projection_recovered", projection=projection.name)
     while not stop.is_set():
         try:
             async with await connect(
@@ -59,7 +59,7 @@ async def run_projection(dsn: str, projection: type[AsynchronousProjection], sto
                     outage.succeeded()
                     await _sleep(FLUSH_SECONDS, stop)
         except IntegrityError:
-            _log.info("projection_begins_again", projection=projection.name)
+            _log.info("projection_restarted", projection=projection.name)
         except (psycopg.Error, PersistenceError, TimeoutError) as error:
             # Of the library's errors the cause is Postgres's.
             cause = error.__cause__ if isinstance(error, PersistenceError) else None
@@ -73,7 +73,7 @@ async def run_projection(dsn: str, projection: type[AsynchronousProjection], sto
 async def _lead(dsn: str, projection: type[AsynchronousProjection], leading: Connection, stop: asyncio.Event, outage: OutageLog) -> None:
     """Until `stop` is set, the lead is lost, or the rows were removed to be made anew."""
     runner = await _in_thread(stop, _runner, dsn, projection)
-    _log.info("projection_led", projection=projection.name)
+    _log.info("projection_leader_started", projection=projection.name)
     try:
         loop = asyncio.get_running_loop()
         tracked, moved_at = 0, loop.time()

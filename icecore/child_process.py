@@ -71,7 +71,7 @@ class ChildProcess:
             if died is not None:
                 died(code)
             pause = RESTART_SECONDS_MIN if time.monotonic() - started > HEALTHY_SECONDS else min(pause * 2, RESTART_SECONDS_MAX)
-            _log.error("process died; starting another", process=self._name, exit_code=code, pause_seconds=pause)
+            _log.error("process_restarting", process=self._name, exit_code=code, pause_seconds=pause)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(pause):
                     await stop.wait()
@@ -110,7 +110,7 @@ class ChildProcess:
             async with asyncio.timeout(self._grace_seconds + KILL_MARGIN_SECONDS):
                 return await ended
         except TimeoutError:
-            _log.error("process killed: it did not stop", process=self._name)
+            _log.error("process_killed", process=self._name)
             process.kill()
             return await process.wait()
         finally:

@@ -142,14 +142,14 @@ async def open_catalog(settings: Settings, *, jobs: bool = False) -> AsyncIterat
 
 async def _forget_keys(backends: Backends, lifetime: timedelta) -> None:
     """Deletes Idempotency-Keys once nobody may count on them: a little after the lifetime that was advertised."""
-    outage = OutageLog("icecore.compose", "idempotency_keys_kept", "idempotency_keys_are_forgotten")
+    outage = OutageLog("icecore.compose", "idempotency_key_deletion_failed", "idempotency_key_deletion_recovered")
     while True:
         try:
             async with backends.connection() as connection:
                 forgotten = await idempotency.forget(connection, lifetime * 1.1)
             outage.succeeded()
             if forgotten:
-                _log.info("idempotency_keys_forgotten", keys=forgotten)
+                _log.info("idempotency_keys_deleted", keys=forgotten)
         except Exception as error:
             # Whatever it is: they are forgotten once it is over.
             outage.failed(type(error), error=client_error_text(error))

@@ -1,4 +1,4 @@
-"""How the command ends, by number; docs/operations.md lists them."""
+"""How the command ends, by number; docs/reference/command-line.md lists them."""
 
 from enum import IntEnum
 

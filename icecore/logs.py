@@ -107,7 +107,7 @@ def log_uncaught() -> None:
     """Sends what nobody catches through the same chain, in every thread: Python's own printing blanks nothing."""
 
     def uncaught(kind: type[BaseException], error: BaseException | None, trace: TracebackType | None) -> None:
-        _log.critical("uncaught", exc_info=(kind, error, trace))
+        _log.critical("uncaught_exception", exc_info=(kind, error, trace))
 
     sys.excepthook = uncaught
     threading.excepthook = lambda given: uncaught(given.exc_type, given.exc_value, given.exc_traceback)

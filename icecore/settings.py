@@ -1,4 +1,4 @@
-"""Every setting: from the command line, the environment (`ICECORE_…`) and a file, in this order; docs/settings.md explains them."""
+"""Every setting: from the command line, the environment (`ICECORE_…`) and a file, in this order (docs/reference/settings.md)."""
 
 import difflib
 import os
@@ -359,7 +359,7 @@ def _flat(values: Mapping[str, Any], above: str = "") -> Iterable[str]:
 
 def _nearest(name: str, known: Iterable[str]) -> str:
     near = difflib.get_close_matches(name, known, n=1)
-    return f"; did you mean {near[0]}?" if near else "; docs/settings.md lists them all"
+    return f"; did you mean {near[0]}?" if near else "; docs/reference/settings.md lists them all"
 
 
 def _complaint(error: Any, given: Iterable[str]) -> str:

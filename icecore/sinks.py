@@ -95,4 +95,4 @@ async def run_publishers(settings: Settings, stop: asyncio.Event) -> None:
             task.cancel()
         for task, result in zip(running, await asyncio.gather(*running, return_exceptions=True), strict=True):
             if isinstance(result, Exception):
-                _log.error("publisher_ended", sink=task.get_name(), exc_info=result)
+                _log.error("publisher_stopped", sink=task.get_name(), exc_info=result)

@@ -58,7 +58,7 @@ async def follow_events(
     A lost connection is opened again, and reading goes on after the last event that was given: none is missed or given twice.
     """
     pause_seconds = _RECONNECT_SECONDS_MIN
-    outage = OutageLog("icecore.follow", "follower_reconnects", "follower_reconnected")
+    outage = OutageLog("icecore.follow", "follower_reconnecting", "follower_reconnected")
     while not _set(stop):
         try:
             async with await listening(dsn) as connection:

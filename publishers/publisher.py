@@ -57,8 +57,8 @@ class Publisher:
         self._dialect: Dialect = dialect
         self._start: Literal["beginning", "now"] = start
         self._pause = PAUSE_SECONDS_MIN
-        self._log_outage = OutageLog("icecore.publisher", "sink_waits_for_the_log", "sink_reaches_the_log", sink=name)
-        self._outage = OutageLog("icecore.publisher", "sink_failed", "sink_takes_events", sink=name)
+        self._log_outage = OutageLog("icecore.publisher", "sink_database_unreachable", "sink_database_recovered", sink=name)
+        self._outage = OutageLog("icecore.publisher", "sink_failed", "sink_recovered", sink=name)
         # After a failure events go one by one until what failed is passed: one that is refused holds up none before it.
         self._singly_until = 0
 
@@ -69,11 +69,11 @@ class Publisher:
                 async with leading(self._dsn, self._name, self._start) as lead:
                     self._log_outage.succeeded()
                     if lead is not None:
-                        _log.info("sink_led", sink=self._name, position=lead.position)
+                        _log.info("sink_leader_started", sink=self._name, position=lead.position)
                         await self._lead(lead, stop)
                         continue
             except LeadershipLostError:
-                _log.warning("sink_lead_lost", sink=self._name)
+                _log.warning("sink_leader_lost", sink=self._name)
             except psycopg.Error as error:
                 self._log_outage.failed(error=client_error_text(error))
             await _sleep(TAKE_OVER_SECONDS, stop)
@@ -187,7 +187,7 @@ class Publisher:
         else:
             await self._check_log(lead, tail.checkpoint)
             if tail.mark < lead.mark and tail.checkpoint.position < start:
-                _log.error("sink_fell_back", sink=self._name, acknowledged_up_to=start, holds_up_to=tail.checkpoint.position)
+                _log.error("sink_position_reset", sink=self._name, acknowledged_up_to=start, holds_up_to=tail.checkpoint.position)
                 start = tail.checkpoint.position
             else:
                 start = max(start, tail.checkpoint.position)

@@ -98,7 +98,7 @@ class Appender:
             try:
                 await (await self._backends.store(warehouse)).delete(files)
             except CatalogError as error:
-                _log.warning("metadata_file_left", files=[str(file) for file in files], error=error.message)
+                _log.warning("metadata_file_not_deleted", files=[str(file) for file in files], error=error.message)
         await self._discard_rows(decision)
 
     async def _discard_rows(self, decision: Decision) -> None:
@@ -108,9 +108,9 @@ class Appender:
                 async with self._backends.connection() as connection:
                     await self._secrets.destroy(connection, project_id, decision.secret_ref)
             except CatalogError as error:
-                _log.warning("credential_left", secret_ref=str(decision.secret_ref), error=error.message)
+                _log.warning("credential_not_deleted", secret_ref=str(decision.secret_ref), error=error.message)
         for table_id, _ in decision.submission.staged:
             try:
                 await remove_staged_parts(self._backends.connection, table_id)
             except CatalogError as error:
-                _log.warning("staged_parts_left", table_id=str(table_id), error=error.message)
+                _log.warning("staged_parts_not_deleted", table_id=str(table_id), error=error.message)

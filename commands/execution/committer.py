@@ -86,7 +86,7 @@ class Committer:
         self._gathering = False
         self._tasks: list[asyncio.Task[None]] = []
         self._watch = SilenceWatch(dsn, self._refuse_waiting)
-        self._outage = OutageLog("icecore.committer", "append_in_doubt", "appends_go_on")
+        self._outage = OutageLog("icecore.committer", "append_in_doubt", "append_recovered")
         self.on_away: Callable[[], None] = lambda: None
         """Called whenever Postgres could not be reached: others may have commands waiting that were never sent."""
 

@@ -35,7 +35,7 @@ class LeaderJob(ABC):
     def __init__(self, executor: CommandExecutor) -> None:
         self._executor = executor
         self._task: asyncio.Task[None] | None = None
-        self._outage = OutageLog("icecore.jobs", "job_waits", "job_goes_on", job=self.NAME)
+        self._outage = OutageLog("icecore.jobs", "job_retrying", "job_recovered", job=self.NAME)
 
     @abstractmethod
     async def run_once(self) -> int:
@@ -68,7 +68,7 @@ class LeaderJob(ABC):
         # A session that has ended leads no more; its error must not take the place of what ended the work, a cancellation above all.
         with suppress(psycopg.OperationalError):
             if not await unlock(leading, self.LEADER_LOCK):
-                _log.warning("leadership_of_another_session", job=self.NAME)
+                _log.warning("leader_lock_not_held", job=self.NAME)
 
     async def _run(self) -> None:
         while True:

@@ -148,7 +148,7 @@ class StreamQueue(Generic[S]):
                 fail(job, told)
             if not isinstance(error, Exception):
                 raise
-            _log.exception("queue_broke", stream=str(self._stream.id))
+            _log.exception("stream_queue_failed", stream=str(self._stream.id))
 
     async def _settle(self, batch: "list[tuple[Job[S], Decision]]", refused: "list[_Refused[S]]", share: DocumentShare) -> None:
         unreviewed: list[Job[S]] = []

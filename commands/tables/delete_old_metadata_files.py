@@ -82,10 +82,10 @@ class OldMetadataFilesJob(LeaderJob):
             raise
         except CatalogError as error:
             if first:
-                _log.warning("metadata_files_wait", warehouse_id=str(warehouse_id), error=error.message)
+                _log.warning("metadata_file_deletion_retrying", warehouse_id=str(warehouse_id), error=error.message)
         except Exception:
             if first:
-                _log.exception("metadata_files_wait", warehouse_id=str(warehouse_id))
+                _log.exception("metadata_file_deletion_retrying", warehouse_id=str(warehouse_id))
         else:
             self._paused_until.pop(warehouse_id, None)
             return done
@@ -179,5 +179,5 @@ async def _delete(store: ObjectStore, files: Mapping[str, StorageLocation], done
             for key, file in files.items():
                 await _delete(store, {key: file}, done)
             return
-        _log.warning("metadata_file_left", files=[file.spelled for file in files.values()], error=error.message)
+        _log.warning("metadata_file_not_deleted", files=[file.spelled for file in files.values()], error=error.message)
     done += files

@@ -44,7 +44,7 @@ class MetricsReports:
         self._queue: asyncio.Queue[_Report] = asyncio.Queue(QUEUE_REPORTS_MAX)
         self._bytes = 0
         self._task: asyncio.Task[None] | None = None
-        self._outage = OutageLog("icecore.metrics", "metrics_reports_lost", "metrics_reports_kept")
+        self._outage = OutageLog("icecore.metrics", "metrics_reports_lost", "metrics_reports_recovered")
 
     def start(self) -> None:
         self._task = asyncio.create_task(self._write(), name="metrics-reports")

@@ -47,5 +47,5 @@ def parsed_file(text: str) -> StorageLocation | None:
     try:
         return StorageLocation.parse_structure(text, what="metadata-file")
     except BadRequest:
-        _log.warning("metadata_file_left", files=[text])
+        _log.warning("metadata_file_not_deleted", files=[text])
         return None

@@ -106,7 +106,7 @@ class PurgeJob(LeaderJob):
             raise
         except CatalogError as error:
             if self._failed(table_id):
-                _log.warning("purge_waits", table_id=str(table_id), error=error.message)
+                _log.warning("purge_retrying", table_id=str(table_id), error=error.message)
         except Exception:
             if self._failed(table_id):
                 _log.exception("purge_failed", table_id=str(table_id))

@@ -127,7 +127,7 @@ class _Creation(CommandHandler):
         async with self.executor.connection() as connection:
             destroyed = await self.executor.secrets.destroy_unnamed(connection, self.context.project_id, named, _UNNAMED_SECONDS_MAX)
         if destroyed:
-            _log.info("unnamed_credentials_destroyed", credentials=destroyed)
+            _log.info("unused_credentials_deleted", credentials=destroyed)
 
 
 @asynccontextmanager

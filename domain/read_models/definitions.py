@@ -1,5 +1,5 @@
 """The read models: the rows of each, column by column. A column stands here, in a migration, and in the fold that fills it
-(docs/architecture.md, "Where a new thing goes").
+(docs/concepts/architecture.md, "Where a new thing goes").
 
 Rows are tuples in the order of these columns; in the database `generation` stands before them. They are written by the names of the columns
 (`icecore.write_rows`), copied by a rebuild, and read and compared by verification.

@@ -1,4 +1,4 @@
-"""The commands and files of docs/warehouses.md, run as they stand there."""
+"""The commands and files of docs/how-to/warehouses.md, run as they stand there."""
 
 import json
 import os
@@ -22,7 +22,7 @@ SECONDS_MAX = 120
 
 @pytest.fixture(scope="module")
 def page() -> dict[str, str]:
-    return pieces((ROOT / "docs" / "warehouses.md").read_text())
+    return pieces((ROOT / "docs" / "how-to" / "warehouses.md").read_text())
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +35,7 @@ def s3(scratch: Path) -> Iterator[S3]:
 def server(scratch: Path, page: dict[str, str], s3: S3) -> Iterator[Icecore]:
     """With the setting that the page names."""
     setting = f"ICECORE_WAREHOUSE_ENDPOINTS={ENDPOINT}"
-    assert setting in (ROOT / "docs" / "warehouses.md").read_text()
+    assert setting in (ROOT / "docs" / "how-to" / "warehouses.md").read_text()
     with icecore(scratch / "data", environment={"ICECORE_WAREHOUSE_ENDPOINTS": s3.endpoint}) as running:
         yield running
 

@@ -530,8 +530,8 @@ async def test_a_fault_does_not_end_the_forgetting_of_keys(database: str, tmp_pa
     async with opened_catalog(database, tmp_path / "warehouse", jobs=True) as catalog, catalog.backends.connection() as connection:
         with structlog.testing.capture_logs() as logs:
             await connection.execute("alter table icecore.idempotency rename to away")
-            while "idempotency_keys_kept" not in [log["event"] for log in logs]:
+            while "idempotency_key_deletion_failed" not in [log["event"] for log in logs]:
                 await asyncio.sleep(0.01)
             await connection.execute("alter table icecore.away rename to idempotency")
-            while "idempotency_keys_are_forgotten" not in [log["event"] for log in logs]:
+            while "idempotency_key_deletion_recovered" not in [log["event"] for log in logs]:
                 await asyncio.sleep(0.01)

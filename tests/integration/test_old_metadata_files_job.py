@@ -166,7 +166,7 @@ async def test_a_process_that_lost_its_leadership_may_lead_again_at_once(two: Tw
     slow.goes_on.set()
     with structlog.testing.capture_logs() as logged, pytest.raises(LeadershipLost):
         await first
-    assert [] == [each for each in logged if each["event"] == "metadata_files_wait"]
+    assert [] == [each for each in logged if each["event"] == "metadata_file_deletion_retrying"]
     assert 3 == await job.run_once()
     assert [] == two.pending()
 

@@ -25,20 +25,20 @@ ROUND_SECONDS = 0.1
 OUTAGE_SECONDS = 1.5
 LOGGED_SECONDS_MAX = 10.0
 BEGAN = {
-    ("job_waits", "purge"),
-    ("job_waits", "settle-parts"),
-    ("job_waits", "expire-proposals"),
-    ("arrivals_reconnects", None),
-    ("follower_reconnects", None),
-    ("sink_waits_for_the_log", "printed"),
+    ("job_retrying", "purge"),
+    ("job_retrying", "settle-parts"),
+    ("job_retrying", "expire-proposals"),
+    ("arrivals_reconnecting", None),
+    ("follower_reconnecting", None),
+    ("sink_database_unreachable", "printed"),
 }
 ENDED = {
-    ("job_goes_on", "purge"),
-    ("job_goes_on", "settle-parts"),
-    ("job_goes_on", "expire-proposals"),
+    ("job_recovered", "purge"),
+    ("job_recovered", "settle-parts"),
+    ("job_recovered", "expire-proposals"),
     ("arrivals_reconnected", None),
     ("follower_reconnected", None),
-    ("sink_reaches_the_log", "printed"),
+    ("sink_database_recovered", "printed"),
 }
 
 
@@ -83,7 +83,7 @@ async def test_each_logs_an_outage_once(database: str, admin_dsn: str, tmp_path:
                     while not set(logged(records)) >= ENDED:
                         await asyncio.sleep(0.02)
             assert dict.fromkeys(BEGAN | ENDED, 1) == {each: count for each, count in logged(records).items() if each in BEGAN | ENDED}
-            assert {"sink_led"} >= {event for (event, _), count in logged(records).items() if count > 1}
+            assert {"sink_leader_started"} >= {event for (event, _), count in logged(records).items() if count > 1}
         stop.set()
         await arrivals.close()
         tasks[0].cancel()

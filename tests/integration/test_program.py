@@ -571,7 +571,7 @@ def test_a_worker_that_dies_is_replaced_while_the_others_serve(serve: Serve) -> 
     for _ in range(20):
         assert "ok" == served.get("/health")["status"]
     wait_until(lambda: len(worker_processes(served) - {killed}) == 2)
-    died = [record for record in served.records() if record["event"] == "process died; starting another"]
+    died = [record for record in served.records() if record["event"] == "process_restarting"]
     assert [-signal.SIGKILL] == [record["exit_code"] for record in died]
     assert 0 == served.stop()
 

@@ -1,4 +1,4 @@
-"""The files that a warm commit, a cached load and an event to a sink pass through are those of docs/request-paths.md, in that order."""
+"""The files that a commit, a cached load and a published event pass through are those of docs/reference/request-paths.md, in that order."""
 
 import asyncio
 import contextvars
@@ -26,7 +26,7 @@ from tests.fixtures.catalog import PROJECT_ID, context, opened_catalog
 from tests.fixtures.rest_client import SCHEMA
 from tests.servers.places import ROOT
 
-DOCUMENT = ROOT / "docs" / "request-paths.md"
+DOCUMENT = ROOT / "docs" / "reference" / "request-paths.md"
 PUBLISHING = "publishing"
 # They run by themselves, whatever is asked for.
 BACKGROUND = frozenset({"database/outage_log.py", "database/silence_watch.py", "api/connections.py"})

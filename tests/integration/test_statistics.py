@@ -303,8 +303,8 @@ async def test_an_outage_is_lived_through_and_said_once(catalog: Catalog, admin_
             opened(admin_dsn, name)
             with psycopg.connect(catalog.dsn, autocommit=True) as connection:
                 assert 0 < connection.execute("select max(notification_id) from icecore.events").fetchall()[0][0]
-            await eventually(lambda: "projection_goes_on" in [each["event"] for each in said])
-        assert [1, 1] == [[each["event"] for each in said].count(event) for event in ("projection_waits", "projection_goes_on")]
+            await eventually(lambda: "projection_recovered" in [each["event"] for each in said])
+        assert [1, 1] == [[each["event"] for each in said].count(event) for event in ("projection_retrying", "projection_recovered")]
         await run.step(Step("create_namespace", 1))
         await counted(catalog.dsn)
     assert rows(catalog.dsn, RECOUNT) == rows(catalog.dsn, ROWS)
@@ -413,7 +413,7 @@ async def test_a_lead_that_nothing_is_heard_of_ends(catalog: Catalog, monkeypatc
         async with counting(catalog.dsn):
             for step in EVERY_KIND[:6]:
                 await run.step(step)
-            await eventually(lambda: [each["event"] for each in said].count("projection_led") > 2)
+            await eventually(lambda: [each["event"] for each in said].count("projection_leader_started") > 2)
             await counted(catalog.dsn)
     assert rows(catalog.dsn, RECOUNT) == rows(catalog.dsn, ROWS)
 

@@ -1,4 +1,4 @@
-"""Every dependency has a line in docs/dependencies.md that says why it is here, and a locked version."""
+"""Every dependency has a line in docs/reference/dependencies.md that says why it is here, and a locked version."""
 
 import re
 import tomllib
@@ -8,7 +8,7 @@ import pytest
 from tests.servers.places import REQUIREMENTS, ROOT
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
-DOCUMENT = (ROOT / "docs" / "dependencies.md").read_text()
+DOCUMENT = (ROOT / "docs" / "reference" / "dependencies.md").read_text()
 
 
 def names(requirements: list[str]) -> set[str]:

@@ -1,4 +1,4 @@
-"""The layers of docs/architecture.md: imports point downwards only."""
+"""The layers of docs/concepts/architecture.md: imports point downwards only."""
 
 import ast
 from collections.abc import Iterable, Mapping

@@ -136,17 +136,17 @@ def test_prose_is_not_taken_for_a_statement(text: str) -> None:
 
 
 def documented() -> list[str]:
-    text = (CHECKOUT / "docs" / "settings.md").read_text(encoding="utf-8")
+    text = (CHECKOUT / "docs" / "reference" / "settings.md").read_text(encoding="utf-8")
     return re.findall(r"^\| `(ICECORE_\w+)` \|", text, re.MULTILINE)
 
 
 def test_every_setting_is_documented_once_and_no_other() -> None:
-    """In docs/settings.md, one row of a table each."""
+    """In docs/reference/settings.md, one row of a table each."""
     names = documented()
     assert sorted({*setting_names(), CONFIG_VARIABLE}) == sorted(names)
 
 
 def test_every_exit_code_is_documented() -> None:
-    """In docs/operations.md."""
-    text = (CHECKOUT / "docs" / "operations.md").read_text(encoding="utf-8")
+    """In docs/reference/command-line.md."""
+    text = (CHECKOUT / "docs" / "reference" / "command-line.md").read_text(encoding="utf-8")
     assert [int(code) for code in ExitCode] == [int(number) for number in re.findall(r"^\| (\d) \|", text, re.MULTILINE)]

@@ -18,8 +18,8 @@ def test_target_exists(target: str) -> None:
 
 @pytest.mark.parametrize("link", sorted(set(re.findall(r"\]\((?!https?:)([^)]+)\)", README))))
 def test_link_leads_to_a_file(link: str) -> None:
-    """Each link inside the repository has its file."""
-    assert (ROOT / link).is_file()
+    """Each link inside the repository leads somewhere."""
+    assert (ROOT / link).exists()
 
 
 @pytest.mark.parametrize("name", ["pyiceberg", "spark"])

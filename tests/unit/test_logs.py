@@ -252,7 +252,7 @@ def test_what_a_process_of_ours_does_not_catch_goes_through_the_log(program: str
     given = json.dumps({"settings": settings, "descriptors": []}) + "\n"
     ended = subprocess.run([sys.executable, "-m", program], input=given, capture_output=True, text=True, timeout=60, check=False)
     assert 1 == ended.returncode
-    assert ["uncaught"] == [json.loads(line)["event"] for line in ended.stderr.splitlines()]
+    assert ["uncaught_exception"] == [json.loads(line)["event"] for line in ended.stderr.splitlines()]
 
 
 def test_no_text_takes_long_to_look_through() -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Protocol
 
-from access.request_context import ANONYMOUS, Principal
+from .request_context import ANONYMOUS, Principal
 
 
 class Authenticator(Protocol):

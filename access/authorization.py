@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 from uuid import UUID
 
-from access.request_context import RequestContext
+from .request_context import RequestContext
 
 ResourceKind = Literal["server", "project", "warehouse", "namespace", "table", "view", "proposal"]
 

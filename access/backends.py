@@ -7,13 +7,13 @@ from uuid import UUID
 
 from cachetools import LRUCache
 
-from access.warehouse import Warehouse
-from database.connections import Connection, ConnectionHandOff
-from projections.bounded_reads import BYTES_UNBOUNDED, LargeDocument
-from security.secrets import SecretStore
-from storage.credentials import StorageCredential
-from storage.large_documents import BYTES_AT_ONCE_MAX, LARGE_BYTES_MIN, DocumentShare, LargeDocuments
-from storage.object_store import ObjectStore, ObjectStores
+from ..database.connections import Connection, ConnectionHandOff
+from ..projections.bounded_reads import BYTES_UNBOUNDED, LargeDocument
+from ..security.secrets import SecretStore
+from ..storage.credentials import StorageCredential
+from ..storage.large_documents import BYTES_AT_ONCE_MAX, LARGE_BYTES_MIN, DocumentShare, LargeDocuments
+from ..storage.object_store import ObjectStore, ObjectStores
+from .warehouse import Warehouse
 
 Value = TypeVar("Value")
 

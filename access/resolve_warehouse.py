@@ -3,16 +3,16 @@
 from datetime import datetime
 from uuid import UUID
 
-from access.backends import Backends
-from access.warehouse import Warehouse
-from database.connections import Connection
-from domain.errors import BadRequest, NoSuchWarehouse
-from domain.identifiers import uuid_or_none
-from domain.warehouse import WarehouseState
-from log.head import log_head
-from log.positions import position_at, position_not_after
-from projections import warehouses
-from storage.profiles import parse_storage_profile
+from ..database.connections import Connection
+from ..domain.errors import BadRequest, NoSuchWarehouse
+from ..domain.identifiers import uuid_or_none
+from ..domain.warehouse import WarehouseState
+from ..log.head import log_head
+from ..log.positions import position_at, position_not_after
+from ..projections import warehouses
+from ..storage.profiles import parse_storage_profile
+from .backends import Backends
+from .warehouse import Warehouse
 
 _POSITION_DIGITS_MAX = 18
 

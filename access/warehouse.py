@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from uuid import UUID
 
-from projections.names import Scope
-from storage.profiles import StorageProfile
+from ..projections.names import Scope
+from ..storage.profiles import StorageProfile
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,13 +8,13 @@ import orjson
 from aiohttp import web
 from aiohttp.streams import StreamReader
 
-from api.byte_budget import UNCOUNTED_BYTES_MAX, HeldBytes
-from api.errors import RequestTimeout, UnsupportedMediaType
-from api.limits import ApiLimits
-from api.targets import tabular_of
-from domain.errors import BadRequest, PayloadTooLarge
-from domain.identifiers import NAMESPACE_LEVELS_MAX, NamespaceIdentifier, TabularIdentifier, parse_name
-from domain.json_rules import broken_rule, count_values
+from ..domain.errors import BadRequest, PayloadTooLarge
+from ..domain.identifiers import NAMESPACE_LEVELS_MAX, NamespaceIdentifier, TabularIdentifier, parse_name
+from ..domain.json_rules import broken_rule, count_values
+from .byte_budget import UNCOUNTED_BYTES_MAX, HeldBytes
+from .errors import RequestTimeout, UnsupportedMediaType
+from .limits import ApiLimits
+from .targets import tabular_of
 
 JsonObject = dict[str, Any]
 

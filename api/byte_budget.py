@@ -5,8 +5,8 @@ from collections.abc import Hashable, Sequence, Sized
 from aiohttp import web
 from cachetools import LRUCache
 
-from domain.byte_pieces import held_bytes_of
-from domain.errors import TooManyRequests
+from ..domain.byte_pieces import held_bytes_of
+from ..domain.errors import TooManyRequests
 
 UNCOUNTED_BYTES_MAX = 64 * 1024
 """A body with what it takes once it is parsed, or an answer, up to this size is not counted: the bound on connections is enough, and small

@@ -11,24 +11,24 @@ from uuid import UUID
 import orjson
 from aiohttp import web
 
-from access.authorization import Resource
-from access.request_context import PROJECT_ID_DEFAULT, Principal, RequestContext
-from access.resolve_warehouse import resolve_warehouse
-from access.warehouse import Warehouse
-from api.bodies import VALUE_BYTES, Fields, parse_json_object, read_body
-from api.byte_budget import BODY_HELD, UNCOUNTED_BYTES_MAX, ByteBudget, HeldBytes, HeldContent, LargeAnswers
-from api.catalog import CATALOG, Catalog
-from api.compression import GzipCache, accepts_gzip, compress
-from api.piece_payload import PiecePayload
-from api.request_ids import REQUEST_ID, sane_or_none
-from api.routing import Operation
-from api.targets import check_parameters, decode_segment, parse_query, respell_levels, warehouse_reference
-from commands.execution.answer import Answer
-from commands.execution.executor import CommandExecutor
-from domain.byte_pieces import Content, held_bytes_of, joined
-from domain.errors import BadRequest
-from domain.identifiers import uuid_or_none
-from domain.json_rules import count_values, widened_bytes
+from ..access.authorization import Resource
+from ..access.request_context import PROJECT_ID_DEFAULT, Principal, RequestContext
+from ..access.resolve_warehouse import resolve_warehouse
+from ..access.warehouse import Warehouse
+from ..commands.execution.answer import Answer
+from ..commands.execution.executor import CommandExecutor
+from ..domain.byte_pieces import Content, held_bytes_of, joined
+from ..domain.errors import BadRequest
+from ..domain.identifiers import uuid_or_none
+from ..domain.json_rules import count_values, widened_bytes
+from .bodies import VALUE_BYTES, Fields, parse_json_object, read_body
+from .byte_budget import BODY_HELD, UNCOUNTED_BYTES_MAX, ByteBudget, HeldBytes, HeldContent, LargeAnswers
+from .catalog import CATALOG, Catalog
+from .compression import GzipCache, accepts_gzip, compress
+from .piece_payload import PiecePayload
+from .request_ids import REQUEST_ID, sane_or_none
+from .routing import Operation
+from .targets import check_parameters, decode_segment, parse_query, respell_levels, warehouse_reference
 
 SEPARATOR: web.AppKey[str | None] = web.AppKey("separator")
 """What joins namespace levels beside the specification's own; None: nothing."""

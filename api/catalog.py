@@ -5,13 +5,13 @@ from typing import Any, Protocol
 
 from aiohttp import web
 
-from access.authentication import Authenticator
-from access.backends import Backends
-from api.history.event_source import EventSource
-from api.limits import ApiLimits
-from commands.execution.executor import CommandExecutor
-from queries.executor import QueryExecutor
-from storage.permitted_profiles import PermittedProfiles
+from ..access.authentication import Authenticator
+from ..access.backends import Backends
+from ..commands.execution.executor import CommandExecutor
+from ..queries.executor import QueryExecutor
+from ..storage.permitted_profiles import PermittedProfiles
+from .history.event_source import EventSource
+from .limits import ApiLimits
 
 
 class Catalog(Protocol):

@@ -5,8 +5,8 @@ import asyncio
 from cachetools import LRUCache
 from isal import isal_zlib
 
-from api.limits import ApiLimits
-from domain.byte_pieces import Content, small_joined
+from ..domain.byte_pieces import Content, small_joined
+from .limits import ApiLimits
 
 _LEVEL = 1
 _GZIP_WINDOW_BITS = 31

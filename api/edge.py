@@ -12,14 +12,14 @@ from typing import Any
 import structlog
 from aiohttp import web
 
-from api.byte_budget import BODY_HELD
-from api.draining import Draining
-from api.errors import error_response, from_http_exception
-from api.origins import OriginRules
-from api.request_figures import RequestFigures
-from api.request_ids import REQUEST_ID, REQUEST_ID_HEADER, name_answer, request_id_of
-from api.routing import Operation
-from domain.errors import CatalogError, CommitStateUnknown, InternalError, ServiceUnavailable
+from ..domain.errors import CatalogError, CommitStateUnknown, InternalError, ServiceUnavailable
+from .byte_budget import BODY_HELD
+from .draining import Draining
+from .errors import error_response, from_http_exception
+from .origins import OriginRules
+from .request_figures import RequestFigures
+from .request_ids import REQUEST_ID, REQUEST_ID_HEADER, name_answer, request_id_of
+from .routing import Operation
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 

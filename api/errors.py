@@ -3,7 +3,7 @@
 import orjson
 from aiohttp import web
 
-from domain.errors import BadRequest, CatalogError, Forbidden, MethodNotAllowed, NotAuthorized, NotFound, PayloadTooLarge
+from ..domain.errors import BadRequest, CatalogError, Forbidden, MethodNotAllowed, NotAuthorized, NotFound, PayloadTooLarge
 
 PROPOSAL_HEADER = "Icecore-Proposal"
 """On a refusal because the change was held back: the id of the proposal it waits as."""

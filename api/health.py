@@ -3,7 +3,7 @@
 import orjson
 from aiohttp import web
 
-from api.call import Call
+from .call import Call
 
 
 async def get_health(call: Call) -> web.Response:

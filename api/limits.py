@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from datetime import timedelta
 
-from domain.json_rules import DEPTH_MAX
+from ..domain.json_rules import DEPTH_MAX
 
 KIBIBYTE = 1024
 MEBIBYTE = 1024 * KIBIBYTE

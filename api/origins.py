@@ -12,7 +12,7 @@ from typing import Final
 
 from aiohttp import HttpVersion10, HttpVersion11, hdrs, web
 
-from domain.errors import BadRequest, Forbidden
+from ..domain.errors import BadRequest, Forbidden
 
 _HOST = re.compile(r"(?:\[(?P<address>[0-9a-fA-F:.]+)\]|(?P<name>[^:/?#@\[\]\s]+))(?::[0-9]{0,5})?")
 _ABSOLUTE = re.compile(r"[^/?#]*://(?P<authority>[^/?#]*)")

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 
 import orjson
 
-from api.limits import ApiLimits
-from domain.errors import BadRequest
-from domain.identifiers import NAME_CODE_POINTS_MAX
-from queries.answers import PageRequest
+from ..domain.errors import BadRequest
+from ..domain.identifiers import NAME_CODE_POINTS_MAX
+from ..queries.answers import PageRequest
+from .limits import ApiLimits
 
 _NAME_KEY_LENGTH_MAX = 3 * NAME_CODE_POINTS_MAX
 """Case folding makes three of some characters."""

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from aiohttp.abc import AbstractStreamWriter
 from aiohttp.payload import Payload
 
-from api.byte_budget import HeldBytes, HeldContent
-from domain.byte_pieces import Content, joined, small_joined
+from ..domain.byte_pieces import Content, joined, small_joined
+from .byte_budget import HeldBytes, HeldContent
 
 PIECE_BYTES = 64 * 1024
 """Written at once; the next piece waits until the client has taken most of those before."""

@@ -10,16 +10,16 @@ from aiohttp.http_exceptions import LineTooLong
 from aiohttp.streams import EMPTY_PAYLOAD, StreamReader
 from aiohttp.web_protocol import _ErrInfo
 
-from api.accepting import stop_accepting
-from api.connections import Awaited, Connections
-from api.draining import Draining
-from api.edge import Edge, Handler
-from api.errors import ChunksTooSmall, error_response
-from api.origins import ORIGIN_RULES
-from api.pipelining import PipelinedRequests
-from api.request_figures import REQUEST_FIGURES
-from api.request_ids import name_answer, request_id_of
-from domain.errors import BadRequest, CatalogError, InternalError
+from ..domain.errors import BadRequest, CatalogError, InternalError
+from .accepting import stop_accepting
+from .connections import Awaited, Connections
+from .draining import Draining
+from .edge import Edge, Handler
+from .errors import ChunksTooSmall, error_response
+from .origins import ORIGIN_RULES
+from .pipelining import PipelinedRequests
+from .request_figures import REQUEST_FIGURES
+from .request_ids import name_answer, request_id_of
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger("icecore.api")
 

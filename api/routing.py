@@ -6,7 +6,7 @@ from typing import Any
 
 from aiohttp import web
 
-from domain.errors import MethodNotAllowed, NotFound
+from ..domain.errors import MethodNotAllowed, NotFound
 
 # It takes a `Call` (api/call.py), which knows the operation it is of.
 Handler = Callable[[Any], Awaitable[web.StreamResponse]]

@@ -6,24 +6,24 @@ from collections.abc import Iterable
 import aiohttp.http_parser
 from aiohttp import HttpVersion11, web
 
-from access.request_context import ANONYMOUS
-from api.byte_budget import ByteBudget, LargeAnswers
-from api.call import ANSWER_BUDGET, BODY_BUDGET, GZIP_CACHE, LARGE_ANSWERS, SEPARATOR, Call
-from api.catalog import CATALOG, Catalog
-from api.compression import GzipCache
-from api.connections import Connections
-from api.edge import OPERATION, Handler
-from api.errors import error_response
-from api.history.event_stream import LARGE_EVENTS
-from api.history.large_events import LargeEvents
-from api.limits import ApiLimits
-from api.operations import OPERATIONS
-from api.origins import ORIGIN_RULES, OriginRules
-from api.protocol import EdgeRunner
-from api.request_figures import REQUEST_FIGURES, RequestFigures
-from api.request_ids import REQUEST_ID_HEADER, name_answer, request_id_of
-from api.routing import ROUTES, Operation, Routes
-from domain.errors import BadRequest
+from ..access.request_context import ANONYMOUS
+from ..domain.errors import BadRequest
+from .byte_budget import ByteBudget, LargeAnswers
+from .call import ANSWER_BUDGET, BODY_BUDGET, GZIP_CACHE, LARGE_ANSWERS, SEPARATOR, Call
+from .catalog import CATALOG, Catalog
+from .compression import GzipCache
+from .connections import Connections
+from .edge import OPERATION, Handler
+from .errors import error_response
+from .history.event_stream import LARGE_EVENTS
+from .history.large_events import LargeEvents
+from .limits import ApiLimits
+from .operations import OPERATIONS
+from .origins import ORIGIN_RULES, OriginRules
+from .protocol import EdgeRunner
+from .request_figures import REQUEST_FIGURES, RequestFigures
+from .request_ids import REQUEST_ID_HEADER, name_answer, request_id_of
+from .routing import ROUTES, Operation, Routes
 
 _LINE_BYTES_MAX = 64 * 1024
 """Of a request line: sixteen levels of 255 code points, each percent-encoded, come to 48 KiB."""

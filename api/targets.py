@@ -10,8 +10,8 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Literal
 from urllib.parse import parse_qsl, unquote_to_bytes
 
-from domain.errors import MESSAGE_LENGTH_MAX, BadRequest, NoSuchNamespace, NoSuchTable, NoSuchView
-from domain.identifiers import NAME_CODE_POINTS_MAX, NamespaceIdentifier, TabularIdentifier
+from ..domain.errors import MESSAGE_LENGTH_MAX, BadRequest, NoSuchNamespace, NoSuchTable, NoSuchView
+from ..domain.identifiers import NAME_CODE_POINTS_MAX, NamespaceIdentifier, TabularIdentifier
 
 LEVEL_SEPARATOR = "\x1f"
 """Joins namespace levels in paths and in `parent`; the `namespace-separator` of the spec, whose default it is."""

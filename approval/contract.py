@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 from uuid import UUID
 
-from domain.documents import Json
+from ..domain.documents import Json
 
 
 @dataclass(frozen=True, slots=True)

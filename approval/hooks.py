@@ -11,17 +11,17 @@ from uuid import UUID
 
 import structlog
 
-from access.request_context import RequestContext
-from access.warehouse import Warehouse
-from approval.contract import ALLOW, REVIEWED_OPERATIONS, Allow, ApprovalHook, Hold, NoVerdictError, ProposedChange, Refuse, Verdict
-from approval.proposed_change import ChangeReader, Connections, carries_files, held_objects
-from domain.client_errors import client_error_text
-from domain.documents import Json
-from domain.errors import ApprovalUnavailable, CatalogError, ChangeForbidden, ChangeHeld, ChangeInvalid, ChangeRefused
-from domain.identifiers import dotted_key
-from domain.proposal import ProposalState
-from domain.scope_filter import ScopeFilter, kinds_like
-from domain.streams import Change
+from ..access.request_context import RequestContext
+from ..access.warehouse import Warehouse
+from ..domain.client_errors import client_error_text
+from ..domain.documents import Json
+from ..domain.errors import ApprovalUnavailable, CatalogError, ChangeForbidden, ChangeHeld, ChangeInvalid, ChangeRefused
+from ..domain.identifiers import dotted_key
+from ..domain.proposal import ProposalState
+from ..domain.scope_filter import ScopeFilter, kinds_like
+from ..domain.streams import Change
+from .contract import ALLOW, REVIEWED_OPERATIONS, Allow, ApprovalHook, Hold, NoVerdictError, ProposedChange, Refuse, Verdict
+from .proposed_change import ChangeReader, Connections, carries_files, held_objects
 
 _log = structlog.get_logger("icecore.approval")
 

@@ -7,19 +7,19 @@ from uuid import UUID
 import orjson
 from cachetools import LRUCache
 
-from access.request_context import RequestContext
-from access.warehouse import Warehouse
-from approval.contract import ObjectChange, ObjectKind, ProposedChange
-from database.connections import Connection
-from domain.documents import Json
-from domain.events import TableCommitted, TableCreated, TableOverwritten, TableRegistered, ViewRegistered
-from domain.namespace import NamespaceState
-from domain.proposal import ProposalState
-from domain.streams import Change, State
-from domain.table import TableState
-from domain.view import ViewState
-from domain.warehouse import WarehouseState
-from projections import names, namespaces
+from ..access.request_context import RequestContext
+from ..access.warehouse import Warehouse
+from ..database.connections import Connection
+from ..domain.documents import Json
+from ..domain.events import TableCommitted, TableCreated, TableOverwritten, TableRegistered, ViewRegistered
+from ..domain.namespace import NamespaceState
+from ..domain.proposal import ProposalState
+from ..domain.streams import Change, State
+from ..domain.table import TableState
+from ..domain.view import ViewState
+from ..domain.warehouse import WarehouseState
+from ..projections import names, namespaces
+from .contract import ObjectChange, ObjectKind, ProposedChange
 
 NAMESPACES_KNOWN_MAX = 10_000
 # Updates that name files an engine wrote: on a refusal it deletes them, so that nothing could be approved later.

@@ -12,9 +12,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from approval.contract import ALLOW, Hold, ObjectChange, ProposedChange, Refuse, Verdict
-from domain.documents import Json
-from domain.metadata.schemas import SchemaIndex, same_schema
+from ..domain.documents import Json
+from ..domain.metadata.schemas import SchemaIndex, same_schema
+from .contract import ALLOW, Hold, ObjectChange, ProposedChange, Refuse, Verdict
 
 CONTRACT = "icecore.schema-contract"
 ON_BREACH = "icecore.schema-contract-on-breach"

@@ -4,9 +4,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from approval.hooks import HookFilter
-from publishers.setting_values import Words, parsed_object, revealed
-from publishers.webhook_settings import WebhookSettings
+from ..publishers.setting_values import Words, parsed_object, revealed
+from ..publishers.webhook_settings import WebhookSettings
+from .hooks import HookFilter
 
 
 def _number(value: Any) -> Any:

@@ -8,11 +8,11 @@ import aiohttp
 import orjson
 from uuid_utils.compat import uuid7
 
-from approval.contract import ALLOW, Hold, NoVerdictError, ObjectChange, ProposedChange, Refuse, Verdict
-from approval.settings import WebhookHook
-from domain.client_errors import address_of, client_error_text
-from domain.documents import Json
-from publishers.webhook import signature, signing_key
+from ..domain.client_errors import address_of, client_error_text
+from ..domain.documents import Json
+from ..publishers.webhook import signature, signing_key
+from .contract import ALLOW, Hold, NoVerdictError, ObjectChange, ProposedChange, Refuse, Verdict
+from .settings import WebhookHook
 
 ANSWER_BYTES_MAX = 64 * 1024
 # What grows with a table's history and is no part of what a change is judged by; snapshots that are new are sent beside the documents.

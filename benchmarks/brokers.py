@@ -21,8 +21,8 @@ from confluent_kafka.cimpl import NewTopic
 from nats.js.api import DiscardPolicy, Header, StorageType, StreamConfig
 
 from benchmarks.job_process import JobProcess
-from publishers.jetstream import MESSAGES_IN_FLIGHT_MAX
-from publishers.kafka import EVENTS_PER_TRANSACTION
+from icecore.publishers.jetstream import MESSAGES_IN_FLIGHT_MAX
+from icecore.publishers.kafka import EVENTS_PER_TRANSACTION
 
 Json = dict[str, Any]
 

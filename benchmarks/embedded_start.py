@@ -24,7 +24,7 @@ from pathlib import Path
 import uvloop
 
 from icecore.embedded_postgres import embedded_postgres
-from migrations.apply import apply_migrations
+from icecore.migrations.apply import apply_migrations
 from tests.servers.processes import free_port
 
 START_SECONDS_MAX = 60.0

@@ -15,14 +15,14 @@ from eventsourcing.utils import Environment
 from psycopg.conninfo import conninfo_to_dict
 from uuid_utils.compat import uuid7
 
-from access.request_context import ANONYMOUS, PROJECT_ID_DEFAULT, RequestContext
 from benchmarks.bench import WRITERS, Bench
 from benchmarks.blocks import alternate, ratio
 from benchmarks.findings import Finding, of_ratio
-from commands.execution.committer import Committer
-from commands.execution.submission import Submission
-from domain.events import NamespaceCreated, NamespacePropertiesChanged
-from domain.namespace import NamespaceState
+from icecore.access.request_context import ANONYMOUS, PROJECT_ID_DEFAULT, RequestContext
+from icecore.commands.execution.committer import Committer
+from icecore.commands.execution.submission import Submission
+from icecore.domain.events import NamespaceCreated, NamespacePropertiesChanged
+from icecore.domain.namespace import NamespaceState
 
 _STATE = NamespacePropertiesChanged({"key": "x" * 900}, []).encode()
 

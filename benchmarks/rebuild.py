@@ -24,7 +24,7 @@ _ROOT = Path(__file__).resolve().parents[1]
 # A process of its own, as `icecore rebuild` is.
 _REBUILD = """
 import orjson, resource, sys
-from projections.rebuild import rebuild_on_every_core
+from icecore.projections.rebuild import rebuild_on_every_core
 def cpu_seconds():
     usages = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     return sum(usage.ru_utime + usage.ru_stime for usage in usages)

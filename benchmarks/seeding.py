@@ -13,25 +13,25 @@ import orjson
 import uvloop
 from uuid_utils.compat import uuid7
 
-from access.request_context import ANONYMOUS, RequestContext
-from access.resolve_warehouse import resolve_warehouse
-from access.warehouse import Warehouse
 from benchmarks import work
 from benchmarks.rest import RestCatalog
 from benchmarks.servers import WAREHOUSE, settings_of
-from commands.execution.submission import Submission
-from commands.namespaces.create_namespace import create_namespace
-from commands.tabulars.metadata_files import location_key, written_table
-from commands.warehouses.create_warehouse import CreateWarehouse, create_warehouse
-from domain.byte_pieces import joined
-from domain.commands import CreateNamespace
-from domain.documents import TABLE_KINDS, split
-from domain.events import TableRegistered
-from domain.identifiers import NamespaceIdentifier
-from domain.metadata.parse import parse_table_metadata
+from icecore.access.request_context import ANONYMOUS, RequestContext
+from icecore.access.resolve_warehouse import resolve_warehouse
+from icecore.access.warehouse import Warehouse
+from icecore.commands.execution.submission import Submission
+from icecore.commands.namespaces.create_namespace import create_namespace
+from icecore.commands.tabulars.metadata_files import location_key, written_table
+from icecore.commands.warehouses.create_warehouse import CreateWarehouse, create_warehouse
 from icecore.compose import Catalog, open_catalog
-from log.head import log_head
-from projections import names
+from icecore.domain.byte_pieces import joined
+from icecore.domain.commands import CreateNamespace
+from icecore.domain.documents import TABLE_KINDS, split
+from icecore.domain.events import TableRegistered
+from icecore.domain.identifiers import NamespaceIdentifier
+from icecore.domain.metadata.parse import parse_table_metadata
+from icecore.log.head import log_head
+from icecore.projections import names
 
 Json = dict[str, Any]
 

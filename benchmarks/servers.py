@@ -19,8 +19,8 @@ from pydantic import SecretStr
 
 from benchmarks.rest import RestCatalog
 from icecore.embedded_postgres import embedded_postgres
+from icecore.migrations.apply import apply_migrations
 from icecore.settings import Settings
-from migrations.apply import apply_migrations
 from tests.servers.postgres import debian_postgres
 from tests.servers.processes import free_port, listens, running
 

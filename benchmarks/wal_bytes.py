@@ -6,7 +6,7 @@ from benchmarks.bench import NAMESPACE, Bench, UnfitRunError
 from benchmarks.blocks import alternate, ratio
 from benchmarks.findings import Finding, at_most, of_ratio
 from benchmarks.rest import RestCatalog
-from database.named_sql import named_sql
+from icecore.database.named_sql import named_sql
 
 GOAL = at_most(1.3)
 _SQL = named_sql("benchmarks", "current_rows.sql")

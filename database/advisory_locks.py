@@ -8,10 +8,10 @@ from enum import IntEnum, unique
 
 from psycopg import sql
 
-from database.named_sql import named_sql
-from database.postgres import Connection
+from .named_sql import named_sql
+from .postgres import Connection
 
-_SQL = named_sql("database", "advisory_locks.sql")
+_SQL = named_sql("icecore.database", "advisory_locks.sql")
 
 
 @unique

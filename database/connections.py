@@ -11,10 +11,10 @@ from typing import Any
 
 import psycopg
 
-from database.connection import connect
-from database.postgres import Connection
-from database.silence_watch import SilenceWatch, StatementUse, sever
-from domain.errors import ServiceUnavailable
+from ..domain.errors import ServiceUnavailable
+from .connection import connect
+from .postgres import Connection
+from .silence_watch import SilenceWatch, StatementUse, sever
 
 __all__ = ["Connection", "ConnectionHandOff", "HandOffFigures", "has_ended"]
 

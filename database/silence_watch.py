@@ -14,13 +14,13 @@ import psycopg
 import structlog
 from psycopg.pq import TransactionStatus
 
-from database.advisory_locks import AdvisoryLock
-from database.connection import connect
-from database.named_sql import named_sql
-from database.outage_log import OutageLog
-from database.postgres import Connection
+from .advisory_locks import AdvisoryLock
+from .connection import connect
+from .named_sql import named_sql
+from .outage_log import OutageLog
+from .postgres import Connection
 
-_SQL = named_sql("database", "silence_watch.sql")
+_SQL = named_sql("icecore.database", "silence_watch.sql")
 _log = structlog.get_logger("icecore.connections")
 
 # An answer that takes longer makes us ask whether Postgres answers anybody; if not within the second time, it is away.

@@ -4,7 +4,7 @@ import sys
 
 from pyspark.sql import SparkSession
 
-from pipeline.session import catalog_settings
+from icecore.pipeline.session import catalog_settings
 
 STATEMENTS = (
     "SELECT name, born FROM icecore.town.people ORDER BY born",

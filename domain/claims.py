@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Literal, NamedTuple
 from uuid import UUID
 
-from domain.errors import BadRequest
+from .errors import BadRequest
 
 PLACES_MAX = 100
 """Places that one table or view holds, in all: every version carries them along."""

@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from domain.documents import Json
-from domain.identifiers import NamespaceIdentifier, TabularIdentifier
+from .documents import Json
+from .identifiers import NamespaceIdentifier, TabularIdentifier
 
 
 @dataclass(frozen=True, slots=True)

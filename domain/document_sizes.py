@@ -5,8 +5,8 @@ from typing import Any
 
 import orjson
 
-from domain.documents import Document, table_bytes
-from domain.errors import BadRequest
+from .documents import Document, table_bytes
+from .errors import BadRequest
 
 KEPT_WHOLE_BYTES_MAX = 16 * 1024 * 1024
 """Of a view's metadata, and of a namespace's properties, as JSON: each version is written whole, and read whole by the next change."""

@@ -11,7 +11,7 @@ from typing import Any
 
 import orjson
 
-from domain.byte_pieces import exact
+from .byte_pieces import exact
 
 Json = dict[str, Any]
 

@@ -17,8 +17,8 @@ from uuid import UUID
 
 from isal import isal_zlib
 
-from domain.documents import Json
-from domain.json_in_pieces import dumps_in_pieces, loads_in_pieces
+from .documents import Json
+from .json_in_pieces import dumps_in_pieces, loads_in_pieces
 
 STATE_BYTES_PLAIN_MAX = 64 * 1024
 """A larger state is stored as one zlib stream: it is written and hashed under the log's lock (docs/decisions/0004)."""

@@ -4,7 +4,7 @@ import unicodedata
 from dataclasses import dataclass
 from uuid import UUID
 
-from domain.errors import BadRequest
+from .errors import BadRequest
 
 NAME_CODE_POINTS_MAX = 255
 NAMESPACE_LEVELS_MAX = 16

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from typing import Literal
 from uuid import UUID
 
-from domain.errors import AlreadyExists, CommitFailed, NoSuchNamespace
-from domain.identifiers import TabularIdentifier
+from .errors import AlreadyExists, CommitFailed, NoSuchNamespace
+from .identifiers import TabularIdentifier
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,10 +5,10 @@ from dataclasses import dataclass, replace
 from typing import Literal
 from uuid import UUID
 
-from domain.claims import Claim, NameClaim
-from domain.errors import AlreadyExists, NamespaceNotEmpty, NoSuchNamespace, UnprocessableEntity
-from domain.events import Event, NamespaceCreated, NamespaceDropped, NamespacePropertiesChanged
-from domain.identifiers import NamespaceIdentifier
+from .claims import Claim, NameClaim
+from .errors import AlreadyExists, NamespaceNotEmpty, NoSuchNamespace, UnprocessableEntity
+from .events import Event, NamespaceCreated, NamespaceDropped, NamespacePropertiesChanged
+from .identifiers import NamespaceIdentifier
 
 
 @dataclass(frozen=True, slots=True)

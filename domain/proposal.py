@@ -6,10 +6,10 @@ from datetime import UTC, datetime
 from typing import Literal, NamedTuple
 from uuid import UUID
 
-from domain.claims import Claim, NameClaim
-from domain.documents import Json
-from domain.errors import ProposalClosed
-from domain.events import Event, ProposalApproved, ProposalExpired, ProposalOpened, ProposalRejected, ProposalStale
+from .claims import Claim, NameClaim
+from .documents import Json
+from .errors import ProposalClosed
+from .events import Event, ProposalApproved, ProposalExpired, ProposalOpened, ProposalRejected, ProposalStale
 
 ProposalStatus = Literal["open", "approved", "rejected", "expired", "stale"]
 PROPOSAL_STATUSES: tuple[ProposalStatus, ...] = ("open", "approved", "rejected", "expired", "stale")

@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
-from domain.identifiers import NAME_CODE_POINTS_MAX, dotted_key, name_key
+from .identifiers import NAME_CODE_POINTS_MAX, dotted_key, name_key
 
 _PATTERN_LENGTH_MAX = 64
 _WILDCARDS_MAX = 4

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from domain.commands import (
+from .commands import (
     CommitTable,
     CommitTransaction,
     CommitView,
@@ -25,8 +25,8 @@ from domain.commands import (
     UnregisterTable,
     UpdateNamespaceProperties,
 )
-from domain.documents import Json
-from domain.identifiers import NamespaceIdentifier, TabularIdentifier
+from .documents import Json
+from .identifiers import NamespaceIdentifier, TabularIdentifier
 
 
 class StoredCommand(NamedTuple):

@@ -4,14 +4,14 @@ from collections.abc import Sequence
 from typing import NamedTuple, cast
 from uuid import UUID
 
-from domain import namespace, proposal, table, view, warehouse
-from domain.claims import Claim
-from domain.events import Event
-from domain.namespace import NamespaceState
-from domain.proposal import ProposalState
-from domain.table import TableState
-from domain.view import ViewState
-from domain.warehouse import WarehouseState
+from . import namespace, proposal, table, view, warehouse
+from .claims import Claim
+from .events import Event
+from .namespace import NamespaceState
+from .proposal import ProposalState
+from .table import TableState
+from .view import ViewState
+from .warehouse import WarehouseState
 
 State = WarehouseState | NamespaceState | TableState | ViewState | ProposalState
 

@@ -5,9 +5,9 @@ from dataclasses import dataclass, replace
 from typing import Literal
 from uuid import UUID
 
-from domain.claims import Claim, LocationClaim, NameClaim, with_keys
-from domain.documents import TABLE_KINDS, Delta, Document, Json, difference, fold, split
-from domain.events import (
+from .claims import Claim, LocationClaim, NameClaim, with_keys
+from .documents import TABLE_KINDS, Delta, Document, Json, difference, fold, split
+from .events import (
     Event,
     TableCommitted,
     TableCreated,
@@ -18,10 +18,10 @@ from domain.events import (
     TableRenamed,
     TableUnregistered,
 )
-from domain.identifiers import TabularIdentifier
-from domain.metadata.requirements import TableRequirement, check_requirements, parse_requirements
-from domain.metadata.updates import TableUpdate, apply_updates, parse_updates
-from domain.names import FreeName, ResolvedName, decide_destination
+from .identifiers import TabularIdentifier
+from .metadata.requirements import TableRequirement, check_requirements, parse_requirements
+from .metadata.updates import TableUpdate, apply_updates, parse_updates
+from .names import FreeName, ResolvedName, decide_destination
 
 Status = Literal["live", "dropped", "purging", "purged"]
 

@@ -5,13 +5,13 @@ from dataclasses import dataclass, replace
 from typing import Literal
 from uuid import UUID
 
-from domain.claims import Claim, LocationClaim, NameClaim, with_keys
-from domain.documents import VIEW_KINDS, Delta, Json, difference, fold, split
-from domain.events import Event, ViewCommitted, ViewCreated, ViewDropped, ViewRegistered, ViewRenamed
-from domain.identifiers import TabularIdentifier
-from domain.names import FreeName, ResolvedName, decide_destination
-from domain.view_metadata.requirements import check_view_requirements
-from domain.view_metadata.updates import apply_view_updates
+from .claims import Claim, LocationClaim, NameClaim, with_keys
+from .documents import VIEW_KINDS, Delta, Json, difference, fold, split
+from .events import Event, ViewCommitted, ViewCreated, ViewDropped, ViewRegistered, ViewRenamed
+from .identifiers import TabularIdentifier
+from .names import FreeName, ResolvedName, decide_destination
+from .view_metadata.requirements import check_view_requirements
+from .view_metadata.updates import apply_view_updates
 
 
 @dataclass(frozen=True, slots=True)

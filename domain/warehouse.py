@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 from uuid import UUID
 
-from domain.claims import Claim, NameClaim
-from domain.documents import Json
-from domain.errors import AlreadyExists, BadRequest
-from domain.events import Event, WarehouseCreated
-from domain.identifiers import name_key, parse_name
+from .claims import Claim, NameClaim
+from .documents import Json
+from .errors import AlreadyExists, BadRequest
+from .events import Event, WarehouseCreated
+from .identifiers import name_key, parse_name
 
 _NAME_CHARACTERS_REFUSED = "@/"  # '@' opens a point in time, '/' a path
 

@@ -1,6 +1,6 @@
 """`python -m icecore` is the command `icecore`."""
 
-from icecore.cli import main
+from .cli import main
 
 if __name__ == "__main__":
     main()

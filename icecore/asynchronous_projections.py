@@ -12,16 +12,16 @@ from eventsourcing.persistence import IntegrityError, PersistenceError
 from eventsourcing.projection import ProjectionRunner
 from eventsourcing.utils import Environment, EnvType
 
-from database.advisory_locks import AdvisoryLock, holds, try_lock
-from database.connection import connect
-from database.connections import CONNECT_SECONDS_MAX, NETWORK_OPTIONS, Connection
-from database.outage_log import OutageLog
-from database.silence_watch import sever
-from domain.client_errors import client_error_text
-from log.event_store import LogApplication, environment, sever_connections
-from log.head import log_head
-from projections.asynchronous.projection import AsynchronousProjection, AsynchronousView
-from projections.asynchronous.statistics import StatisticsProjection
+from .database.advisory_locks import AdvisoryLock, holds, try_lock
+from .database.connection import connect
+from .database.connections import CONNECT_SECONDS_MAX, NETWORK_OPTIONS, Connection
+from .database.outage_log import OutageLog
+from .database.silence_watch import sever
+from .domain.client_errors import client_error_text
+from .log.event_store import LogApplication, environment, sever_connections
+from .log.head import log_head
+from .projections.asynchronous.projection import AsynchronousProjection, AsynchronousView
+from .projections.asynchronous.statistics import StatisticsProjection
 
 PROJECTIONS: tuple[type[AsynchronousProjection], ...] = (StatisticsProjection,)
 

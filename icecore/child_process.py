@@ -16,7 +16,7 @@ from typing import Any
 import orjson
 import structlog
 
-from icecore.server import stop_on_signals
+from .server import stop_on_signals
 
 RESTART_SECONDS_MIN = 0.2
 RESTART_SECONDS_MAX = 30.0

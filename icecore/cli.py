@@ -10,11 +10,11 @@ import structlog
 from cyclopts import App, CycloptsError, Parameter
 from rich.console import Console
 
-from domain.errors import CatalogError
-from icecore.exit_codes import CommandFailed, ExitCode
-from icecore.logs import configure_logs_for, log_uncaught
-from icecore.settings import Settings, SettingsError, load_settings
-from storage.ambient_credentials import forget_ambient_credentials
+from .domain.errors import CatalogError
+from .exit_codes import CommandFailed, ExitCode
+from .logs import configure_logs_for, log_uncaught
+from .settings import Settings, SettingsError, load_settings
+from .storage.ambient_credentials import forget_ambient_credentials
 
 Data = Annotated[Path | None, Parameter(name="--data", help="Data folder of the embedded default (ICECORE_DATA_DIR; .icecore here).")]
 Config = Annotated[Path | None, Parameter(name="--config", help="Settings file, TOML (ICECORE_CONFIG).")]
@@ -97,7 +97,7 @@ def serve(
     allowed_hosts
         Names by which clients call the server, separated by commas (ICECORE_ALLOWED_HOSTS).
     """
-    from icecore.serve import serve as run_serve
+    from .serve import serve as run_serve
 
     run_serve(_settings(config, data, port=port, host=host, workers=workers, insecure=insecure, allowed_hosts=allowed_hosts))
     return ExitCode.OK
@@ -106,7 +106,7 @@ def serve(
 @app.command
 def migrate(*, data: Data = None, config: Config = None) -> ExitCode:
     """Bring the database to the schema of this version. `serve` does it too."""
-    from icecore import operator_commands
+    from . import operator_commands
 
     return operator_commands.migrate(_settings(config, data), Console())
 
@@ -120,7 +120,7 @@ def rebuild(*, statistics: Annotated[bool, Parameter(negative=())] = False, data
     statistics
         Remove the statistics of warehouses instead, which the worker counts again from the first event.
     """
-    from icecore import operator_commands
+    from . import operator_commands
 
     command = operator_commands.reset_statistics if statistics else operator_commands.rebuild
     return command(_settings(config, data), Console())
@@ -129,7 +129,7 @@ def rebuild(*, statistics: Annotated[bool, Parameter(negative=())] = False, data
 @app.command
 def verify(*, data: Data = None, config: Config = None) -> ExitCode:
     """Compare every read model and claim with the log, and check the log's chain of hashes; exit code 1 on a difference."""
-    from icecore import operator_commands
+    from . import operator_commands
 
     return operator_commands.verify(_settings(config, data), Console())
 
@@ -157,8 +157,8 @@ def create_warehouse(
     exact_names
         Tell names apart by case.
     """
-    from commands.warehouses.create_warehouse import CreateWarehouse
-    from icecore import operator_commands
+    from . import operator_commands
+    from .commands.warehouses.create_warehouse import CreateWarehouse
 
     command = CreateWarehouse(
         name=name,
@@ -180,7 +180,7 @@ def list_warehouses(
     as_json
         One JSON array instead of a table.
     """
-    from icecore import operator_commands
+    from . import operator_commands
 
     return operator_commands.list_warehouses(_settings(config, data), Console(), as_json=as_json)
 
@@ -208,7 +208,7 @@ def log(
     as_json
         One JSON object a line instead of colours.
     """
-    from icecore.event_lines import print_events
+    from .event_lines import print_events
 
     return print_events(_settings(config, data), first=after, follow=follow, limit=limit, as_json=as_json)
 
@@ -222,7 +222,7 @@ def health(*, url: str | None = None, data: Data = None, config: Config = None) 
     url
         Address of the server; by default the one that serves the data folder, else host and port of the settings.
     """
-    from icecore import operator_commands
+    from . import operator_commands
 
     return operator_commands.health(_settings(config, data), Console(), url)
 
@@ -230,7 +230,7 @@ def health(*, url: str | None = None, data: Data = None, config: Config = None) 
 @app.command
 def worker(*, data: Data = None, config: Config = None) -> ExitCode:
     """Publish to the sinks, count statistics and run the jobs, without serving, until SIGTERM or Ctrl-C; `serve` has a worker beside it."""
-    from icecore import operator_commands
+    from . import operator_commands
 
     return operator_commands.work(_settings(config, data))
 
@@ -246,7 +246,7 @@ def show_sinks(
     as_json
         One JSON array instead of a table.
     """
-    from icecore import sink_commands
+    from . import sink_commands
 
     return sink_commands.show(_settings(config, data), Console(), as_json=as_json)
 
@@ -264,7 +264,7 @@ def skip_event(name: str, position: int, *, reason: str, data: Data = None, conf
     reason
         Why; it is kept.
     """
-    from icecore import sink_commands
+    from . import sink_commands
 
     return sink_commands.skip(_settings(config, data), Console(), name, position, reason)
 
@@ -292,7 +292,7 @@ def publish(
     filters
         type=table.*, warehouse=NAME or namespace=a.b; may be given several times.
     """
-    from icecore import sink_commands
+    from . import sink_commands
 
     return sink_commands.publish(_settings(config, data), Console(), sink, first, last, filters or [])
 

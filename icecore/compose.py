@@ -10,35 +10,35 @@ from typing import Any
 import structlog
 from aiohttp import web
 
-from access.authentication import AuthenticateNobody, Authenticator
-from access.authorization import AllowAll
-from access.backends import Backends
-from access.request_context import PROJECT_ID_DEFAULT
-from api.limits import ApiLimits
-from api.origins import OriginRules
-from api.server import build_app
-from approval.hooks import Approval
-from commands.execution import idempotency
-from commands.execution.committer import Committer
-from commands.execution.executor import CommandExecutor
-from commands.proposals.expire_proposals import ExpiryJob
-from commands.tables.delete_old_metadata_files import OldMetadataFilesJob
-from commands.tables.metrics_reports import MetricsReports
-from commands.tables.purge_tables import PurgeJob
-from commands.tables.settle_parts import PartsJob
-from database.connections import ConnectionHandOff
-from database.outage_log import OutageLog
-from domain.client_errors import client_error_text
-from domain.errors import CatalogError
-from icecore.hooks import opened_hooks
-from icecore.secret_keys import secret_store
-from icecore.settings import Settings
-from log.head import is_read_only, log_head
-from publishers.event_schemas import event_schemas
-from publishers.pull import EventSource
-from queries.executor import QueryExecutor
-from storage.object_store import ObjectStores
-from storage.permitted_profiles import PermittedProfiles
+from .access.authentication import AuthenticateNobody, Authenticator
+from .access.authorization import AllowAll
+from .access.backends import Backends
+from .access.request_context import PROJECT_ID_DEFAULT
+from .api.limits import ApiLimits
+from .api.origins import OriginRules
+from .api.server import build_app
+from .approval.hooks import Approval
+from .commands.execution import idempotency
+from .commands.execution.committer import Committer
+from .commands.execution.executor import CommandExecutor
+from .commands.proposals.expire_proposals import ExpiryJob
+from .commands.tables.delete_old_metadata_files import OldMetadataFilesJob
+from .commands.tables.metrics_reports import MetricsReports
+from .commands.tables.purge_tables import PurgeJob
+from .commands.tables.settle_parts import PartsJob
+from .database.connections import ConnectionHandOff
+from .database.outage_log import OutageLog
+from .domain.client_errors import client_error_text
+from .domain.errors import CatalogError
+from .hooks import opened_hooks
+from .log.head import is_read_only, log_head
+from .publishers.event_schemas import event_schemas
+from .publishers.pull import EventSource
+from .queries.executor import QueryExecutor
+from .secret_keys import secret_store
+from .settings import Settings
+from .storage.object_store import ObjectStores
+from .storage.permitted_profiles import PermittedProfiles
 
 _log = structlog.get_logger("icecore.compose")
 

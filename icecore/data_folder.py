@@ -13,10 +13,10 @@ from pathlib import Path
 import orjson
 import structlog
 
-from icecore.embedded_postgres import EmbeddedPostgresError, server_account
-from icecore.exit_codes import CommandFailed, ExitCode
-from icecore.lock_files import LockTimeoutError, holders, lock, opened_lock_file
-from storage.file_sync import sync_folder
+from .embedded_postgres import EmbeddedPostgresError, server_account
+from .exit_codes import CommandFailed, ExitCode
+from .lock_files import LockTimeoutError, holders, lock, opened_lock_file
+from .storage.file_sync import sync_folder
 
 _SERVING = "serving"
 _USERS = "postgres.users"

@@ -5,7 +5,7 @@ import re
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
-from domain.client_errors import address_of
+from .domain.client_errors import address_of
 
 _SCHEME = re.compile(r"[a-zA-Z][a-zA-Z0-9+:]{0,40}(?=://)")
 _PORTS = re.compile(r"\d{0,5}(,\d{0,5})*")

@@ -2,11 +2,11 @@
 
 import uuid_utils
 
-from access.request_context import ANONYMOUS, PROJECT_ID_DEFAULT, RequestContext
-from commands.warehouses.create_warehouse import CreateWarehouse, create_warehouse
-from icecore.compose import open_catalog
-from icecore.settings import Settings
-from projections import warehouses
+from .access.request_context import ANONYMOUS, PROJECT_ID_DEFAULT, RequestContext
+from .commands.warehouses.create_warehouse import CreateWarehouse, create_warehouse
+from .compose import open_catalog
+from .projections import warehouses
+from .settings import Settings
 
 DEMO_WAREHOUSE = "demo"
 

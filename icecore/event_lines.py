@@ -14,16 +14,16 @@ import uvloop
 from rich.console import Console
 from rich.text import Text
 
-from database.connection import connect
-from database.connections import Connection
-from domain.events import state_json
-from domain.recorded import RecordedEvent
-from icecore.exit_codes import CommandFailed, ExitCode
-from icecore.log_database import opened_database, require_schema
-from icecore.settings import Settings
-from log.follow import follow_events
-from log.head import log_head
-from projections.names import path_names
+from .database.connection import connect
+from .database.connections import Connection
+from .domain.events import state_json
+from .domain.recorded import RecordedEvent
+from .exit_codes import CommandFailed, ExitCode
+from .log.follow import follow_events
+from .log.head import log_head
+from .log_database import opened_database, require_schema
+from .projections.names import path_names
+from .settings import Settings
 
 _NOUN_STYLES = {"warehouse": "magenta", "namespace": "blue", "table": "green", "view": "cyan", "proposal": "yellow"}
 _END_STYLES = {"dropped": "red", "unregistered": "red", "purged": "red", "rejected": "red", "expired": "red"}

@@ -7,14 +7,14 @@ from typing import Any
 
 import structlog
 
-from approval.contract import ApprovalHook
-from approval.hooks import ConfiguredHook
-from approval.settings import HookSettings, PluginHook
-from approval.webhook import ApprovalWebhook
-from domain.client_errors import client_error_text
-from icecore.plugin_thread import PluginThread
-from icecore.settings import Settings, SettingsError
-from publishers.sink import SinkError
+from .approval.contract import ApprovalHook
+from .approval.hooks import ConfiguredHook
+from .approval.settings import HookSettings, PluginHook
+from .approval.webhook import ApprovalWebhook
+from .domain.client_errors import client_error_text
+from .plugin_thread import PluginThread
+from .publishers.sink import SinkError
+from .settings import Settings, SettingsError
 
 _log = structlog.get_logger("icecore.hooks")
 

@@ -8,7 +8,7 @@ import socket
 import sys
 from collections.abc import Sequence
 
-from icecore.exit_codes import CommandFailed, ExitCode
+from .exit_codes import CommandFailed, ExitCode
 
 BACKLOG_CONNECTIONS_MAX = 1_024
 

@@ -6,15 +6,15 @@ from contextlib import contextmanager
 import psycopg
 from pydantic import SecretStr
 
-from domain.client_errors import client_error_text
-from icecore.data_folder import DataFolder
-from icecore.database_url import database_address
-from icecore.embedded_postgres import EmbeddedPostgresError, embedded_postgres, serving_dsn
-from icecore.exit_codes import CommandFailed, ExitCode
-from icecore.server_check import UnfitServerError, check_server
-from icecore.settings import Settings
-from migrations.apply import MigrationError, apply_migrations, pending_migrations
-from migrations.serving_role import grant_serving
+from .data_folder import DataFolder
+from .database_url import database_address
+from .domain.client_errors import client_error_text
+from .embedded_postgres import EmbeddedPostgresError, embedded_postgres, serving_dsn
+from .exit_codes import CommandFailed, ExitCode
+from .migrations.apply import MigrationError, apply_migrations, pending_migrations
+from .migrations.serving_role import grant_serving
+from .server_check import UnfitServerError, check_server
+from .settings import Settings
 
 
 @contextmanager

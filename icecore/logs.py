@@ -12,8 +12,8 @@ from typing import Any, Literal
 import orjson
 import structlog
 
-from icecore.known_secrets import SECRET_NAME, known_secrets
-from icecore.settings import Settings
+from .known_secrets import SECRET_NAME, known_secrets
+from .settings import Settings
 
 _log = structlog.get_logger("icecore.logs")
 

@@ -10,15 +10,15 @@ from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_l
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from api.origins import ORIGIN_RULES
-from api.request_figures import REQUEST_FIGURES, SECONDS_BOUNDS, RequestFigures
-from api.server import build_edge_runner
-from approval.hooks import ApprovalFigures
-from commands.execution.committer import APPEND_COMMANDS_MAX
-from commands.execution.stream_queue import STREAM_BATCH_COMMANDS_MAX
-from domain.errors import CatalogError, MethodNotAllowed, NotFound
-from icecore.compose import Catalog
-from log.head import log_head
+from .api.origins import ORIGIN_RULES
+from .api.request_figures import REQUEST_FIGURES, SECONDS_BOUNDS, RequestFigures
+from .api.server import build_edge_runner
+from .approval.hooks import ApprovalFigures
+from .commands.execution.committer import APPEND_COMMANDS_MAX
+from .commands.execution.stream_queue import STREAM_BATCH_COMMANDS_MAX
+from .compose import Catalog
+from .domain.errors import CatalogError, MethodNotAllowed, NotFound
+from .log.head import log_head
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger("icecore.metrics")
 _ADDRESS = "/metrics"

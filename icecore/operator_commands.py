@@ -13,20 +13,20 @@ import uvloop
 from rich.cells import cell_len, set_cell_size
 from rich.console import Console
 
-from access.request_context import PROJECT_ID_DEFAULT
-from commands.warehouses.create_warehouse import CreateWarehouse, create_warehouse
-from icecore.compose import open_catalog
-from icecore.data_folder import DataFolder
-from icecore.demo_warehouse import operator_context
-from icecore.exit_codes import CommandFailed, ExitCode
-from icecore.log_database import opened_database, prepare_database, require_schema
-from icecore.server import stop_on_signals
-from icecore.settings import Settings
-from icecore.worker import run_worker
-from projections import statistics, warehouses
-from projections.rebuild import RebuildRunningError, rebuild_on_every_core
-from projections.verify import verify as verify_log
-from storage.profiles import parse_storage_profile
+from .access.request_context import PROJECT_ID_DEFAULT
+from .commands.warehouses.create_warehouse import CreateWarehouse, create_warehouse
+from .compose import open_catalog
+from .data_folder import DataFolder
+from .demo_warehouse import operator_context
+from .exit_codes import CommandFailed, ExitCode
+from .log_database import opened_database, prepare_database, require_schema
+from .projections import statistics, warehouses
+from .projections.rebuild import RebuildRunningError, rebuild_on_every_core
+from .projections.verify import verify as verify_log
+from .server import stop_on_signals
+from .settings import Settings
+from .storage.profiles import parse_storage_profile
+from .worker import run_worker
 
 HEALTH_SECONDS_MAX = 5.0
 JSON_FILE_BYTES_MAX = 1024 * 1024

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from approval.contract import ApprovalHook, ProposedChange, Verdict
+from .approval.contract import ApprovalHook, ProposedChange, Verdict
 
 END_SECONDS_MAX = 1.0
 

@@ -1,7 +1,7 @@
 """The key that encrypts the credentials of warehouses, from the settings."""
 
-from icecore.settings import Settings, SettingsError
-from security.secrets import SecretKey, SecretKeyError, SecretStore
+from .security.secrets import SecretKey, SecretKeyError, SecretStore
+from .settings import Settings, SettingsError
 
 
 def secret_store(settings: Settings) -> SecretStore:

@@ -11,18 +11,18 @@ from collections.abc import Callable
 import structlog
 import uvloop
 
-from icecore.data_folder import Claim, DataFolder
-from icecore.demo_warehouse import ensure_demo_warehouse
-from icecore.embedded_postgres import restarted_on_failure
-from icecore.exit_codes import CommandFailed, ExitCode
-from icecore.hooks import check_hooks
-from icecore.listening import check_metrics_ports, listen, spread, url_of
-from icecore.log_database import opened_database, prepare_database
-from icecore.server import run_server, stop_on_signals
-from icecore.settings import Settings, check_address
-from icecore.supervisor import supervise
-from icecore.welcome import print_welcome
-from icecore.worker import worker_beside
+from .data_folder import Claim, DataFolder
+from .demo_warehouse import ensure_demo_warehouse
+from .embedded_postgres import restarted_on_failure
+from .exit_codes import CommandFailed, ExitCode
+from .hooks import check_hooks
+from .listening import check_metrics_ports, listen, spread, url_of
+from .log_database import opened_database, prepare_database
+from .server import run_server, stop_on_signals
+from .settings import Settings, check_address
+from .supervisor import supervise
+from .welcome import print_welcome
+from .worker import worker_beside
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger("icecore.serve")
 

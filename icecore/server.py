@@ -11,13 +11,13 @@ from collections.abc import Callable, Sequence
 import structlog
 from aiohttp import web
 
-from api.protocol import EdgeRunner
-from api.server import build_runner
-from icecore.allocator import return_large_blocks
-from icecore.compose import Catalog, open_catalog
-from icecore.listening import BACKLOG_CONNECTIONS_MAX, Unattended, permit_descriptors
-from icecore.metrics import served_metrics
-from icecore.settings import Settings
+from .allocator import return_large_blocks
+from .api.protocol import EdgeRunner
+from .api.server import build_runner
+from .compose import Catalog, open_catalog
+from .listening import BACKLOG_CONNECTIONS_MAX, Unattended, permit_descriptors
+from .metrics import served_metrics
+from .settings import Settings
 
 CLOSE_SECONDS_MAX = 1.0
 LOOK_EVERY_SECONDS = 0.125

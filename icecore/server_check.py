@@ -2,8 +2,8 @@
 
 import structlog
 
-from database.connection import connect
-from database.named_sql import named_sql
+from .database.connection import connect
+from .database.named_sql import named_sql
 
 SERVER_VERSION_MIN = 140000
 """Postgres 14, as `server_version_num` counts."""

@@ -8,11 +8,11 @@ from collections.abc import Sequence
 import structlog
 import uvloop
 
-from icecore.child_process import handed_over, say_ready, stop_with_parent
-from icecore.logs import configure_logs_for, log_uncaught
-from icecore.server import run_server
-from icecore.settings import Settings, settings_from_json
-from storage.ambient_credentials import forget_ambient_credentials
+from .child_process import handed_over, say_ready, stop_with_parent
+from .logs import configure_logs_for, log_uncaught
+from .server import run_server
+from .settings import Settings, settings_from_json
+from .storage.ambient_credentials import forget_ambient_credentials
 
 
 def main() -> None:

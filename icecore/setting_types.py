@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
-from storage.cloud_profiles import Endpoint
+from .storage.cloud_profiles import Endpoint
 
 
 def _written_as(pattern: str, rule: str) -> AfterValidator:

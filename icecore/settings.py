@@ -21,16 +21,16 @@ from pydantic_settings import (
     SettingsConfigDict,
 )
 
-from api.limits import DEFAULT_LIMITS, MEBIBYTE, ApiLimits
-from api.origins import OriginRules, host_name, is_loopback
-from approval.settings import HOOK_FIELDS, HookSettings
-from icecore.database_url import check_database_url
-from icecore.embedded_postgres import STATE_DIRECTORY
-from icecore.setting_types import AbsolutePath, HostName, Origin, PublicUrl, Separator, StoreEndpoint
-from publishers.sink_settings import SINK_FIELDS, SinkName, SinkSettings
-from storage.cloud_profiles import Endpoint
-from storage.large_documents import BYTES_AT_ONCE_MAX
-from storage.permitted_profiles import PermittedProfiles
+from .api.limits import DEFAULT_LIMITS, MEBIBYTE, ApiLimits
+from .api.origins import OriginRules, host_name, is_loopback
+from .approval.settings import HOOK_FIELDS, HookSettings
+from .database_url import check_database_url
+from .embedded_postgres import STATE_DIRECTORY
+from .publishers.sink_settings import SINK_FIELDS, SinkName, SinkSettings
+from .setting_types import AbsolutePath, HostName, Origin, PublicUrl, Separator, StoreEndpoint
+from .storage.cloud_profiles import Endpoint
+from .storage.large_documents import BYTES_AT_ONCE_MAX
+from .storage.permitted_profiles import PermittedProfiles
 
 PREFIX = "ICECORE_"
 CONFIG_VARIABLE = "ICECORE_CONFIG"

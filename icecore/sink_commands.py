@@ -14,17 +14,17 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Column, Table
 from uuid_utils.compat import uuid7
 
-from database.connection import connect
-from database.connections import Connection
-from domain.scope_filter import FilterError
-from icecore.exit_codes import CommandFailed, ExitCode
-from icecore.log_database import opened_database, require_schema
-from icecore.settings import Settings
-from icecore.sinks import publishers
-from log.head import log_head
-from publishers import checkpoints
-from publishers.checkpoints import SinkStatus
-from publishers.event_filter import EventFilter
+from .database.connection import connect
+from .database.connections import Connection
+from .domain.scope_filter import FilterError
+from .exit_codes import CommandFailed, ExitCode
+from .log.head import log_head
+from .log_database import opened_database, require_schema
+from .publishers import checkpoints
+from .publishers.checkpoints import SinkStatus
+from .publishers.event_filter import EventFilter
+from .settings import Settings
+from .sinks import publishers
 
 PROGRESS_SECONDS = 0.1
 _FILTER_KEYS = {"type": "types", "warehouse": "warehouses", "namespace": "namespaces"}

@@ -10,10 +10,10 @@ from functools import partial
 
 import structlog
 
-from icecore.settings import Settings, SettingsError
-from publishers.publisher import Publisher
-from publishers.sink import Sink
-from publishers.sink_settings import KafkaSink, NatsSink, SinkSettings, StandardOutputSink, WebhookSink
+from .publishers.publisher import Publisher
+from .publishers.sink import Sink
+from .publishers.sink_settings import KafkaSink, NatsSink, SinkSettings, StandardOutputSink, WebhookSink
+from .settings import Settings, SettingsError
 
 _log = structlog.get_logger("icecore.sinks")
 
@@ -51,20 +51,20 @@ def _maker(name: str, sink: SinkSettings, base_url: str) -> Callable[[], Sink]:
     match sink:
         case NatsSink():
             _require("nats", name, "nats")
-            from publishers.jetstream import JetStream
+            from .publishers.jetstream import JetStream
 
             return partial(JetStream, name, sink, base_url)
         case KafkaSink():
             _require("confluent_kafka", name, "kafka")
-            from publishers.kafka import Kafka
+            from .publishers.kafka import Kafka
 
             return partial(Kafka, name, sink, base_url)
         case WebhookSink():
-            from publishers.webhook import Webhook
+            from .publishers.webhook import Webhook
 
             return partial(Webhook, name, sink, base_url)
         case StandardOutputSink():
-            from publishers.standard_output import StandardOutput
+            from .publishers.standard_output import StandardOutput
 
             return partial(StandardOutput, name, sink, base_url)
 

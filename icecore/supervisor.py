@@ -4,9 +4,9 @@ import asyncio
 import socket
 from collections.abc import Callable, Sequence
 
-from icecore.child_process import ChildProcess
-from icecore.exit_codes import CommandFailed, ExitCode
-from icecore.settings import Settings
+from .child_process import ChildProcess
+from .exit_codes import CommandFailed, ExitCode
+from .settings import Settings
 
 
 async def supervise(settings: Settings, listening: Sequence[socket.socket], ready: Callable[[], None], stop: asyncio.Event) -> None:

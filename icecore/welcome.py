@@ -2,9 +2,9 @@
 
 from rich.console import Console
 
-from icecore.database_url import database_address
-from icecore.demo_warehouse import DEMO_WAREHOUSE
-from icecore.settings import Settings
+from .database_url import database_address
+from .demo_warehouse import DEMO_WAREHOUSE
+from .settings import Settings
 
 _ICEBERG_SPARK_RUNTIME = "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.11.0"
 

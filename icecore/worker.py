@@ -9,14 +9,14 @@ from collections.abc import AsyncIterator
 
 import uvloop
 
-from icecore.allocator import return_large_blocks
-from icecore.asynchronous_projections import run_projections
-from icecore.child_process import ChildProcess, handed_over, stop_with_parent
-from icecore.compose import open_catalog
-from icecore.logs import configure_logs_for, log_uncaught
-from icecore.settings import Settings, settings_from_json
-from icecore.sinks import STOP_SECONDS_MAX, publishers, run_publishers
-from storage.ambient_credentials import forget_ambient_credentials
+from .allocator import return_large_blocks
+from .asynchronous_projections import run_projections
+from .child_process import ChildProcess, handed_over, stop_with_parent
+from .compose import open_catalog
+from .logs import configure_logs_for, log_uncaught
+from .settings import Settings, settings_from_json
+from .sinks import STOP_SECONDS_MAX, publishers, run_publishers
+from .storage.ambient_credentials import forget_ambient_credentials
 
 
 @contextlib.asynccontextmanager

@@ -5,10 +5,10 @@ from contextlib import suppress
 
 import psycopg
 
-from database.outage_log import OutageLog
-from domain.client_errors import client_error_text
-from log.follow import listening, wait_for_events
-from log.head import log_head
+from ..database.outage_log import OutageLog
+from ..domain.client_errors import client_error_text
+from .follow import listening, wait_for_events
+from .head import log_head
 
 _RECONNECT_SECONDS_MIN = 0.1
 _RECONNECT_SECONDS_MAX = 2.0

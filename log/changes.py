@@ -11,10 +11,10 @@ from psycopg.generators import execute
 from psycopg.pq import ExecStatus, Format
 from psycopg.pq.abc import PGconn, PGresult
 
-from database.named_sql import named_sql
-from database.postgres import Connection
+from ..database.named_sql import named_sql
+from ..database.postgres import Connection
 
-_SQL = named_sql("log", "changes.sql")
+_SQL = named_sql("icecore.log", "changes.sql")
 
 # Events of one statement; it stands in changes.sql too.
 CHANGES_AT_ONCE = 100

@@ -3,10 +3,10 @@
 from collections.abc import Iterable
 from uuid import UUID
 
-from database.named_sql import named_sql
-from database.postgres import Connection
+from ..database.named_sql import named_sql
+from ..database.postgres import Connection
 
-_SQL = named_sql("log", "commands.sql")
+_SQL = named_sql("icecore.log", "commands.sql")
 
 
 async def event_counts(connection: Connection, command_ids: Iterable[UUID]) -> dict[UUID, int]:

@@ -18,14 +18,14 @@ from eventsourcing.utils import Environment, EnvType
 from psycopg import Connection
 from psycopg.rows import DictRow, dict_row
 
-from database.connection import with_options
-from database.connections import NETWORK_OPTIONS
-from database.named_sql import named_sql
-from database.silence_watch import sever
-from domain.recorded import RecordedEvent
-from log.follow import POLL_SECONDS_MAX
+from ..database.connection import with_options
+from ..database.connections import NETWORK_OPTIONS
+from ..database.named_sql import named_sql
+from ..database.silence_watch import sever
+from ..domain.recorded import RecordedEvent
+from .follow import POLL_SECONDS_MAX
 
-_SQL = named_sql("log", "event_store.sql")
+_SQL = named_sql("icecore.log", "event_store.sql")
 
 BATCH_BYTES_MAX = 1024 * 1024
 """Of the states of one batch, and one event more: a subscription keeps ten batches ready."""
@@ -44,7 +44,7 @@ class LogNotification(Notification):
 
 
 class LogMapper(Mapper[UUID]):
-    """A domain event here is the event as it stands in the log; `domain.events.decode` reads its state."""
+    """A domain event here is the event as it stands in the log; `icecore.domain.events.decode` reads its state."""
 
     def to_domain_event(self, stored_event: StoredEvent) -> DomainEventProtocol[UUID]:
         return cast("DomainEventProtocol[UUID]", cast(LogNotification, stored_event).recorded)
@@ -148,7 +148,7 @@ class LogApplication(Application[UUID]):
 
 def environment(dsn: str) -> dict[str, str]:
     """The library's settings for the log at `dsn`."""
-    given = {"PERSISTENCE_MODULE": "log.event_store:LogFactory", "MAPPER_TOPIC": "log.event_store:LogMapper", _DSN: dsn}
+    given = {"PERSISTENCE_MODULE": "icecore.log.event_store:LogFactory", "MAPPER_TOPIC": "icecore.log.event_store:LogMapper", _DSN: dsn}
     # Its own parameters of a connection, which it insists on: the DSN stands in their place.
     given |= {f"POSTGRES_{name}": "" for name in ("DBNAME", "HOST", "USER", "PASSWORD")}
     # One reads, one listens.

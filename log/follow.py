@@ -11,14 +11,14 @@ import psycopg
 from psycopg import AsyncConnection
 from psycopg.rows import TupleRow
 
-from database.connection import connect
-from database.named_sql import named_sql
-from database.outage_log import OutageLog
-from domain.client_errors import client_error_text
-from domain.events import is_large, state_size
-from domain.recorded import RecordedEvent
+from ..database.connection import connect
+from ..database.named_sql import named_sql
+from ..database.outage_log import OutageLog
+from ..domain.client_errors import client_error_text
+from ..domain.events import is_large, state_size
+from ..domain.recorded import RecordedEvent
 
-_SQL = named_sql("log", "follow.sql")
+_SQL = named_sql("icecore.log", "follow.sql")
 
 BATCH_EVENTS_MAX = 500
 BATCH_BYTES_MAX = 16 * 1024 * 1024

@@ -1,9 +1,9 @@
 """The end of the log, and whether it takes writes."""
 
-from database.named_sql import named_sql
-from database.postgres import Connection
+from ..database.named_sql import named_sql
+from ..database.postgres import Connection
 
-_SQL = named_sql("log", "head.sql")
+_SQL = named_sql("icecore.log", "head.sql")
 
 
 async def is_read_only(connection: Connection) -> bool:

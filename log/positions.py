@@ -4,12 +4,12 @@ from datetime import datetime
 
 from psycopg import errors
 
-from database.advisory_locks import AdvisoryLock, wait_for_holders
-from database.named_sql import named_sql
-from database.postgres import Connection
-from domain.errors import ServiceUnavailable
+from ..database.advisory_locks import AdvisoryLock, wait_for_holders
+from ..database.named_sql import named_sql
+from ..database.postgres import Connection
+from ..domain.errors import ServiceUnavailable
 
-_SQL = named_sql("log", "positions.sql")
+_SQL = named_sql("icecore.log", "positions.sql")
 
 # It stands in database/advisory_locks.sql too.
 APPENDS_WAIT_SECONDS_MAX = 2

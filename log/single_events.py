@@ -3,11 +3,11 @@
 from datetime import datetime
 from uuid import UUID
 
-from database.named_sql import named_sql
-from database.postgres import Connection
-from domain.recorded import RecordedEvent
+from ..database.named_sql import named_sql
+from ..database.postgres import Connection
+from ..domain.recorded import RecordedEvent
 
-_SQL = named_sql("log", "single_events.sql")
+_SQL = named_sql("icecore.log", "single_events.sql")
 
 
 async def read_event(connection: Connection, event_id: UUID) -> RecordedEvent | None:

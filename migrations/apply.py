@@ -16,11 +16,11 @@ from typing import LiteralString
 
 import psycopg
 
-from database.advisory_locks import AdvisoryLock, lock_transaction
-from database.connection import connect
-from database.named_sql import named_sql
+from ..database.advisory_locks import AdvisoryLock, lock_transaction
+from ..database.connection import connect
+from ..database.named_sql import named_sql
 
-_SQL = named_sql("migrations", "apply.sql")
+_SQL = named_sql("icecore.migrations", "apply.sql")
 _FILE_NAME = re.compile(r"^(?P<number>\d{4})_(?P<name>[a-z0-9_]+)\.sql$")
 _NOT_RELEASED = (1, "log")
 """The first migration of builds from before the first release."""
@@ -55,7 +55,7 @@ class Recorded:
 def load_migrations() -> list[Migration]:
     """The migrations this code carries, by number; refuses two files of one number."""
     found: dict[int, Migration] = {}
-    for entry in files("migrations").iterdir():
+    for entry in files("icecore.migrations").iterdir():
         match = _FILE_NAME.match(entry.name)
         if match is None:
             continue
@@ -69,7 +69,7 @@ def load_migrations() -> list[Migration]:
 
 def load_functions() -> LiteralString:
     """The functions this code carries, file by file in alphabetical order; what triggers call stands with them in a migration."""
-    entries = sorted(files("migrations").joinpath("functions").iterdir(), key=lambda entry: entry.name)
+    entries = sorted(files("icecore.migrations").joinpath("functions").iterdir(), key=lambda entry: entry.name)
     return "\n".join(_text(entry) for entry in entries if entry.name.endswith(".sql"))
 
 

@@ -2,10 +2,10 @@
 
 from psycopg import sql
 
-from database.advisory_locks import AdvisoryLock, lock_transaction
-from database.connection import connect
-from database.named_sql import named_sql
-from migrations.apply import MigrationError
+from ..database.advisory_locks import AdvisoryLock, lock_transaction
+from ..database.connection import connect
+from ..database.named_sql import named_sql
+from .apply import MigrationError
 
 
 class ServingRoleOwnsError(MigrationError):
@@ -22,7 +22,7 @@ async def grant_serving(owner_dsn: str, serving_dsn: str) -> None:
         role = connection.info.user
     async with await connect(owner_dsn, autocommit=False, application_name="icecore-migrate") as connection:
         await lock_transaction(connection, AdvisoryLock.MIGRATIONS)
-        grants = named_sql("migrations", "serving_role.sql")
+        grants = named_sql("icecore.migrations", "serving_role.sql")
         if await (await connection.execute(grants["owns"], {"role": role})).fetchone() == (True,):
             raise ServingRoleOwnsError(
                 "The role of ICECORE_DATABASE_URL owns tables of the schema icecore: name a role that owns nothing there, "

@@ -2,10 +2,10 @@
 
 from uuid import UUID
 
-from database.named_sql import named_sql
-from database.postgres import Connection
+from ..database.named_sql import named_sql
+from ..database.postgres import Connection
 
-_SQL = named_sql("projections", "document_bytes.sql")
+_SQL = named_sql("icecore.projections", "document_bytes.sql")
 
 
 async def document_bytes(connection: Connection, object_id: UUID, version: int) -> int:

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from uuid import UUID
 
-from database.named_sql import named_sql
-from database.postgres import Connection
+from ..database.named_sql import named_sql
+from ..database.postgres import Connection
 
-_SQL = named_sql("projections", "location_claims.sql")
+_SQL = named_sql("icecore.projections", "location_claims.sql")
 
 
 async def first_taken(connection: Connection, keys: Sequence[str], owner: UUID | None) -> str | None:

@@ -4,7 +4,7 @@ from typing import LiteralString
 
 from psycopg import sql
 
-from domain.read_models.definitions import ReadModel
+from ..domain.read_models.definitions import ReadModel
 
 
 def model_sql(block: LiteralString, model: ReadModel) -> sql.Composed:

@@ -5,14 +5,14 @@ from dataclasses import dataclass
 from typing import NamedTuple
 from uuid import UUID
 
-from database.named_sql import named_sql
-from database.postgres import Connection
-from domain.errors import NoSuchNamespace, NoSuchTable, NoSuchView
-from domain.held_bytes import held_bytes
-from domain.identifiers import NamespaceIdentifier, TabularIdentifier, name_key
-from domain.names import ResolvedName
+from ..database.named_sql import named_sql
+from ..database.postgres import Connection
+from ..domain.errors import NoSuchNamespace, NoSuchTable, NoSuchView
+from ..domain.held_bytes import held_bytes
+from ..domain.identifiers import NamespaceIdentifier, TabularIdentifier, name_key
+from ..domain.names import ResolvedName
 
-_SQL = named_sql("projections", "names.sql")
+_SQL = named_sql("icecore.projections", "names.sql")
 # No name key is empty: every one lies after this.
 _BEFORE_ALL = ""
 NAMES_READ_AT_ONCE_MAX = 2_000

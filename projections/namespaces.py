@@ -6,12 +6,12 @@ from uuid import UUID
 
 import orjson
 
-from database.named_sql import named_sql
-from database.postgres import Connection
-from domain.namespace import NamespaceState
-from projections.bounded_reads import LargeDocument
+from ..database.named_sql import named_sql
+from ..database.postgres import Connection
+from ..domain.namespace import NamespaceState
+from .bounded_reads import LargeDocument
 
-_SQL = named_sql("projections", "namespaces.sql")
+_SQL = named_sql("icecore.projections", "namespaces.sql")
 
 
 async def read_properties(connection: Connection, namespace_id: UUID, as_of: int | None, bytes_max: int) -> dict[str, str] | LargeDocument:

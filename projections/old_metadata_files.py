@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from typing import NamedTuple
 from uuid import UUID
 
-from database.named_sql import named_sql
-from database.postgres import Connection
+from ..database.named_sql import named_sql
+from ..database.postgres import Connection
 
-_SQL = named_sql("projections", "old_metadata_files.sql")
+_SQL = named_sql("icecore.projections", "old_metadata_files.sql")
 
 
 class PendingFile(NamedTuple):

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from typing import NamedTuple
 from uuid import UUID
 
-from database.named_sql import named_sql
-from database.postgres import Connection
+from ..database.named_sql import named_sql
+from ..database.postgres import Connection
 
-_SQL = named_sql("projections", "part_tombstones.sql")
+_SQL = named_sql("icecore.projections", "part_tombstones.sql")
 
 
 class PartTombstone(NamedTuple):

@@ -6,17 +6,17 @@ from uuid import UUID
 
 import orjson
 
-from database.named_sql import named_sql
-from database.postgres import Connection
-from domain.errors import NoSuchProposal
-from domain.proposal import ProposalState, ProposalStatus
+from ..database.named_sql import named_sql
+from ..database.postgres import Connection
+from ..domain.errors import NoSuchProposal
+from ..domain.proposal import ProposalState, ProposalStatus
 
 MakeRoom = Callable[[bytes], Awaitable[None]]
 
 LISTED_BYTES_MAX = 16 * 1024 * 1024
 """Of what the proposals of one page are stored in: Postgres parses each to leave its command out. The last may go beyond it."""
 
-_SQL = named_sql("projections", "proposals.sql")
+_SQL = named_sql("icecore.projections", "proposals.sql")
 
 
 async def read_state(connection: Connection, proposal_id: UUID, make_room: MakeRoom | None = None) -> tuple[ProposalState, int] | None:

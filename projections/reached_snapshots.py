@@ -5,11 +5,11 @@ from uuid import UUID
 
 import orjson
 
-from database.named_sql import named_sql
-from database.postgres import Connection
-from domain.documents import TABLE_KINDS
+from ..database.named_sql import named_sql
+from ..database.postgres import Connection
+from ..domain.documents import TABLE_KINDS
 
-_SQL = named_sql("projections", "reached_snapshots.sql")
+_SQL = named_sql("icecore.projections", "reached_snapshots.sql")
 _SNAPSHOTS = 1 + TABLE_KINDS.index("snapshots")
 _SNAPSHOT_LOG = 1 + TABLE_KINDS.index("snapshot-log")
 

@@ -18,14 +18,14 @@ import structlog
 import uvloop
 from cachetools import LRUCache
 
-from database.advisory_locks import AdvisoryLock, lock_session, lock_transaction, try_lock, unlock
-from database.named_sql import named_sql
-from database.postgres import Connection
-from domain.read_models.definitions import PART_TOMBSTONES, READ_MODELS, ReadModel, Row
-from domain.read_models.rows import Rows
-from domain.read_models.stream_fold import StreamFold
-from projections.model_sql import model_sql
-from projections.rebuild_part import (
+from ..database.advisory_locks import AdvisoryLock, lock_session, lock_transaction, try_lock, unlock
+from ..database.named_sql import named_sql
+from ..database.postgres import Connection
+from ..domain.read_models.definitions import PART_TOMBSTONES, READ_MODELS, ReadModel, Row
+from ..domain.read_models.rows import Rows
+from ..domain.read_models.stream_fold import StreamFold
+from .model_sql import model_sql
+from .rebuild_part import (
     Helper,
     Part,
     connect,
@@ -37,7 +37,7 @@ from projections.rebuild_part import (
     parts_between,
 )
 
-_SQL = named_sql("projections", "rebuild.sql")
+_SQL = named_sql("icecore.projections", "rebuild.sql")
 _log = structlog.get_logger("icecore.rebuild")
 
 # For each so many another process helps.

@@ -21,16 +21,16 @@ from uuid import UUID
 import uvloop
 from psycopg import AsyncClientCursor
 
-from database.advisory_locks import AdvisoryLock, lock_session_shared
-from database.connection import connect as open_connection
-from database.named_sql import named_sql
-from database.postgres import Connection
-from domain.read_models.definitions import READ_MODELS, Row
-from domain.read_models.rows import Rows
-from domain.read_models.stream_fold import StreamFold
-from projections.model_sql import model_sql
+from ..database.advisory_locks import AdvisoryLock, lock_session_shared
+from ..database.connection import connect as open_connection
+from ..database.named_sql import named_sql
+from ..database.postgres import Connection
+from ..domain.read_models.definitions import READ_MODELS, Row
+from ..domain.read_models.rows import Rows
+from ..domain.read_models.stream_fold import StreamFold
+from .model_sql import model_sql
 
-_SQL = named_sql("projections", "rebuild.sql")
+_SQL = named_sql("icecore.projections", "rebuild.sql")
 
 # Copied at once, so that a part's memory is bound by these and by its largest stream.
 _COPY_EVENTS = 1_000

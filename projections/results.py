@@ -5,11 +5,11 @@ from uuid import UUID
 
 import orjson
 
-from domain.byte_pieces import JOINED_BYTES_MAX, Content, around, content_of, joined
-from domain.documents import Json
-from domain.warehouse import WarehouseState
-from projections.tables import LoadedTable
-from projections.views import LoadedView
+from ..domain.byte_pieces import JOINED_BYTES_MAX, Content, around, content_of, joined
+from ..domain.documents import Json
+from ..domain.warehouse import WarehouseState
+from .tables import LoadedTable
+from .views import LoadedView
 
 # Part of every ETag: a change in how rows become bytes changes the answer.
 SERIALISATION = 1

@@ -6,11 +6,11 @@ A row of `icecore.staged_parts` names their table until the append takes them ov
 from collections.abc import Sequence
 from uuid import UUID
 
-from database.named_sql import named_sql
-from database.postgres import Connection
-from domain.read_models.definitions import PartRow
+from ..database.named_sql import named_sql
+from ..database.postgres import Connection
+from ..domain.read_models.definitions import PartRow
 
-_SQL = named_sql("projections", "staged_parts.sql")
+_SQL = named_sql("icecore.projections", "staged_parts.sql")
 
 
 async def register(connection: Connection, table_id: UUID) -> int:

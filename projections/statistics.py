@@ -4,12 +4,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from uuid import UUID
 
-from database.connection import connect
-from database.named_sql import named_sql
-from database.postgres import Connection
-from domain.read_models.statistics import Counts
+from ..database.connection import connect
+from ..database.named_sql import named_sql
+from ..database.postgres import Connection
+from ..domain.read_models.statistics import Counts
 
-_SQL = named_sql("projections", "statistics.sql")
+_SQL = named_sql("icecore.projections", "statistics.sql")
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,15 +8,15 @@ from uuid import UUID
 
 import orjson
 
-from database.named_sql import named_sql
-from database.postgres import Connection
-from domain.byte_pieces import Content, content_of
-from domain.documents import TABLE_KINDS, Document, Json, Part, assemble, part_from_body, pieces, table_head_value
-from domain.read_models.tables import KIND_NUMBERS
-from domain.table import TableState
-from projections.bounded_reads import BYTES_UNBOUNDED, LargeDocument
+from ..database.named_sql import named_sql
+from ..database.postgres import Connection
+from ..domain.byte_pieces import Content, content_of
+from ..domain.documents import TABLE_KINDS, Document, Json, Part, assemble, part_from_body, pieces, table_head_value
+from ..domain.read_models.tables import KIND_NUMBERS
+from ..domain.table import TableState
+from .bounded_reads import BYTES_UNBOUNDED, LargeDocument
 
-_SQL = named_sql("projections", "tables.sql")
+_SQL = named_sql("icecore.projections", "tables.sql")
 # Some milliseconds of work.
 _PARTS_ASSEMBLED_AT_ONCE_MAX = 1_000
 # By one statement, which holds the number too.

@@ -18,22 +18,22 @@ from psycopg import AsyncConnection, ProgrammingError
 from psycopg.rows import TupleRow
 from psycopg.sql import Composed
 
-from database.connection import connect
-from database.named_sql import named_sql
-from domain.claims import Claim, NameClaim
-from domain.read_models.definitions import PART_TOMBSTONES, READ_MODELS, ReadModel, Row
-from domain.read_models.rows import Rows
-from domain.read_models.stream_fold import StreamFold
-from domain.recorded import GENESIS_HASH, RecordedEvent, chain_hash
-from domain.streams import claims_of
-from projections.model_sql import model_sql
-from projections.verify_records import check_old_metadata_files, check_records, check_secrets, check_sinks
-from projections.verify_report import VerifyReport
-from projections.verify_schema import check_migrations, check_schema
-from projections.verify_statistics import StatisticsCheck
-from projections.verify_tombstones import expected_tombstones, with_tombstones
+from ..database.connection import connect
+from ..database.named_sql import named_sql
+from ..domain.claims import Claim, NameClaim
+from ..domain.read_models.definitions import PART_TOMBSTONES, READ_MODELS, ReadModel, Row
+from ..domain.read_models.rows import Rows
+from ..domain.read_models.stream_fold import StreamFold
+from ..domain.recorded import GENESIS_HASH, RecordedEvent, chain_hash
+from ..domain.streams import claims_of
+from .model_sql import model_sql
+from .verify_records import check_old_metadata_files, check_records, check_secrets, check_sinks
+from .verify_report import VerifyReport
+from .verify_schema import check_migrations, check_schema
+from .verify_statistics import StatisticsCheck
+from .verify_tombstones import expected_tombstones, with_tombstones
 
-_SQL = named_sql("projections", "verify.sql")
+_SQL = named_sql("icecore.projections", "verify.sql")
 _CURSORS = count()
 
 # Rows fetched at once from one table.

@@ -2,12 +2,12 @@
 
 from collections.abc import AsyncGenerator
 
-from database.named_sql import named_sql
-from database.postgres import Connection
-from domain.read_models.definitions import Row
-from projections.verify_report import VerifyReport
+from ..database.named_sql import named_sql
+from ..database.postgres import Connection
+from ..domain.read_models.definitions import Row
+from .verify_report import VerifyReport
 
-_SQL = named_sql("projections", "verify_records.sql")
+_SQL = named_sql("icecore.projections", "verify_records.sql")
 
 # Rows fetched at once from one table.
 _FETCH_ROWS = 200

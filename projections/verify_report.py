@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from domain.recorded import GENESIS_HASH
+from ..domain.recorded import GENESIS_HASH
 
 DIFFERENCES_MAX = 1_000
 _SHOWN_CHARACTERS_MAX = 200

@@ -5,12 +5,12 @@ import re
 from collections.abc import Collection, Mapping
 from importlib.resources import files
 
-from database.named_sql import named_sql
-from database.postgres import Connection
-from migrations.apply import load_functions, load_migrations
-from projections.verify_report import VerifyReport
+from ..database.named_sql import named_sql
+from ..database.postgres import Connection
+from ..migrations.apply import load_functions, load_migrations
+from .verify_report import VerifyReport
 
-_SQL = named_sql("projections", "verify_schema.sql")
+_SQL = named_sql("icecore.projections", "verify_schema.sql")
 
 _FUNCTION = re.compile(r"^create (?:or replace )?function icecore\.(\w+)\((.*?)\$\$(.*?)\$\$", re.MULTILINE | re.DOTALL)
 _FLAG = re.compile(r"\b(?:immutable|stable|strict|leakproof|parallel (?:safe|restricted))\b")
@@ -45,14 +45,14 @@ async def check_schema(connection: Connection, report: VerifyReport, admin_roles
 
 async def check_migrations(connection: Connection, report: VerifyReport) -> None:
     """The migrations that were recorded as applied are those this code carries."""
-    recorded = await (await connection.execute(named_sql("migrations", "apply.sql")["recorded"])).fetchall()
+    recorded = await (await connection.execute(named_sql("icecore.migrations", "apply.sql")["recorded"])).fetchall()
     found = {f"{number:04d}_{name}": checksum for number, name, checksum, _ in recorded}
     _compare("migrations", {str(migration): migration.checksum for migration in load_migrations()}, found, report)
 
 
 def recorded_schema() -> Schema:
     """What the migrations make, from the file that `python -m tests.servers.record_schema` writes."""
-    schema: Schema = json.loads(files("projections").joinpath("schema.json").read_text(encoding="utf-8"))
+    schema: Schema = json.loads(files("icecore.projections").joinpath("schema.json").read_text(encoding="utf-8"))
     return schema
 
 

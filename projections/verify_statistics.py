@@ -5,13 +5,13 @@ from itertools import groupby
 from operator import attrgetter
 from uuid import UUID
 
-from database.named_sql import named_sql
-from database.postgres import Connection
-from domain.read_models.statistics import Counted, Counts, count
-from domain.recorded import RecordedEvent
-from projections.verify_report import VerifyReport
+from ..database.named_sql import named_sql
+from ..database.postgres import Connection
+from ..domain.read_models.statistics import Counted, Counts, count
+from ..domain.recorded import RecordedEvent
+from .verify_report import VerifyReport
 
-_SQL = named_sql("projections", "statistics.sql")
+_SQL = named_sql("icecore.projections", "statistics.sql")
 _COLUMNS = ("tables", "views", "namespaces", "commits", "updated_at")
 
 

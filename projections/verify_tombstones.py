@@ -7,8 +7,8 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Sequence
 
-from domain.read_models.definitions import Row
-from domain.read_models.rows import PARTS_CLOSED_INLINE_MAX, ClosedParts, multirange
+from ..domain.read_models.definitions import Row
+from ..domain.read_models.rows import PARTS_CLOSED_INLINE_MAX, ClosedParts, multirange
 
 
 def expected_tombstones(parts_closed: Sequence[ClosedParts], parts: Sequence[Row], found: Sequence[Row]) -> list[Row]:

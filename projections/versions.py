@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from typing import Literal, NamedTuple
 from uuid import UUID
 
-from database.named_sql import named_sql
-from database.postgres import Connection
-from domain.documents import TABLE_KINDS
-from domain.read_models.tables import KIND_NUMBERS
-from projections.bounded_reads import BYTES_UNBOUNDED
+from ..database.named_sql import named_sql
+from ..database.postgres import Connection
+from ..domain.documents import TABLE_KINDS
+from ..domain.read_models.tables import KIND_NUMBERS
+from .bounded_reads import BYTES_UNBOUNDED
 
-_SQL = named_sql("projections", "versions.sql")
+_SQL = named_sql("icecore.projections", "versions.sql")
 
 
 class TabularVersion(NamedTuple):

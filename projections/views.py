@@ -6,12 +6,12 @@ from uuid import UUID
 
 import orjson
 
-from database.named_sql import named_sql
-from database.postgres import Connection
-from domain.view import ViewState
-from projections.bounded_reads import BYTES_UNBOUNDED, LargeDocument
+from ..database.named_sql import named_sql
+from ..database.postgres import Connection
+from ..domain.view import ViewState
+from .bounded_reads import BYTES_UNBOUNDED, LargeDocument
 
-_SQL = named_sql("projections", "views.sql")
+_SQL = named_sql("icecore.projections", "views.sql")
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,12 +5,12 @@ from uuid import UUID
 
 import orjson
 
-from database.named_sql import named_sql
-from database.postgres import Connection
-from domain.identifiers import name_key
-from domain.warehouse import WarehouseState
+from ..database.named_sql import named_sql
+from ..database.postgres import Connection
+from ..domain.identifiers import name_key
+from ..domain.warehouse import WarehouseState
 
-_SQL = named_sql("projections", "warehouses.sql")
+_SQL = named_sql("icecore.projections", "warehouses.sql")
 
 
 async def read_by_id(connection: Connection, project_id: UUID, warehouse_id: UUID) -> WarehouseState | None:

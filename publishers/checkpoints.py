@@ -12,14 +12,14 @@ from uuid import UUID
 
 from psycopg.types.json import Jsonb
 
-from database.advisory_locks import SINK_LOCK_PREFIX
-from database.connection import connect
-from database.connections import Connection
-from database.named_sql import named_sql
-from publishers.event_filter import EventFilter
-from publishers.sink import Checkpoint
+from ..database.advisory_locks import SINK_LOCK_PREFIX
+from ..database.connection import connect
+from ..database.connections import Connection
+from ..database.named_sql import named_sql
+from .event_filter import EventFilter
+from .sink import Checkpoint
 
-_SQL = named_sql("publishers", "checkpoints.sql")
+_SQL = named_sql("icecore.publishers", "checkpoints.sql")
 
 CONNECT_SECONDS_MAX = 5
 SILENCE_SECONDS_MAX = 30

@@ -12,10 +12,10 @@ from cloudevents.core.bindings import http, kafka
 from cloudevents.core.formats.json import JSONFormat
 from cloudevents.core.v1.event import CloudEvent
 
-from domain.byte_pieces import exact
-from publishers.description import Description
-from publishers.event_data import SCHEMA_PREFIX, TYPE_PREFIX, Dialect, Mode
-from publishers.lakekeeper_dialect import lakekeeper_attributes
+from ..domain.byte_pieces import exact
+from .description import Description
+from .event_data import SCHEMA_PREFIX, TYPE_PREFIX, Dialect, Mode
+from .lakekeeper_dialect import lakekeeper_attributes
 
 EVENTS_ADDRESS = "/history/v1/events/"
 """Below it, by its id, every event is found whole: what `dataref` points at."""

@@ -8,15 +8,15 @@ from uuid import UUID
 
 import orjson
 
-from database.connections import Connection
-from domain import events as facts
-from domain.documents import Json
-from domain.events import Event, decode, is_large, state_json
-from domain.proposal import time_text
-from domain.recorded import RecordedEvent
-from publishers import event_data as data
-from publishers.description import Described, Description
-from publishers.pointers import KnownNames, Path, PointerReader, Pointers, SnapshotKey
+from ..database.connections import Connection
+from ..domain import events as facts
+from ..domain.documents import Json
+from ..domain.events import Event, decode, is_large, state_json
+from ..domain.proposal import time_text
+from ..domain.recorded import RecordedEvent
+from . import event_data as data
+from .description import Described, Description
+from .pointers import KnownNames, Path, PointerReader, Pointers, SnapshotKey
 
 _NAMES_MAX = 10_000
 _KEPT_PATH_LENGTH_MAX = 200

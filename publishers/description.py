@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from domain.identifiers import dotted_key
-from domain.recorded import RecordedEvent
-from publishers import event_data as data
+from ..domain.identifiers import dotted_key
+from ..domain.recorded import RecordedEvent
+from . import event_data as data
 
 Each = TypeVar("Each")
 

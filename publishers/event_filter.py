@@ -4,12 +4,12 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
-from domain.events import topics
-from domain.recorded import RecordedEvent
-from domain.scope_filter import ScopeFilter, kinds_like
-from publishers.description import Description
-from publishers.event_data import TYPE_PREFIX
-from publishers.pointers import Path
+from ..domain.events import topics
+from ..domain.recorded import RecordedEvent
+from ..domain.scope_filter import ScopeFilter, kinds_like
+from .description import Description
+from .event_data import TYPE_PREFIX
+from .pointers import Path
 
 _VERSION = re.compile(r"\.v\d+$")
 

@@ -1,4 +1,7 @@
-"""JSON Schemas of the data of every event, made from the types in event_data.py; also `python -m publishers.event_schemas FOLDER`."""
+"""JSON Schemas of the data of every event, made from the types in event_data.py.
+
+`python -m icecore.publishers.event_schemas FOLDER` writes them.
+"""
 
 import sys
 from functools import cache
@@ -7,8 +10,8 @@ from typing import Any
 
 import orjson
 
-from domain.events import topics
-from publishers.event_data import SCHEMA_PREFIX, TYPE_PREFIX, data_type
+from ..domain.events import topics
+from .event_data import SCHEMA_PREFIX, TYPE_PREFIX, data_type
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 

@@ -10,20 +10,20 @@ from uuid import UUID
 
 import orjson
 
-from database.connections import Connection
-from domain import events as facts
-from domain.byte_pieces import exact
-from domain.documents import Delta, Json, part_from_body
-from domain.errors import BadRequest
-from domain.events import Event
-from domain.identifiers import name_key
-from domain.recorded import RecordedEvent
-from log.commands import event_counts
-from projections.versions import read_removed_parts
-from publishers import event_data as data
-from publishers.describe import Describer
-from publishers.description import Described, Description
-from publishers.iceberg_updates import (
+from ..database.connections import Connection
+from ..domain import events as facts
+from ..domain.byte_pieces import exact
+from ..domain.documents import Delta, Json, part_from_body
+from ..domain.errors import BadRequest
+from ..domain.events import Event
+from ..domain.identifiers import name_key
+from ..domain.recorded import RecordedEvent
+from ..log.commands import event_counts
+from ..projections.versions import read_removed_parts
+from . import event_data as data
+from .describe import Describer
+from .description import Described, Description
+from .iceberg_updates import (
     REMOVALS_NAMED,
     part_value,
     updates_of_new_table,
@@ -31,7 +31,7 @@ from publishers.iceberg_updates import (
     updates_of_table,
     updates_of_view,
 )
-from publishers.pointers import KnownNames, Path
+from .pointers import KnownNames, Path
 
 OBJECT_TYPES = ("namespace", "table", "view")
 OWN_PREFIX = "x-icecore-"

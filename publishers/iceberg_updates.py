@@ -7,7 +7,7 @@ The log keeps what changed, not what was asked for: two updates that cancel each
 from collections.abc import Mapping
 from typing import Any
 
-from domain.documents import TABLE_KINDS, VIEW_KINDS, Delta, Json, KindDelta, Part, split
+from ..domain.documents import TABLE_KINDS, VIEW_KINDS, Delta, Json, KindDelta, Part, split
 
 Removed = Mapping[tuple[str, int], Json]
 """What was removed, by kind and ordinal; refs as `{"ref-name": …}`, snapshots by their id alone."""

@@ -23,11 +23,11 @@ from nats.aio.msg import Msg
 from nats.js import JetStreamContext
 from nats.js.api import DiscardPolicy, Header, RawStreamMsg, StorageType, StreamConfig
 
-from domain.client_errors import address_of, client_error_text
-from publishers.cloud_events import Encoded, Outgoing, encode_http
-from publishers.setting_files import require_file
-from publishers.sink import Checkpoint, SinkError, SinkMovedError, SinkRefusedError, Tail
-from publishers.sink_settings import NatsSink
+from ..domain.client_errors import address_of, client_error_text
+from .cloud_events import Encoded, Outgoing, encode_http
+from .setting_files import require_file
+from .sink import Checkpoint, SinkError, SinkMovedError, SinkRefusedError, Tail
+from .sink_settings import NatsSink
 
 _log = structlog.get_logger("icecore.sinks.nats")
 

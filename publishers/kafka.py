@@ -25,11 +25,11 @@ from confluent_kafka import (
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from domain.client_errors import address_of, known_phrases
-from publishers.cloud_events import Encoded, Outgoing, encode_kafka
-from publishers.setting_files import read_secret, require_file
-from publishers.sink import Checkpoint, SinkError, SinkMovedError, SinkRefusedError, Tail
-from publishers.sink_settings import KafkaSink
+from ..domain.client_errors import address_of, known_phrases
+from .cloud_events import Encoded, Outgoing, encode_kafka
+from .setting_files import read_secret, require_file
+from .sink import Checkpoint, SinkError, SinkMovedError, SinkRefusedError, Tail
+from .sink_settings import KafkaSink
 
 _log = structlog.get_logger("icecore.sinks.kafka")
 _T = TypeVar("_T")

@@ -3,7 +3,7 @@
 Its attributes `tabular-id`, `warehouse-id` and the like have names CloudEvents does not allow; here they lose their hyphens.
 """
 
-from publishers.description import Description
+from .description import Description
 
 _TYPES = {
     "table.created": "createTable",

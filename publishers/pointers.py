@@ -11,13 +11,13 @@ from uuid import UUID
 import orjson
 from cachetools import LRUCache
 
-from database.connections import Connection
-from domain.documents import Json
-from domain.held_bytes import held_bytes
-from domain.identifiers import dotted_key
-from domain.proposal import ProposalState
-from domain.recorded import RecordedEvent
-from projections import names, proposals, versions
+from ..database.connections import Connection
+from ..domain.documents import Json
+from ..domain.held_bytes import held_bytes
+from ..domain.identifiers import dotted_key
+from ..domain.proposal import ProposalState
+from ..domain.recorded import RecordedEvent
+from ..projections import names, proposals, versions
 
 _NOUNS: tuple[Literal["table", "view"], ...] = ("table", "view")
 

@@ -10,17 +10,17 @@ from typing import Literal
 import psycopg
 import structlog
 
-from database.outage_log import OutageLog
-from domain.client_errors import client_error_text
-from domain.recorded import RecordedEvent
-from log.follow import listen, read_events, wait_for_events
-from publishers.checkpoints import Lead, LeadershipLostError, Orders, ReplayOrder, leading
-from publishers.cloud_events import Outgoing, Replay, outgoing
-from publishers.describe import Describer
-from publishers.event_data import Dialect
-from publishers.event_filter import EventFilter
-from publishers.pointers import Path
-from publishers.sink import Checkpoint, Sink, SinkError, SinkRefusedError, Tail
+from ..database.outage_log import OutageLog
+from ..domain.client_errors import client_error_text
+from ..domain.recorded import RecordedEvent
+from ..log.follow import listen, read_events, wait_for_events
+from .checkpoints import Lead, LeadershipLostError, Orders, ReplayOrder, leading
+from .cloud_events import Outgoing, Replay, outgoing
+from .describe import Describer
+from .event_data import Dialect
+from .event_filter import EventFilter
+from .pointers import Path
+from .sink import Checkpoint, Sink, SinkError, SinkRefusedError, Tail
 
 _log = structlog.get_logger("icecore.publisher")
 

@@ -7,23 +7,23 @@ from datetime import datetime, timedelta
 from typing import Any, Protocol
 from uuid import UUID
 
-from database.connections import Connection, ConnectionHandOff
-from domain.errors import BadRequest, TooManyRequests
-from domain.recorded import RecordedEvent
-from domain.scope_filter import FilterError
-from log.arrivals import Arrivals
-from log.follow import read_events
-from log.head import log_head
-from log.positions import position_at
-from log.single_events import read_event, recorded_at
-from publishers.cloud_events import Outgoing, encode_json, outgoing
-from publishers.describe import Describer
-from publishers.description import Described, Description
-from publishers.event_data import Dialect
-from publishers.event_filter import EventFilter
-from publishers.iceberg_events import IcebergEvents, IcebergFilter
-from publishers.pointers import KnownNames
-from publishers.shared_batches import SharedBatches
+from ..database.connections import Connection, ConnectionHandOff
+from ..domain.errors import BadRequest, TooManyRequests
+from ..domain.recorded import RecordedEvent
+from ..domain.scope_filter import FilterError
+from ..log.arrivals import Arrivals
+from ..log.follow import read_events
+from ..log.head import log_head
+from ..log.positions import position_at
+from ..log.single_events import read_event, recorded_at
+from .cloud_events import Outgoing, encode_json, outgoing
+from .describe import Describer
+from .description import Described, Description
+from .event_data import Dialect
+from .event_filter import EventFilter
+from .iceberg_events import IcebergEvents, IcebergFilter
+from .pointers import KnownNames
+from .shared_batches import SharedBatches
 
 CONNECTIONS_MAX = 4
 """To Postgres, of all who ask in a process: who reads the log takes none from who reads tables."""

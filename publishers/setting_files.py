@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from publishers.sink import SinkError
+from .sink import SinkError
 
 
 def read_secret(setting: str, path: Path) -> str:

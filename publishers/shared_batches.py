@@ -5,13 +5,13 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from database.connections import ConnectionHandOff
-from log.follow import read_events
-from publishers.cloud_events import Outgoing, encode_json, outgoing
-from publishers.describe import Describer
-from publishers.description import Description
-from publishers.event_data import Dialect
-from publishers.pointers import KnownNames
+from ..database.connections import ConnectionHandOff
+from ..log.follow import read_events
+from .cloud_events import Outgoing, encode_json, outgoing
+from .describe import Describer
+from .description import Description
+from .event_data import Dialect
+from .pointers import KnownNames
 
 KEPT_MAX = 4
 """Batches kept for followers that are a little behind the others."""

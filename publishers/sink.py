@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Protocol
 from uuid import UUID
 
-from publishers.cloud_events import Outgoing
+from .cloud_events import Outgoing
 
 
 class SinkError(Exception):

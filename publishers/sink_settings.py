@@ -5,10 +5,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, field_validator, model_validator
 
-from publishers.event_data import Dialect, Mode
-from publishers.event_filter import EventFilter
-from publishers.setting_values import Words, parsed_object, revealed
-from publishers.webhook_settings import WebhookSettings
+from .event_data import Dialect, Mode
+from .event_filter import EventFilter
+from .setting_values import Words, parsed_object, revealed
+from .webhook_settings import WebhookSettings
 
 KIBIBYTE = 1024
 MEBIBYTE = 1024 * KIBIBYTE

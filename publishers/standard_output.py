@@ -6,10 +6,10 @@ import sys
 from collections.abc import Sequence
 from typing import ClassVar
 
-from domain.client_errors import client_error_text
-from publishers.cloud_events import Outgoing, encode_json
-from publishers.sink import Checkpoint, SinkError, Tail
-from publishers.sink_settings import StandardOutputSink
+from ..domain.client_errors import client_error_text
+from .cloud_events import Outgoing, encode_json
+from .sink import Checkpoint, SinkError, Tail
+from .sink_settings import StandardOutputSink
 
 
 class StandardOutput:

@@ -15,11 +15,11 @@ from typing import ClassVar
 import aiohttp
 from pydantic import SecretStr
 
-from domain.client_errors import address_of, client_error_text
-from publishers.cloud_events import Encoded, Outgoing, encode_http
-from publishers.setting_files import read_secret, require_file
-from publishers.sink import Checkpoint, SinkError, SinkRefusedError, Tail
-from publishers.sink_settings import WebhookSink
+from ..domain.client_errors import address_of, client_error_text
+from .cloud_events import Encoded, Outgoing, encode_http
+from .setting_files import read_secret, require_file
+from .sink import Checkpoint, SinkError, SinkRefusedError, Tail
+from .sink_settings import WebhookSink
 
 CLOSE_SECONDS_MAX = 1.0
 RETRY_AFTER_SECONDS_MAX = 60.0

@@ -5,7 +5,7 @@ from typing import Annotated, Self
 
 from pydantic import BaseModel, BeforeValidator, Field, SecretStr, model_validator
 
-from publishers.setting_values import parsed_object
+from .setting_values import parsed_object
 
 
 class WebhookSettings(BaseModel):

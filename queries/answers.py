@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from domain.byte_pieces import Content
+from ..domain.byte_pieces import Content
 
 Item = TypeVar("Item")
 

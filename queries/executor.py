@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Generic, TypeVar, cast
 
-from access.authorization import Authorizer, Resource
-from access.backends import Backends
-from access.request_context import RequestContext
-from database.connections import Connection
-from queries.freshness import CATCH_UP_SECONDS_MAX, Freshness
-from queries.read_cache import ReadCache, Tag
-from queries.table_loads import TableLoads
+from ..access.authorization import Authorizer, Resource
+from ..access.backends import Backends
+from ..access.request_context import RequestContext
+from ..database.connections import Connection
+from .freshness import CATCH_UP_SECONDS_MAX, Freshness
+from .read_cache import ReadCache, Tag
+from .table_loads import TableLoads
 
 Value = TypeVar("Value")
 

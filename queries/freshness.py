@@ -7,9 +7,9 @@ from uuid import UUID
 
 import structlog
 
-from database.connections import Connection
-from log.changes import LogHead, read_changes, read_head
-from queries.read_cache import ReadCache
+from ..database.connections import Connection
+from ..log.changes import LogHead, read_changes, read_head
+from .read_cache import ReadCache
 
 _log = structlog.get_logger("icecore.freshness")
 

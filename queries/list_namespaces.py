@@ -1,11 +1,11 @@
 """The namespaces directly below a warehouse or a namespace."""
 
-from access.request_context import RequestContext
-from access.warehouse import Warehouse
-from domain.identifiers import NamespaceIdentifier
-from queries.answers import Page, PageRequest
-from queries.executor import QueryExecutor
-from queries.list_tabulars import list_below
+from ..access.request_context import RequestContext
+from ..access.warehouse import Warehouse
+from ..domain.identifiers import NamespaceIdentifier
+from .answers import Page, PageRequest
+from .executor import QueryExecutor
+from .list_tabulars import list_below
 
 
 async def list_namespaces(

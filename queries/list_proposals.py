@@ -2,12 +2,12 @@
 
 from uuid import UUID
 
-from access.authorization import Resource
-from access.request_context import RequestContext
-from access.warehouse import Warehouse
-from domain.proposal import ProposalState, ProposalStatus
-from projections import proposals
-from queries.executor import QueryExecutor
+from ..access.authorization import Resource
+from ..access.request_context import RequestContext
+from ..access.warehouse import Warehouse
+from ..domain.proposal import ProposalState, ProposalStatus
+from ..projections import proposals
+from .executor import QueryExecutor
 
 
 async def list_proposals(

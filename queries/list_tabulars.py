@@ -1,15 +1,15 @@
 """The tables, and the views, directly in a namespace."""
 
-from access.authorization import Resource
-from access.request_context import RequestContext
-from access.warehouse import Warehouse
-from database.connections import Connection
-from domain.identifiers import NamespaceIdentifier
-from projections import names
-from projections.names import ListedNames
-from queries.answers import Page, PageRequest
-from queries.executor import Fresh, QueryExecutor
-from queries.freshness import content_tag, listing_tag
+from ..access.authorization import Resource
+from ..access.request_context import RequestContext
+from ..access.warehouse import Warehouse
+from ..database.connections import Connection
+from ..domain.identifiers import NamespaceIdentifier
+from ..projections import names
+from ..projections.names import ListedNames
+from .answers import Page, PageRequest
+from .executor import Fresh, QueryExecutor
+from .freshness import content_tag, listing_tag
 
 
 async def list_tables(

@@ -2,11 +2,11 @@
 
 import orjson
 
-from access.request_context import RequestContext
-from access.warehouse import Warehouse
-from domain.identifiers import TabularIdentifier
-from queries.executor import QueryExecutor
-from queries.load_table import table_exists
+from ..access.request_context import RequestContext
+from ..access.warehouse import Warehouse
+from ..domain.identifiers import TabularIdentifier
+from .executor import QueryExecutor
+from .load_table import table_exists
 
 
 async def load_credentials(queries: QueryExecutor, context: RequestContext, warehouse: Warehouse, table: TabularIdentifier) -> bytes:

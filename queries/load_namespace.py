@@ -1,15 +1,15 @@
 """A namespace and its properties."""
 
-from access.authorization import Resource
-from access.request_context import RequestContext
-from access.warehouse import Warehouse
-from database.connections import Connection
-from domain.identifiers import NamespaceIdentifier
-from projections import names, namespaces
-from projections.bounded_reads import LargeDocument
-from queries.answers import NamespaceAnswer
-from queries.executor import Fresh, QueryExecutor
-from queries.freshness import content_tag
+from ..access.authorization import Resource
+from ..access.request_context import RequestContext
+from ..access.warehouse import Warehouse
+from ..database.connections import Connection
+from ..domain.identifiers import NamespaceIdentifier
+from ..projections import names, namespaces
+from ..projections.bounded_reads import LargeDocument
+from .answers import NamespaceAnswer
+from .executor import Fresh, QueryExecutor
+from .freshness import content_tag
 
 
 async def load_namespace(

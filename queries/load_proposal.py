@@ -2,11 +2,11 @@
 
 from uuid import UUID
 
-from access.authorization import Resource
-from access.request_context import RequestContext
-from domain.proposal import ProposalState
-from projections import proposals
-from queries.executor import QueryExecutor
+from ..access.authorization import Resource
+from ..access.request_context import RequestContext
+from ..domain.proposal import ProposalState
+from ..projections import proposals
+from .executor import QueryExecutor
 
 
 async def load_proposal(

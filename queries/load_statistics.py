@@ -4,12 +4,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-from access.authorization import Resource
-from access.request_context import RequestContext
-from domain.errors import NoSuchWarehouse
-from projections import statistics, warehouses
-from projections.statistics import HourlyStatistics
-from queries.executor import QueryExecutor
+from ..access.authorization import Resource
+from ..access.request_context import RequestContext
+from ..domain.errors import NoSuchWarehouse
+from ..projections import statistics, warehouses
+from ..projections.statistics import HourlyStatistics
+from .executor import QueryExecutor
 
 
 @dataclass(frozen=True, slots=True)

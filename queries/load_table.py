@@ -3,21 +3,21 @@
 from dataclasses import dataclass
 from uuid import UUID
 
-from access.authorization import Resource
-from access.backends import Backends
-from access.request_context import RequestContext
-from access.warehouse import Warehouse
-from database.connections import Connection
-from domain.byte_pieces import Content
-from domain.errors import NoSuchTable, NotFound
-from domain.identifiers import TabularIdentifier
-from projections import names, results, tables
-from projections.bounded_reads import LargeDocument
-from projections.tables import LoadedTable, SoughtTable
-from queries.answers import TableAnswer
-from queries.executor import Fresh, QueryExecutor
-from queries.freshness import content_tag, name_tag
-from storage.locations import StorageLocation
+from ..access.authorization import Resource
+from ..access.backends import Backends
+from ..access.request_context import RequestContext
+from ..access.warehouse import Warehouse
+from ..database.connections import Connection
+from ..domain.byte_pieces import Content
+from ..domain.errors import NoSuchTable, NotFound
+from ..domain.identifiers import TabularIdentifier
+from ..projections import names, results, tables
+from ..projections.bounded_reads import LargeDocument
+from ..projections.tables import LoadedTable, SoughtTable
+from ..storage.locations import StorageLocation
+from .answers import TableAnswer
+from .executor import Fresh, QueryExecutor
+from .freshness import content_tag, name_tag
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,16 +2,16 @@
 
 from uuid import UUID
 
-from access.authorization import Resource
-from access.request_context import RequestContext
-from access.warehouse import Warehouse
-from database.connections import Connection
-from domain.errors import NoSuchView
-from domain.identifiers import TabularIdentifier
-from projections import names, results, views
-from projections.bounded_reads import LargeDocument
-from queries.executor import Fresh, QueryExecutor
-from queries.freshness import content_tag, name_tag
+from ..access.authorization import Resource
+from ..access.request_context import RequestContext
+from ..access.warehouse import Warehouse
+from ..database.connections import Connection
+from ..domain.errors import NoSuchView
+from ..domain.identifiers import TabularIdentifier
+from ..projections import names, results, views
+from ..projections.bounded_reads import LargeDocument
+from .executor import Fresh, QueryExecutor
+from .freshness import content_tag, name_tag
 
 
 async def load_view(queries: QueryExecutor, context: RequestContext, warehouse: Warehouse, view: TabularIdentifier) -> bytes:

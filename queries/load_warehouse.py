@@ -2,16 +2,16 @@
 
 from uuid import UUID
 
-from access.authorization import Resource
-from access.backends import Backends
-from access.request_context import RequestContext
-from domain.documents import Json
-from domain.errors import NoSuchWarehouse
-from domain.warehouse import WarehouseState
-from projections import warehouses
-from projections.results import warehouse_result
-from queries.executor import QueryExecutor
-from security.secrets import SecretUnreadable
+from ..access.authorization import Resource
+from ..access.backends import Backends
+from ..access.request_context import RequestContext
+from ..domain.documents import Json
+from ..domain.errors import NoSuchWarehouse
+from ..domain.warehouse import WarehouseState
+from ..projections import warehouses
+from ..projections.results import warehouse_result
+from ..security.secrets import SecretUnreadable
+from .executor import QueryExecutor
 
 
 async def load_warehouse(queries: QueryExecutor, context: RequestContext, warehouse_id: UUID) -> Json:

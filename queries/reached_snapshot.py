@@ -3,14 +3,14 @@
 from dataclasses import dataclass
 from uuid import UUID
 
-from access.authorization import Resource
-from access.request_context import RequestContext
-from access.warehouse import Warehouse
-from domain.errors import BadRequest, NoSuchTable
-from domain.identifiers import TabularIdentifier
-from log.head import log_head
-from projections import names, reached_snapshots
-from queries.executor import QueryExecutor
+from ..access.authorization import Resource
+from ..access.request_context import RequestContext
+from ..access.warehouse import Warehouse
+from ..domain.errors import BadRequest, NoSuchTable
+from ..domain.identifiers import TabularIdentifier
+from ..log.head import log_head
+from ..projections import names, reached_snapshots
+from .executor import QueryExecutor
 
 
 @dataclass(frozen=True, slots=True)

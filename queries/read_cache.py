@@ -5,7 +5,7 @@ from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from domain.held_bytes import held_bytes
+from ..domain.held_bytes import held_bytes
 
 Tag = Hashable
 

@@ -6,12 +6,12 @@ from contextlib import AbstractAsyncContextManager
 
 from cachetools import LRUCache
 
-from database.connections import Connection
-from projections import tables
-from projections.bounded_reads import BYTES_UNBOUNDED, LargeDocument
-from projections.tables import TABLES_LOADED_AT_ONCE_MAX, LoadedTable, SoughtTable
-from storage.large_documents import LARGE_BYTES_MIN as COUNTED_BYTES_MIN
-from storage.large_documents import LargeDocuments
+from ..database.connections import Connection
+from ..projections import tables
+from ..projections.bounded_reads import BYTES_UNBOUNDED, LargeDocument
+from ..projections.tables import TABLES_LOADED_AT_ONCE_MAX, LoadedTable, SoughtTable
+from ..storage.large_documents import LARGE_BYTES_MIN as COUNTED_BYTES_MIN
+from ..storage.large_documents import LargeDocuments
 
 # Of a process, for tables of any size and once more for large ones.
 STATEMENTS_AT_ONCE_MAX = 4

@@ -3,7 +3,8 @@
     python -m requirements.environment FOLDER LOCK [--project]
 
 pip fetches a pinned uv once; uv does the rest. An environment carries a stamp of everything that went into it, so that a second call costs
-a few milliseconds. `--project` adds this project itself in editable form, which gives `bin/icecore`. Standard library only.
+a few milliseconds. `--project` adds this project itself in editable form, which gives `bin/icecore`, and the links by which mypy finds its
+packages. Standard library only.
 """
 
 import argparse
@@ -14,6 +15,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tomllib
 import venv
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,6 +24,7 @@ ROOT = Path(__file__).resolve().parent.parent
 REQUIREMENTS = ROOT / "requirements"
 TOOLS = ROOT / ".tools"
 STAMP = ".icecore-stamp"
+TYPES = "types"
 
 # What pip is told by its own variables and uv by others: a machine that reaches its registry through pip's settings needs no more.
 UV_NAMES = {
@@ -105,12 +108,14 @@ def make(environment: Path, lock: Path, *, project: bool = False) -> Path:
         inputs.append(ROOT / "pyproject.toml")
     wanted = fingerprint(*inputs)
     stamp = environment / STAMP
-    if stamp.exists() and stamp.read_text() == wanted:
-        return python_of(environment)
-    with exclusive(environment.name):
-        if not (stamp.exists() and stamp.read_text() == wanted):
-            _fill(environment, lock, project=project)
-            stamp.write_text(wanted)
+    if not (stamp.exists() and stamp.read_text() == wanted):
+        with exclusive(environment.name):
+            if not (stamp.exists() and stamp.read_text() == wanted):
+                _fill(environment, lock, project=project)
+                stamp.write_text(wanted)
+    if project:
+        with exclusive(environment.name):
+            _link_types(environment / TYPES)
     return python_of(environment)
 
 
@@ -123,6 +128,20 @@ def _fill(environment: Path, lock: Path, *, project: bool) -> None:
     subprocess.run([*call, "sync", *where, "--require-hashes", str(lock)], check=True, env=variables)
     if project:
         subprocess.run([*call, "install", *where, "--no-deps", "--editable", str(ROOT)], check=True, env=variables)
+
+
+def _link_types(folder: Path) -> None:
+    """Link the sources under the dotted names they have when installed: mypy reads names from paths, and knows no mapping."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folders = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["setuptools"]["package-dir"]
+    root = folder / "icecore"
+    root.mkdir(parents=True)
+    for name, source in folders.items():
+        if name == "icecore":
+            for each in (ROOT / source).iterdir():
+                (root / each.name).symlink_to(each)
+        else:
+            (root / name.removeprefix("icecore.")).symlink_to(ROOT / source)
 
 
 def main() -> None:

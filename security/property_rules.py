@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Mapping
 
-from domain.errors import BadRequest
+from ..domain.errors import BadRequest
 
 REGISTERED_PROPERTIES_MAX = 10_000
 """Properties of a metadata file that is registered: as many as a request may set (ICECORE_PROPERTIES_MAX as shipped)."""

@@ -14,14 +14,14 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from psycopg import AsyncConnection
 
-from database.named_sql import named_sql
-from domain.errors import ServiceUnavailable
+from ..database.named_sql import named_sql
+from ..domain.errors import ServiceUnavailable
 
 KEY_BYTES = 32
 NONCE_BYTES = 12
 KEY_FILE_BYTES_MAX = 1_024
 
-_SQL = named_sql("security", "secrets.sql")
+_SQL = named_sql("icecore.security", "secrets.sql")
 _TABLE = b"icecore.secrets"
 
 

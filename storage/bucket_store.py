@@ -16,13 +16,13 @@ import orjson
 from obstore.exceptions import AlreadyExistsError, BaseError, PermissionDeniedError, PreconditionError, UnauthenticatedError
 from obstore.store import AzureStore, GCSStore, S3Store
 
-from domain.byte_pieces import Content, joined
-from domain.errors import BadRequest
-from storage.cloud_profiles import AdlsProfile, GcsProfile, S3Profile
-from storage.credentials import StorageCredential
-from storage.locations import StorageLocation, refuse_location
-from storage.storage_profile import StorageProfile
-from storage.store_errors import METADATA_BYTES_MAX, file_exists, file_not_found, file_too_large, store_away
+from ..domain.byte_pieces import Content, joined
+from ..domain.errors import BadRequest
+from .cloud_profiles import AdlsProfile, GcsProfile, S3Profile
+from .credentials import StorageCredential
+from .locations import StorageLocation, refuse_location
+from .storage_profile import StorageProfile
+from .store_errors import METADATA_BYTES_MAX, file_exists, file_not_found, file_too_large, store_away
 
 if TYPE_CHECKING:
     from obstore.store import AzureConfig, AzureCredential, ClientConfig, GCSConfig, RetryConfig, S3Config, S3Credential

@@ -11,10 +11,10 @@ from urllib.parse import unquote, urlsplit
 
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
-from domain.errors import BadRequest
-from storage.json_fields import Text
-from storage.locations import StorageLocation
-from storage.storage_profile import StorageProfile
+from ..domain.errors import BadRequest
+from .json_fields import Text
+from .locations import StorageLocation
+from .storage_profile import StorageProfile
 
 TOKEN_VALIDITY_SECONDS_DEFAULT = 3_600
 TOKEN_VALIDITY_SECONDS_MIN = 900

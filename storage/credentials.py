@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, Self
 import orjson
 from pydantic import AliasChoices, BaseModel, ConfigDict, Discriminator, Field, Tag, TypeAdapter
 
-from storage.json_fields import JsonFields, Text, parsed
+from .json_fields import JsonFields, Text, parsed
 
 
 @dataclass(frozen=True, slots=True, repr=False)

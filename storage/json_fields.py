@@ -5,7 +5,7 @@ from typing import Annotated, Any, TypeVar
 import orjson
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
-from domain.errors import BadRequest
+from ..domain.errors import BadRequest
 
 FIELD_NAME_LENGTH_MAX = 200
 JSON_BYTES_MAX = 64 * 1024

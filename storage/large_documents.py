@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
-from domain.errors import TooManyRequests
+from ..domain.errors import TooManyRequests
 
 DOCUMENT_WAIT_SECONDS_MAX = 30.0
 """How long a request waits for others' large documents before it is refused."""

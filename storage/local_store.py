@@ -13,13 +13,13 @@ from contextlib import contextmanager
 from secrets import token_hex
 from typing import TypeVar
 
-from domain.byte_pieces import Content, pieces_of
-from domain.errors import BadRequest, CatalogError
-from storage.file_sync import FileSync
-from storage.known_folders import KnownFolders
-from storage.locations import StorageLocation, refuse_location
-from storage.storage_profile import LocalProfile
-from storage.store_errors import METADATA_BYTES_MAX, file_exists, file_not_found, file_too_large, store_away
+from ..domain.byte_pieces import Content, pieces_of
+from ..domain.errors import BadRequest, CatalogError
+from .file_sync import FileSync
+from .known_folders import KnownFolders
+from .locations import StorageLocation, refuse_location
+from .storage_profile import LocalProfile
+from .store_errors import METADATA_BYTES_MAX, file_exists, file_not_found, file_too_large, store_away
 
 INLINE_BYTES_MAX = 256 * 1024
 """Files up to here are read and written on the event loop: a thread costs more than the page cache."""

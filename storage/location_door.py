@@ -5,9 +5,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from operator import is_
 from typing import Any
 
-from domain.errors import BadRequest
-from storage.locations import LOCATION_BYTES_MAX, StorageLocation, check_characters
-from storage.profiles import StorageProfile
+from ..domain.errors import BadRequest
+from .locations import LOCATION_BYTES_MAX, StorageLocation, check_characters
+from .profiles import StorageProfile
 
 PATH_PROPERTIES = ("write.data.path", "write.metadata.path", "write.object-storage.path", "write.folder-storage.path")
 """Properties that tell writers where files go; the last two are the older names of the first."""

@@ -5,7 +5,7 @@ import unicodedata
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from domain.errors import BadRequest
+from ..domain.errors import BadRequest
 
 LOCATION_BYTES_MAX = 1_024
 """UTF-8 bytes of what stands below a base, and of a base itself; S3 ends keys there too."""

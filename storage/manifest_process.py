@@ -1,4 +1,4 @@
-"""The process that reads Avro manifests: `python -m storage.manifest_process`, started by storage/manifest_reader.py.
+"""The process that reads Avro manifests: `python -m icecore.storage.manifest_process`, started by storage/manifest_reader.py.
 
 Manifests come from clients and may be anything: a few kilobytes that unpack to gigabytes, a count of records that never ends. Here they
 cost this process at most: its memory and its time are limited, and what it cannot read within them it says.
@@ -25,7 +25,7 @@ from pyiceberg.avro.file import AvroFile
 from pyiceberg.io import InputFile, InputStream
 from pyiceberg.types import NestedField
 
-from storage.manifest_protocol import ANSWER_LENGTH, MANIFEST, MANIFEST_LIST
+from .manifest_protocol import ANSWER_LENGTH, MANIFEST, MANIFEST_LIST
 
 MEMORY_BYTES_MAX = 512 * 1024 * 1024
 """Of address space, for one table: beside what the process begins it with."""

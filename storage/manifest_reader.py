@@ -10,8 +10,8 @@ from typing import Any
 import orjson
 import structlog
 
-from domain.errors import ServiceUnavailable
-from storage.manifest_protocol import ANSWER_LENGTH, Kind
+from ..domain.errors import ServiceUnavailable
+from .manifest_protocol import ANSWER_LENGTH, Kind
 
 MANIFEST_BYTES_MAX = 32 * 1024 * 1024
 """Of a manifest or manifest list, as it is stored: writers aim at 8 MB (commit.manifest.target-size-bytes)."""
@@ -102,7 +102,7 @@ class ManifestReader:
         if self._process is None:
             self._process = await asyncio.create_subprocess_exec(
                 # -P: no module is taken from the working directory.
-                sys.executable, "-P", "-m", "storage.manifest_process",
+                sys.executable, "-P", "-m", "icecore.storage.manifest_process",
                 stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
                 # Ctrl-C at a terminal reaches its whole group: this process ends when its standard input does.
                 start_new_session=True,

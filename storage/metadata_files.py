@@ -9,15 +9,15 @@ from uuid import UUID
 import orjson
 from isal import isal_zlib
 
-from domain.byte_pieces import Content, joined
-from domain.errors import AlreadyExists, BadRequest, CatalogError, IllegalArgument, PayloadTooLarge
-from domain.json_in_pieces import loads_in_pieces
-from domain.json_rules import broken_rule, count_values, widened_bytes
-from storage.large_documents import DocumentShare
-from storage.locations import StorageLocation
-from storage.object_store import ObjectStore
-from storage.profiles import StorageProfile
-from storage.store_errors import METADATA_BYTES_MAX, file_too_large, store_away
+from ..domain.byte_pieces import Content, joined
+from ..domain.errors import AlreadyExists, BadRequest, CatalogError, IllegalArgument, PayloadTooLarge
+from ..domain.json_in_pieces import loads_in_pieces
+from ..domain.json_rules import broken_rule, count_values, widened_bytes
+from .large_documents import DocumentShare
+from .locations import StorageLocation
+from .object_store import ObjectStore
+from .profiles import StorageProfile
+from .store_errors import METADATA_BYTES_MAX, file_too_large, store_away
 
 WRITE_METADATA_PATH = "write.metadata.path"
 COMPRESSION_CODEC = "write.metadata.compression-codec"

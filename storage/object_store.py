@@ -5,15 +5,15 @@ from typing import Protocol
 
 from cachetools import LRUCache
 
-from domain.byte_pieces import Content
-from domain.errors import BadRequest
-from storage.bucket_store import open_bucket_store
-from storage.credentials import StorageCredential
-from storage.local_store import LocalStore
-from storage.locations import StorageLocation
-from storage.profiles import LocalProfile, StorageProfile
-from storage.same_folder import shared_folders
-from storage.store_errors import METADATA_BYTES_MAX, store_away
+from ..domain.byte_pieces import Content
+from ..domain.errors import BadRequest
+from .bucket_store import open_bucket_store
+from .credentials import StorageCredential
+from .local_store import LocalStore
+from .locations import StorageLocation
+from .profiles import LocalProfile, StorageProfile
+from .same_folder import shared_folders
+from .store_errors import METADATA_BYTES_MAX, store_away
 
 __all__ = ["METADATA_BYTES_MAX", "STORES_OPEN_MAX", "ObjectStore", "ObjectStores"]
 

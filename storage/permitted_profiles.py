@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from domain.errors import Forbidden, ServiceUnavailable
-from storage.cloud_profiles import ADLS_AUTHORITY_DEFAULT, AdlsProfile, Endpoint, GcsProfile, S3Profile
-from storage.credentials import StorageCredential
-from storage.locations import StorageLocation
-from storage.profiles import LocalProfile, StorageProfile
-from storage.same_folder import in_thread
+from ..domain.errors import Forbidden, ServiceUnavailable
+from .cloud_profiles import ADLS_AUTHORITY_DEFAULT, AdlsProfile, Endpoint, GcsProfile, S3Profile
+from .credentials import StorageCredential
+from .locations import StorageLocation
+from .profiles import LocalProfile, StorageProfile
+from .same_folder import in_thread
 
 _REGION = re.compile(r"[a-z0-9-]+")
 """It is part of the host's name, where no endpoint is given."""

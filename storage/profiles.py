@@ -4,9 +4,9 @@ from typing import Annotated
 
 from pydantic import Field, TypeAdapter
 
-from storage.cloud_profiles import AdlsProfile, GcsProfile, S3Profile
-from storage.json_fields import parsed
-from storage.storage_profile import LocalProfile, StorageProfile
+from .cloud_profiles import AdlsProfile, GcsProfile, S3Profile
+from .json_fields import parsed
+from .storage_profile import LocalProfile, StorageProfile
 
 __all__ = ["AdlsProfile", "GcsProfile", "LocalProfile", "S3Profile", "StorageProfile", "parse_storage_profile"]
 

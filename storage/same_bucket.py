@@ -3,9 +3,9 @@
 from contextlib import suppress
 from ipaddress import ip_address
 
-from domain.errors import BadRequest
-from storage.cloud_profiles import AWS_IDENTITY, S3Profile
-from storage.locations import StorageLocation
+from ..domain.errors import BadRequest
+from .cloud_profiles import AWS_IDENTITY, S3Profile
+from .locations import StorageLocation
 
 _Place = tuple[str, int | None, tuple[str, ...]]
 """Host, port (None: the default of http or https), and what stands in the path of a request."""

@@ -12,8 +12,8 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from storage.locations import StorageLocation
-from storage.storage_profile import LocalProfile
+from .locations import StorageLocation
+from .storage_profile import LocalProfile
 
 COMPARING_SECONDS_MAX = 5.0
 """For all folders together. A mount whose server is away answers nothing."""

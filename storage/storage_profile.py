@@ -7,8 +7,8 @@ from uuid import UUID
 
 from pydantic import Field, PlainSerializer, PlainValidator, field_validator, model_validator
 
-from storage.json_fields import JsonFields, Text
-from storage.locations import StorageLocation, check_characters, refuse_location
+from .json_fields import JsonFields, Text
+from .locations import StorageLocation, check_characters, refuse_location
 
 ALLOWED_LOCATIONS_MAX = 100
 """Entries of a profile's `allowed-locations`."""

@@ -1,7 +1,7 @@
 """What every object store says when a file is missing, there already, too large, or the store is away."""
 
-from domain.errors import AlreadyExists, NotFound, PayloadTooLarge, ServiceUnavailable
-from storage.locations import StorageLocation
+from ..domain.errors import AlreadyExists, NotFound, PayloadTooLarge, ServiceUnavailable
+from .locations import StorageLocation
 
 METADATA_BYTES_MAX = 32 * 1024 * 1024
 """Bytes of a metadata file, stored and unpacked: the largest the server opens."""

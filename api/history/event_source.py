@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Literal, Protocol
 from uuid import UUID
 
-from domain.errors import BadRequest
+from ...domain.errors import BadRequest
 
 Dialect = Literal["icecore", "lakekeeper"]
 """Whose names event types have."""

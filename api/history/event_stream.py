@@ -7,14 +7,14 @@ from typing import Any, TypeVar
 import structlog
 from aiohttp import ClientError, web
 
-from api.byte_budget import UNCOUNTED_BYTES_MAX, BudgetUsedUp, HeldBytes, HeldContent
-from api.call import Call
-from api.history.event_source import EventReader, EventSource, TellableEvent, TellableEvents
-from api.history.large_events import LargeEvents
-from api.origins import ORIGIN_RULES
-from api.piece_payload import PIECE_BYTES, cut
-from api.request_ids import REQUEST_ID, name_answer
-from domain.errors import ServiceUnavailable
+from ...domain.errors import ServiceUnavailable
+from ..byte_budget import UNCOUNTED_BYTES_MAX, BudgetUsedUp, HeldBytes, HeldContent
+from ..call import Call
+from ..origins import ORIGIN_RULES
+from ..piece_payload import PIECE_BYTES, cut
+from ..request_ids import REQUEST_ID, name_answer
+from .event_source import EventReader, EventSource, TellableEvent, TellableEvents
+from .large_events import LargeEvents
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger("icecore.api")
 

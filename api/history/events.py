@@ -7,15 +7,15 @@ from dataclasses import dataclass
 import orjson
 from aiohttp import web
 
-from access.authorization import SERVER, Resource
-from api.call import POSITION_HEADER, Call
-from api.history.event_source import EventReader, EventSource, TellableEvents, refuse_beyond_end
-from api.history.event_stream import EVENT_STREAM, stream_events
-from api.history.parameters import parse_dialect, parse_names, parse_position, parse_wait, parse_warehouses
-from api.paging import listing_digest, page_token, parse_size, token_after
-from api.targets import decode_segment
-from domain.errors import BadRequest, NotFound
-from domain.identifiers import uuid_or_none
+from ...access.authorization import SERVER, Resource
+from ...domain.errors import BadRequest, NotFound
+from ...domain.identifiers import uuid_or_none
+from ..call import POSITION_HEADER, Call
+from ..paging import listing_digest, page_token, parse_size, token_after
+from ..targets import decode_segment
+from .event_source import EventReader, EventSource, TellableEvents, refuse_beyond_end
+from .event_stream import EVENT_STREAM, stream_events
+from .parameters import parse_dialect, parse_names, parse_position, parse_wait, parse_warehouses
 
 CLOUDEVENT = "application/cloudevents+json"
 CLOUDEVENTS_BATCH = "application/cloudevents-batch+json"

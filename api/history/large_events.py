@@ -2,7 +2,7 @@
 
 import asyncio
 
-from api.byte_budget import BudgetUsedUp, ByteBudget
+from ..byte_budget import BudgetUsedUp, ByteBudget
 
 LARGE_EVENTS_BYTES_MAX = 32 * 1024 * 1024
 """Of large events that streams are writing, in one worker: 200 clients that read nothing would hold one each."""

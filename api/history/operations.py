@@ -1,7 +1,7 @@
 """The operations of history."""
 
-from api.history import events, wait
-from api.routing import Operation
+from ..routing import Operation
+from . import events, wait
 
 _EVENTS = "/history/v1/events"
 

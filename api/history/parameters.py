@@ -4,12 +4,12 @@ from collections.abc import Mapping
 from typing import cast
 from uuid import UUID
 
-from access.resolve_warehouse import resolve_warehouse
-from access.warehouse import Warehouse
-from api.call import Call
-from api.history.event_source import Dialect
-from api.targets import warehouse_reference
-from domain.errors import BadRequest
+from ...access.resolve_warehouse import resolve_warehouse
+from ...access.warehouse import Warehouse
+from ...domain.errors import BadRequest
+from ..call import Call
+from ..targets import warehouse_reference
+from .event_source import Dialect
 
 WAIT_SECONDS_MAX = 60.0
 """Nobody's answer is held back longer, whatever `wait-seconds` says."""

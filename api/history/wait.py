@@ -6,13 +6,13 @@ from typing import Any
 
 from aiohttp import web
 
-from access.authorization import SERVER
-from api.call import SEPARATOR, Call
-from api.history.event_source import EventSource
-from api.history.parameters import parse_position, parse_wait, warehouse_now
-from api.targets import respell_levels, tabular_asked
-from domain.errors import BadRequest
-from queries.reached_snapshot import SnapshotStanding, reached_snapshot
+from ...access.authorization import SERVER
+from ...domain.errors import BadRequest
+from ...queries.reached_snapshot import SnapshotStanding, reached_snapshot
+from ..call import SEPARATOR, Call
+from ..targets import respell_levels, tabular_asked
+from .event_source import EventSource
+from .parameters import parse_position, parse_wait, warehouse_now
 
 WAIT_SECONDS_DEFAULT = 30.0
 _SNAPSHOT_ID_MAX = 2**63 - 1

@@ -2,12 +2,12 @@
 
 from aiohttp import web
 
-from access.authorization import Resource
-from access.resolve_warehouse import resolve_warehouse
-from api.call import SEPARATOR, Call
-from api.limits import iso_8601_duration
-from api.routing import ROUTES
-from api.targets import warehouse_reference
+from ...access.authorization import Resource
+from ...access.resolve_warehouse import resolve_warehouse
+from ..call import SEPARATOR, Call
+from ..limits import iso_8601_duration
+from ..routing import ROUTES
+from ..targets import warehouse_reference
 
 
 async def get_config(call: Call) -> web.Response:

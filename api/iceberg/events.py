@@ -6,14 +6,14 @@ from datetime import UTC, datetime, timedelta
 import orjson
 from aiohttp import web
 
-from access.authorization import Resource
-from access.warehouse import Warehouse
-from api.bodies import Fields
-from api.call import Call
-from api.history.event_source import EventReader, EventSource, refuse_beyond_end
-from api.paging import listing_digest, page_token, token_after
-from domain.errors import BadRequest
-from domain.identifiers import NAME_CODE_POINTS_MAX, NAMESPACE_LEVELS_MAX
+from ...access.authorization import Resource
+from ...access.warehouse import Warehouse
+from ...domain.errors import BadRequest
+from ...domain.identifiers import NAME_CODE_POINTS_MAX, NAMESPACE_LEVELS_MAX
+from ..bodies import Fields
+from ..call import Call
+from ..history.event_source import EventReader, EventSource, refuse_beyond_end
+from ..paging import listing_digest, page_token, token_after
 
 FILTER_VALUES_MAX = 100
 _TIMESTAMP_MS_MAX = 253_402_300_799_999

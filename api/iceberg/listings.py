@@ -7,15 +7,15 @@ from dataclasses import replace
 import orjson
 from aiohttp import web
 
-from access.request_context import RequestContext
-from access.warehouse import Warehouse
-from api.call import Call
-from api.paging import listing_digest, page_token, parse_page
-from api.targets import namespace_sought
-from domain.byte_pieces import JOINED_BYTES_MAX, BytePieces, Content, joined
-from domain.identifiers import NamespaceIdentifier, name_key
-from queries.answers import Page, PageRequest
-from queries.executor import QueryExecutor
+from ...access.request_context import RequestContext
+from ...access.warehouse import Warehouse
+from ...domain.byte_pieces import JOINED_BYTES_MAX, BytePieces, Content, joined
+from ...domain.identifiers import NamespaceIdentifier, name_key
+from ...queries.answers import Page, PageRequest
+from ...queries.executor import QueryExecutor
+from ..call import Call
+from ..paging import listing_digest, page_token, parse_page
+from ..targets import namespace_sought
 
 PAGE_BYTES_MAX = 8 * 1024 * 1024
 """Of what stands before the names of a page: the levels of a namespace may have 16 KB. Who asks for no pages gets everything."""

@@ -2,11 +2,11 @@
 
 from aiohttp import web
 
-from api.call import Call
-from api.iceberg.tables import table_sought
-from commands.tables.report_metrics import ReportMetrics
-from commands.tables.report_metrics import report_metrics as execute_report_metrics
-from domain.errors import PayloadTooLarge
+from ...commands.tables.report_metrics import ReportMetrics
+from ...commands.tables.report_metrics import report_metrics as execute_report_metrics
+from ...domain.errors import PayloadTooLarge
+from ..call import Call
+from .tables import table_sought
 
 
 async def report_metrics(call: Call) -> web.Response:

@@ -3,19 +3,19 @@
 import orjson
 from aiohttp import web
 
-from access.warehouse import Warehouse
-from api.call import Call
-from api.iceberg.listings import answer_listing, bounded, listing_context
-from api.paging import listing_digest, parse_page
-from api.targets import namespace_sought, parents_sought
-from commands.namespaces.create_namespace import create_namespace as execute_create_namespace
-from commands.namespaces.drop_namespace import drop_namespace as execute_drop_namespace
-from commands.namespaces.update_namespace_properties import update_namespace_properties
-from domain.commands import CreateNamespace, DropNamespace, UpdateNamespaceProperties
-from domain.errors import NoSuchNamespace
-from domain.identifiers import NamespaceIdentifier, name_key
-from queries import list_namespaces as question
-from queries import load_namespace
+from ...access.warehouse import Warehouse
+from ...commands.namespaces.create_namespace import create_namespace as execute_create_namespace
+from ...commands.namespaces.drop_namespace import drop_namespace as execute_drop_namespace
+from ...commands.namespaces.update_namespace_properties import update_namespace_properties
+from ...domain.commands import CreateNamespace, DropNamespace, UpdateNamespaceProperties
+from ...domain.errors import NoSuchNamespace
+from ...domain.identifiers import NamespaceIdentifier, name_key
+from ...queries import list_namespaces as question
+from ...queries import load_namespace
+from ..call import Call
+from ..paging import listing_digest, parse_page
+from ..targets import namespace_sought, parents_sought
+from .listings import answer_listing, bounded, listing_context
 
 
 async def list_namespaces(call: Call) -> web.Response:

@@ -1,7 +1,7 @@
 """Iceberg's operations, in the order of the spec; `getConfig` advertises exactly these, but for what is only proposed."""
 
-from api.iceberg import config, events, metrics, namespaces, tables, transactions, views
-from api.routing import CATALOG_BASE, Operation
+from ..routing import CATALOG_BASE, Operation
+from . import config, events, metrics, namespaces, tables, transactions, views
 
 _WAREHOUSE = f"{CATALOG_BASE}/{{prefix}}"
 _NAMESPACES = f"{_WAREHOUSE}/namespaces"

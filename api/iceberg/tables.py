@@ -2,24 +2,24 @@
 
 from aiohttp import web
 
-from api.bodies import Fields
-from api.call import Call
-from api.iceberg.listings import list_identifiers
-from api.limits import ApiLimits
-from api.targets import namespace_sought, parse_boolean, tabular_named, tabular_sought
-from commands.tables.commit_table import commit_table
-from commands.tables.create_table import create_table as execute_create_table
-from commands.tables.drop_table import drop_table as execute_drop_table
-from commands.tables.register_table import register_table as execute_register_table
-from commands.tables.rename_table import rename_table as execute_rename_table
-from commands.tables.unregister_table import unregister_table as execute_unregister_table
-from domain.commands import CommitTable, CreateTable, DropTable, RegisterTable, RenameTable, UnregisterTable
-from domain.errors import BadRequest
-from domain.identifiers import TabularIdentifier
-from domain.metadata.requirements import is_creation
-from queries import list_tabulars
-from queries import load_credentials as credentials_question
-from queries import load_table as question
+from ...commands.tables.commit_table import commit_table
+from ...commands.tables.create_table import create_table as execute_create_table
+from ...commands.tables.drop_table import drop_table as execute_drop_table
+from ...commands.tables.register_table import register_table as execute_register_table
+from ...commands.tables.rename_table import rename_table as execute_rename_table
+from ...commands.tables.unregister_table import unregister_table as execute_unregister_table
+from ...domain.commands import CommitTable, CreateTable, DropTable, RegisterTable, RenameTable, UnregisterTable
+from ...domain.errors import BadRequest
+from ...domain.identifiers import TabularIdentifier
+from ...domain.metadata.requirements import is_creation
+from ...queries import list_tabulars
+from ...queries import load_credentials as credentials_question
+from ...queries import load_table as question
+from ..bodies import Fields
+from ..call import Call
+from ..limits import ApiLimits
+from ..targets import namespace_sought, parse_boolean, tabular_named, tabular_sought
+from .listings import list_identifiers
 
 _SNAPSHOTS_LOADED = ("all", "refs")
 

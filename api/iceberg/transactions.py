@@ -2,10 +2,10 @@
 
 from aiohttp import web
 
-from api.call import Call
-from api.iceberg.tables import commit_of
-from commands.tables.commit_transaction import commit_transaction as execute_commit_transaction
-from domain.commands import CommitTransaction
+from ...commands.tables.commit_transaction import commit_transaction as execute_commit_transaction
+from ...domain.commands import CommitTransaction
+from ..call import Call
+from .tables import commit_of
 
 
 async def commit_transaction(call: Call) -> web.Response:

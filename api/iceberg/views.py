@@ -2,18 +2,18 @@
 
 from aiohttp import web
 
-from api.call import Call
-from api.iceberg.listings import list_identifiers
-from api.targets import namespace_sought, tabular_sought
-from commands.views.commit_view import commit_view
-from commands.views.create_view import create_view as execute_create_view
-from commands.views.drop_view import drop_view as execute_drop_view
-from commands.views.register_view import register_view as execute_register_view
-from commands.views.rename_view import rename_view as execute_rename_view
-from domain.commands import CommitView, CreateView, DropView, RegisterView, RenameView
-from domain.identifiers import TabularIdentifier
-from queries import list_tabulars
-from queries import load_view as question
+from ...commands.views.commit_view import commit_view
+from ...commands.views.create_view import create_view as execute_create_view
+from ...commands.views.drop_view import drop_view as execute_drop_view
+from ...commands.views.register_view import register_view as execute_register_view
+from ...commands.views.rename_view import rename_view as execute_rename_view
+from ...domain.commands import CommitView, CreateView, DropView, RegisterView, RenameView
+from ...domain.identifiers import TabularIdentifier
+from ...queries import list_tabulars
+from ...queries import load_view as question
+from ..call import Call
+from ..targets import namespace_sought, tabular_sought
+from .listings import list_identifiers
 
 
 def _view_sought(call: Call) -> TabularIdentifier:

@@ -3,9 +3,9 @@
 import orjson
 from aiohttp import web
 
-from api.call import Call
-from api.targets import decode_segment
-from domain.errors import NotFound
+from ...domain.errors import NotFound
+from ..call import Call
+from ..targets import decode_segment
 
 ADDRESS = "/management/v1/events/schemas"
 # Schemas change with the program alone.

@@ -1,7 +1,7 @@
 """The operations of management."""
 
-from api.management import event_schemas, proposals, warehouses
-from api.routing import Operation
+from ..routing import Operation
+from . import event_schemas, proposals, warehouses
 
 _WAREHOUSES = "/management/v1/warehouse"
 _PROPOSALS = "/management/v1/proposals"

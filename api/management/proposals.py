@@ -4,21 +4,21 @@ from uuid import UUID
 
 from aiohttp import web
 
-from access.resolve_warehouse import resolve_warehouse
-from access.warehouse import Warehouse
-from api.byte_budget import BODY_HELD, HeldBytes
-from api.call import BODY_BUDGET, POSITION_HEADER, Call, room_for_parsed
-from api.paging import listing_digest, page_token, parse_page
-from api.targets import decode_segment, warehouse_reference
-from commands.execution.answer import Answer
-from commands.proposals.approve_proposal import ApproveProposal, approve_proposal
-from commands.proposals.proposals import proposal_json
-from commands.proposals.reject_proposal import RejectProposal, reject_proposal
-from domain.errors import BadRequest, NoSuchProposal
-from domain.identifiers import uuid_or_none
-from domain.proposal import PROPOSAL_STATUSES, ProposalState
-from queries import list_proposals as question
-from queries.load_proposal import load_proposal
+from ...access.resolve_warehouse import resolve_warehouse
+from ...access.warehouse import Warehouse
+from ...commands.execution.answer import Answer
+from ...commands.proposals.approve_proposal import ApproveProposal, approve_proposal
+from ...commands.proposals.proposals import proposal_json
+from ...commands.proposals.reject_proposal import RejectProposal, reject_proposal
+from ...domain.errors import BadRequest, NoSuchProposal
+from ...domain.identifiers import uuid_or_none
+from ...domain.proposal import PROPOSAL_STATUSES, ProposalState
+from ...queries import list_proposals as question
+from ...queries.load_proposal import load_proposal
+from ..byte_budget import BODY_HELD, HeldBytes
+from ..call import BODY_BUDGET, POSITION_HEADER, Call, room_for_parsed
+from ..paging import listing_digest, page_token, parse_page
+from ..targets import decode_segment, warehouse_reference
 
 LIST_PARAMETERS = frozenset({"status", "warehouse", "pageToken", "pageSize"})
 REASON_LENGTH_MAX = 2_000

@@ -5,17 +5,17 @@ from uuid import UUID
 
 from aiohttp import web
 
-from access.request_context import PROJECT_ID_DEFAULT
-from api.bodies import Fields
-from api.call import POSITION_HEADER, Call
-from api.paging import listing_digest, page_token, parse_page
-from api.targets import check_parameters, decode_segment, parameter_values
-from commands.warehouses.create_warehouse import CreateWarehouse
-from commands.warehouses.create_warehouse import create_warehouse as execute_create_warehouse
-from domain.errors import BadRequest, NoSuchProject, NoSuchWarehouse, UnsupportedOperation
-from domain.identifiers import uuid_or_none
-from queries import load_warehouse as question
-from queries.load_statistics import load_statistics
+from ...access.request_context import PROJECT_ID_DEFAULT
+from ...commands.warehouses.create_warehouse import CreateWarehouse
+from ...commands.warehouses.create_warehouse import create_warehouse as execute_create_warehouse
+from ...domain.errors import BadRequest, NoSuchProject, NoSuchWarehouse, UnsupportedOperation
+from ...domain.identifiers import uuid_or_none
+from ...queries import load_warehouse as question
+from ...queries.load_statistics import load_statistics
+from ..bodies import Fields
+from ..call import POSITION_HEADER, Call
+from ..paging import listing_digest, page_token, parse_page
+from ..targets import check_parameters, decode_segment, parameter_values
 
 PROJECT_HEADER = "x-project-id"
 _STATUSES = ("active", "inactive")

@@ -14,7 +14,7 @@ import orjson
 import psycopg
 
 from benchmarks.reliability.history import DELETE_OLD_FILES, Attempt, History, Mutation
-from projections.verify import verify
+from icecore.projections.verify import verify
 
 AWAY_SECONDS_MAX = 2.0
 # Clients, proxy, workers and Postgres share the machine's cores: an answer that left in time is heard a little later.

@@ -14,7 +14,7 @@ import psycopg
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
-from api.accepting import stop_accepting
+from icecore.api.accepting import stop_accepting
 from icecore.embedded_postgres.account import Account
 from icecore.embedded_postgres.binaries import usable_binaries
 from icecore.embedded_postgres.place import ClusterPlace, cluster_place, server_account

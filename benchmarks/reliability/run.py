@@ -14,7 +14,6 @@ from typing import Any
 import aiohttp
 from pydantic import SecretStr
 
-from access.request_context import ANONYMOUS, PROJECT_ID_DEFAULT, RequestContext
 from benchmarks.reliability.checks import Evidence, findings, unacknowledged_but_logged
 from benchmarks.reliability.cluster import Cluster, Line
 from benchmarks.reliability.history import History
@@ -22,10 +21,11 @@ from benchmarks.reliability.nemesis import Nemesis
 from benchmarks.reliability.sabotage import VARIABLE, Control, sabotage_database
 from benchmarks.reliability.server import SECRET_KEY, Server, serving
 from benchmarks.reliability.workload import Workload
-from commands.warehouses.create_warehouse import CreateWarehouse, create_warehouse
+from icecore.access.request_context import ANONYMOUS, PROJECT_ID_DEFAULT, RequestContext
+from icecore.commands.warehouses.create_warehouse import CreateWarehouse, create_warehouse
 from icecore.compose import open_catalog
+from icecore.migrations.apply import apply_migrations
 from icecore.settings import Settings
-from migrations.apply import apply_migrations
 
 FAULTS = ",".join(
     f"{point}:{action}@{probability}"

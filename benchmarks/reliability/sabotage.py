@@ -56,8 +56,8 @@ def sabotage() -> None:
 
 
 def _answer_before_commit() -> None:
-    from commands.execution.committer import Committer
-    from commands.execution.submission import AppendResult
+    from icecore.commands.execution.committer import Committer
+    from icecore.commands.execution.submission import AppendResult
 
     submit_batch = Committer.submit_batch
     late: set[asyncio.Task[Any]] = set()
@@ -76,20 +76,20 @@ def _answer_before_commit() -> None:
 
 
 def _tables_one_by_one() -> None:
-    from commands.execution.answer import Answer
-    from commands.tables.commit_table import commit_table
+    from icecore.commands.execution.answer import Answer
+    from icecore.commands.tables.commit_table import commit_table
 
     async def one_by_one(write: Any, context: Any, warehouse: Any, command: Any) -> Answer:
         for change in command.changes:
             answer = await commit_table(write, replace(context, idempotency_key=None), warehouse, change)
         return Answer(204, None, answer.position)
 
-    edge: Any = importlib.import_module("api.iceberg.transactions")
+    edge: Any = importlib.import_module("icecore.api.iceberg.transactions")
     edge.execute_commit_transaction = one_by_one
 
 
 def _cache_without_barrier() -> None:
-    from queries.freshness import Freshness
+    from icecore.queries.freshness import Freshness
 
     confirm = Freshness.confirm
     asked_at: dict[int, float] = {}
@@ -104,31 +104,31 @@ def _cache_without_barrier() -> None:
 
 
 def _lost_answer_is_a_conflict() -> None:
-    from domain.errors import CommitFailed
+    from icecore.domain.errors import CommitFailed
 
-    committer: Any = importlib.import_module("commands.execution.committer")
+    committer: Any = importlib.import_module("icecore.commands.execution.committer")
     committer.CommitStateUnknown = CommitFailed
     committer.DOUBT_SECONDS_MAX = -1
 
 
 def _lost_answer_is_nothing_done() -> None:
-    from domain.errors import ServiceUnavailable
+    from icecore.domain.errors import ServiceUnavailable
 
-    committer: Any = importlib.import_module("commands.execution.committer")
+    committer: Any = importlib.import_module("icecore.commands.execution.committer")
     committer.CommitStateUnknown = lambda message: ServiceUnavailable(message, retry_after_seconds=1)
     committer.DOUBT_SECONDS_MAX = -1
 
 
 def _lost_answer_is_a_fault() -> None:
-    from domain.errors import InternalError
+    from icecore.domain.errors import InternalError
 
-    committer: Any = importlib.import_module("commands.execution.committer")
+    committer: Any = importlib.import_module("icecore.commands.execution.committer")
     committer.CommitStateUnknown = InternalError
     committer.DOUBT_SECONDS_MAX = -1
 
 
 def _predecessor_forgotten() -> None:
-    table: Any = importlib.import_module("domain.table")
+    table: Any = importlib.import_module("icecore.domain.table")
     apply_updates = table.apply_updates
 
     def without_predecessor(*arguments: Any, **named: Any) -> Any:
@@ -138,7 +138,7 @@ def _predecessor_forgotten() -> None:
 
 
 def _file_after_append() -> None:
-    appender: Any = importlib.import_module("commands.execution.appender")
+    appender: Any = importlib.import_module("icecore.commands.execution.appender")
     write_metadata = appender.write_metadata
     late: set[asyncio.Task[Any]] = set()
 
@@ -155,8 +155,8 @@ def _file_after_append() -> None:
 
 
 def _old_files_after_any_answer() -> None:
-    from commands.execution.executor import CommandExecutor
-    from storage.locations import StorageLocation
+    from icecore.commands.execution.executor import CommandExecutor
+    from icecore.storage.locations import StorageLocation
 
     answered = CommandExecutor._answered
 
@@ -170,7 +170,7 @@ def _old_files_after_any_answer() -> None:
 
 
 def _no_time_limit() -> None:
-    silence_watch: Any = importlib.import_module("database.silence_watch")
+    silence_watch: Any = importlib.import_module("icecore.database.silence_watch")
     silence_watch.SILENCE_SECONDS_MAX = 3600.0
 
 

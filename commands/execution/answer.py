@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field, replace
 
-from domain.byte_pieces import Content
+from ...domain.byte_pieces import Content
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,20 +5,20 @@ from uuid import UUID
 
 import structlog
 
-from access.backends import Backends
-from access.request_context import RequestContext
-from access.warehouse import Warehouse
-from approval.hooks import Approval
-from commands.execution import fault_points
-from commands.execution.committer import Committer
-from commands.execution.gather import gather_errors
-from commands.execution.handler import Decision, Settled
-from commands.execution.staged_parts import remove_staged_parts
-from commands.execution.submission import NOT_APPENDED, AppendResult, Submission
-from commands.proposals.proposals import Proposals
-from domain.errors import CatalogError
-from security.secrets import SecretStore
-from storage.metadata_files import write_metadata
+from ...access.backends import Backends
+from ...access.request_context import RequestContext
+from ...access.warehouse import Warehouse
+from ...approval.hooks import Approval
+from ...domain.errors import CatalogError
+from ...security.secrets import SecretStore
+from ...storage.metadata_files import write_metadata
+from ..proposals.proposals import Proposals
+from . import fault_points
+from .committer import Committer
+from .gather import gather_errors
+from .handler import Decision, Settled
+from .staged_parts import remove_staged_parts
+from .submission import NOT_APPENDED, AppendResult, Submission
 
 _log = structlog.get_logger("icecore.commands")
 

@@ -11,18 +11,18 @@ import orjson
 import psycopg
 import structlog
 
-from commands.execution import fault_points
-from commands.execution.deciding import decided
-from commands.execution.submission import AppendResult, IdempotencyRecord, Submission
-from database.connection import connect
-from database.connections import CONNECT_SECONDS_MAX, NETWORK_OPTIONS, Connection, has_ended
-from database.named_sql import named_sql
-from database.outage_log import OutageLog
-from database.silence_watch import SilenceWatch, StatementUse
-from domain.client_errors import client_error_text
-from domain.errors import CommitStateUnknown, InternalError, ServiceUnavailable, TooManyRequests
+from ...database.connection import connect
+from ...database.connections import CONNECT_SECONDS_MAX, NETWORK_OPTIONS, Connection, has_ended
+from ...database.named_sql import named_sql
+from ...database.outage_log import OutageLog
+from ...database.silence_watch import SilenceWatch, StatementUse
+from ...domain.client_errors import client_error_text
+from ...domain.errors import CommitStateUnknown, InternalError, ServiceUnavailable, TooManyRequests
+from . import fault_points
+from .deciding import decided
+from .submission import AppendResult, IdempotencyRecord, Submission
 
-_SQL = named_sql("commands.execution", "committer.sql")
+_SQL = named_sql("icecore.commands.execution", "committer.sql")
 _log = structlog.get_logger("icecore.committer")
 
 # Postgres keeps up to 64 subtransactions of a transaction in shared memory (PGPROC_MAX_CACHED_SUBXIDS).

@@ -6,10 +6,10 @@ from typing import ParamSpec, TypeVar
 
 import orjson
 
-from access.request_context import RequestContext
-from domain.namespace import NamespaceState
-from domain.table import TableState
-from domain.view import ViewState
+from ...access.request_context import RequestContext
+from ...domain.namespace import NamespaceState
+from ...domain.table import TableState
+from ...domain.view import ViewState
 
 REQUEST_INLINE_BYTES_MAX = 16 * 1024
 """Of a request's body, or of a stored proposal. A commit that an engine sends has a few kilobytes; from here on deciding may take ten

@@ -6,31 +6,31 @@ from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
-from access.authorization import Authorizer, Resource
-from access.backends import Backends
-from access.request_context import RequestContext
-from access.warehouse import Warehouse
-from approval.hooks import HeldBack
-from commands.execution import idempotency
-from commands.execution.answer import Answer
-from commands.execution.appender import Appender
-from commands.execution.committer import Committer
-from commands.execution.handler import CommandHandler, CreatedTable, Settled, StreamCommandHandler
-from commands.execution.idempotency import Remembered
-from commands.execution.replays import Replays
-from commands.execution.resolver import Resolver, StaleName
-from commands.execution.staged_parts import StagedPartsLost
-from commands.execution.stream_queues import StreamQueues
-from commands.execution.submission import AppendResult, Submission
-from commands.proposals import proposals
-from commands.proposals.proposals import Proposals
-from commands.tables.metrics_reports import MetricsReports
-from commands.tabulars.metadata_files import place_taken
-from database.connections import Connection
-from domain.errors import CatalogError, CommitFailed, InternalError, NoSuchWarehouse, UnsupportedOperation
-from log.head import log_head_and_standbys
-from security.secrets import SecretStore
-from storage.object_store import ObjectStore
+from ...access.authorization import Authorizer, Resource
+from ...access.backends import Backends
+from ...access.request_context import RequestContext
+from ...access.warehouse import Warehouse
+from ...approval.hooks import HeldBack
+from ...database.connections import Connection
+from ...domain.errors import CatalogError, CommitFailed, InternalError, NoSuchWarehouse, UnsupportedOperation
+from ...log.head import log_head_and_standbys
+from ...security.secrets import SecretStore
+from ...storage.object_store import ObjectStore
+from ..proposals import proposals
+from ..proposals.proposals import Proposals
+from ..tables.metrics_reports import MetricsReports
+from ..tabulars.metadata_files import place_taken
+from . import idempotency
+from .answer import Answer
+from .appender import Appender
+from .committer import Committer
+from .handler import CommandHandler, CreatedTable, Settled, StreamCommandHandler
+from .idempotency import Remembered
+from .replays import Replays
+from .resolver import Resolver, StaleName
+from .staged_parts import StagedPartsLost
+from .stream_queues import StreamQueues
+from .submission import AppendResult, Submission
 
 # How long a command that loses to others decides again before it gives up.
 DECIDE_SECONDS_MAX = 10

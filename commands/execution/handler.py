@@ -6,19 +6,19 @@ from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 from uuid import UUID
 
-from access.authorization import Resource
-from access.request_context import RequestContext
-from access.warehouse import Warehouse
-from commands.execution.answer import Answer
-from commands.execution.resolver import ResolvedStream
-from commands.execution.submission import AppendResult, IdempotencyRecord, Submission
-from domain.byte_pieces import Content
-from domain.claims import NameClaim
-from domain.identifiers import TabularIdentifier
-from domain.names import ResolvedName
-from domain.streams import State
-from domain.table import TableState
-from storage.locations import StorageLocation
+from ...access.authorization import Resource
+from ...access.request_context import RequestContext
+from ...access.warehouse import Warehouse
+from ...domain.byte_pieces import Content
+from ...domain.claims import NameClaim
+from ...domain.identifiers import TabularIdentifier
+from ...domain.names import ResolvedName
+from ...domain.streams import State
+from ...domain.table import TableState
+from ...storage.locations import StorageLocation
+from .answer import Answer
+from .resolver import ResolvedStream
+from .submission import AppendResult, IdempotencyRecord, Submission
 
 S = TypeVar("S", bound=State)
 

@@ -3,16 +3,16 @@
 from dataclasses import dataclass
 from datetime import timedelta
 
-from access.request_context import RequestContext
-from access.warehouse import Warehouse
-from commands.execution.answer import Answer
-from commands.execution.submission import IdempotencyRecord
-from database.connections import Connection
-from database.named_sql import named_sql
-from domain.errors import UnprocessableEntity
-from projections import results, tables, views
+from ...access.request_context import RequestContext
+from ...access.warehouse import Warehouse
+from ...database.connections import Connection
+from ...database.named_sql import named_sql
+from ...domain.errors import UnprocessableEntity
+from ...projections import results, tables, views
+from .answer import Answer
+from .submission import IdempotencyRecord
 
-_SQL = named_sql("commands.execution", "committer.sql")
+_SQL = named_sql("icecore.commands.execution", "committer.sql")
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,11 +9,11 @@ from contextlib import suppress
 import psycopg
 import structlog
 
-from commands.execution.executor import CommandExecutor
-from database.advisory_locks import AdvisoryLock, holds, try_lock, unlock
-from database.connections import Connection
-from database.outage_log import OutageLog
-from domain.errors import CatalogError, ServiceUnavailable
+from ...database.advisory_locks import AdvisoryLock, holds, try_lock, unlock
+from ...database.connections import Connection
+from ...database.outage_log import OutageLog
+from ...domain.errors import CatalogError, ServiceUnavailable
+from .executor import CommandExecutor
 
 _log = structlog.get_logger("icecore.jobs")
 

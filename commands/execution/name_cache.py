@@ -4,8 +4,8 @@ from uuid import UUID
 
 from cachetools import LRUCache
 
-from domain.claims import NameClaim
-from domain.held_bytes import held_bytes
+from ...domain.claims import NameClaim
+from ...domain.held_bytes import held_bytes
 
 NAMES_CACHED_BYTES_MAX = 8 * 1024 * 1024
 """About 10,000 ordinary names, or 200 of the longest."""

@@ -5,10 +5,10 @@ import time
 from dataclasses import dataclass, field
 from typing import Generic
 
-from commands.execution.deciding import decided, is_large_request, is_large_state
-from commands.execution.handler import Decision, S, Settled, StreamCommandHandler
-from commands.execution.resolver import ResolvedStream, StaleName
-from domain.errors import CatalogError, ServiceUnavailable
+from ...domain.errors import CatalogError, ServiceUnavailable
+from .deciding import decided, is_large_request, is_large_state
+from .handler import Decision, S, Settled, StreamCommandHandler
+from .resolver import ResolvedStream, StaleName
 
 
 class SharedBytes:

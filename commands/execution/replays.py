@@ -4,14 +4,14 @@ import asyncio
 from dataclasses import replace
 from uuid import UUID
 
-from access.backends import Backends
-from access.request_context import RequestContext
-from access.warehouse import Warehouse
-from commands.execution import idempotency
-from commands.execution.answer import Answer
-from commands.execution.idempotency import Remembered
-from projections.document_bytes import document_bytes
-from storage.large_documents import LARGE_BYTES_MIN
+from ...access.backends import Backends
+from ...access.request_context import RequestContext
+from ...access.warehouse import Warehouse
+from ...projections.document_bytes import document_bytes
+from ...storage.large_documents import LARGE_BYTES_MIN
+from . import idempotency
+from .answer import Answer
+from .idempotency import Remembered
 
 _Replayed = tuple[UUID, int, str, int]
 """The object, its version, the operation and the status: what the bytes of an answer follow from."""

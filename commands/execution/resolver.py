@@ -6,22 +6,22 @@ from functools import partial
 from typing import Generic, TypeVar
 from uuid import UUID
 
-from access.authorization import Resource
-from access.backends import Backends
-from access.warehouse import Warehouse
-from commands.execution.name_cache import Called, NameCache
-from database.connections import Connection
-from domain.claims import NameClaim
-from domain.errors import BadRequest, NoSuchTable, NoSuchView
-from domain.identifiers import NamespaceIdentifier, TabularIdentifier
-from domain.namespace import NamespaceState
-from domain.streams import State, claims_of
-from domain.table import TableState
-from domain.view import ViewState
-from log.changes import read_last_event_id
-from projections import names, namespaces, tables, views
-from projections.bounded_reads import LargeDocument
-from storage.large_documents import LARGE_BYTES_MIN, DocumentShare
+from ...access.authorization import Resource
+from ...access.backends import Backends
+from ...access.warehouse import Warehouse
+from ...database.connections import Connection
+from ...domain.claims import NameClaim
+from ...domain.errors import BadRequest, NoSuchTable, NoSuchView
+from ...domain.identifiers import NamespaceIdentifier, TabularIdentifier
+from ...domain.namespace import NamespaceState
+from ...domain.streams import State, claims_of
+from ...domain.table import TableState
+from ...domain.view import ViewState
+from ...log.changes import read_last_event_id
+from ...projections import names, namespaces, tables, views
+from ...projections.bounded_reads import LargeDocument
+from ...storage.large_documents import LARGE_BYTES_MIN, DocumentShare
+from .name_cache import Called, NameCache
 
 S_co = TypeVar("S_co", bound=State, covariant=True)
 

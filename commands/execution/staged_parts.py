@@ -6,9 +6,9 @@ from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from uuid import UUID
 
-from commands.execution.submission import Submission
-from database.connections import Connection
-from projections import staged_parts
+from ...database.connections import Connection
+from ...projections import staged_parts
+from .submission import Submission
 
 # A submission with more parts than these is worth the statements beforehand.
 PARTS_APPENDED_MAX = 1_000

@@ -14,17 +14,17 @@ from uuid import UUID
 
 import structlog
 
-from commands.execution.appender import Appender
-from commands.execution.deciding import document_bytes
-from commands.execution.gather import gather_errors
-from commands.execution.handler import Decision, S, Settled
-from commands.execution.queue_entries import Barrier, Job, SharedBytes, fail
-from commands.execution.resolver import ResolvedStream, StaleName
-from commands.execution.submission import NOT_APPENDED, AppendResult
-from commands.execution.turns import Turns
-from domain.errors import ApprovalUnavailable, CatalogError, CommitFailed, CommitStateUnknown, TooManyRequests
-from domain.namespace import NamespaceState
-from storage.large_documents import LARGE_BYTES_MIN, DocumentShare, LargeDocuments, SteppedBack
+from ...domain.errors import ApprovalUnavailable, CatalogError, CommitFailed, CommitStateUnknown, TooManyRequests
+from ...domain.namespace import NamespaceState
+from ...storage.large_documents import LARGE_BYTES_MIN, DocumentShare, LargeDocuments, SteppedBack
+from .appender import Appender
+from .deciding import document_bytes
+from .gather import gather_errors
+from .handler import Decision, S, Settled
+from .queue_entries import Barrier, Job, SharedBytes, fail
+from .resolver import ResolvedStream, StaleName
+from .submission import NOT_APPENDED, AppendResult
+from .turns import Turns
 
 _log = structlog.get_logger("icecore.queues")
 

@@ -7,14 +7,14 @@ from contextlib import asynccontextmanager
 from typing import cast
 from uuid import UUID
 
-from commands.execution.appender import Appender
-from commands.execution.handler import S, Settled, StreamCommandHandler
-from commands.execution.queue_entries import Barrier, Job, away, fail
-from commands.execution.resolver import ResolvedStream
-from commands.execution.stream_queue import QueueFigures, StreamQueue
-from domain.errors import TooManyRequests
-from domain.streams import State
-from storage.large_documents import LargeDocuments
+from ...domain.errors import TooManyRequests
+from ...domain.streams import State
+from ...storage.large_documents import LargeDocuments
+from .appender import Appender
+from .handler import S, Settled, StreamCommandHandler
+from .queue_entries import Barrier, Job, away, fail
+from .resolver import ResolvedStream
+from .stream_queue import QueueFigures, StreamQueue
 
 QUEUE_COMMANDS_MAX = 1_024
 QUEUE_WAIT_SECONDS_MAX = 10.0

@@ -7,20 +7,20 @@ from uuid import UUID
 
 from uuid_utils.compat import uuid7
 
-from access.request_context import RequestContext
-from commands.tables.old_metadata_files import OldMetadataFile
-from domain.claims import Claim, LocationClaim, NameClaim, check_places
-from domain.document_sizes import check_kept_whole_size, check_table_size
-from domain.documents import Json
-from domain.errors import ServiceUnavailable, TooManyRequests
-from domain.events import Event
-from domain.namespace import NamespaceState
-from domain.read_models.rows import Rows
-from domain.read_models.stream_fold import StreamFold
-from domain.streams import Change, State, claims_of
-from domain.table import TableState
-from domain.view import ViewState
-from storage.large_documents import BYTES_AT_ONCE_MAX
+from ...access.request_context import RequestContext
+from ...domain.claims import Claim, LocationClaim, NameClaim, check_places
+from ...domain.document_sizes import check_kept_whole_size, check_table_size
+from ...domain.documents import Json
+from ...domain.errors import ServiceUnavailable, TooManyRequests
+from ...domain.events import Event
+from ...domain.namespace import NamespaceState
+from ...domain.read_models.rows import Rows
+from ...domain.read_models.stream_fold import StreamFold
+from ...domain.streams import Change, State, claims_of
+from ...domain.table import TableState
+from ...domain.view import ViewState
+from ...storage.large_documents import BYTES_AT_ONCE_MAX
+from ..tables.old_metadata_files import OldMetadataFile
 
 Outcome = Literal[
     "appended", "recorded", "replayed", "key_reused", "head", "parent", "not_empty", "claim", "location", "generation", "staged", "error"

@@ -6,19 +6,19 @@ from uuid import UUID
 import orjson
 from uuid_utils.compat import uuid7
 
-from access.authorization import Resource
-from access.request_context import RequestContext
-from access.warehouse import Warehouse
-from commands.execution.answer import Answer
-from commands.execution.deciding import decided, is_large_request
-from commands.execution.executor import CommandExecutor
-from commands.execution.handler import CommandHandler, Decision, Resolved
-from commands.execution.submission import IdempotencyRecord, Submission
-from database.connections import Connection
-from domain.commands import CreateNamespace
-from domain.namespace import decide_create
-from projections import names
-from security.property_rules import refuse_credential_properties
+from ...access.authorization import Resource
+from ...access.request_context import RequestContext
+from ...access.warehouse import Warehouse
+from ...database.connections import Connection
+from ...domain.commands import CreateNamespace
+from ...domain.namespace import decide_create
+from ...projections import names
+from ...security.property_rules import refuse_credential_properties
+from ..execution.answer import Answer
+from ..execution.deciding import decided, is_large_request
+from ..execution.executor import CommandExecutor
+from ..execution.handler import CommandHandler, Decision, Resolved
+from ..execution.submission import IdempotencyRecord, Submission
 
 
 async def create_namespace(executor: CommandExecutor, context: RequestContext, warehouse: Warehouse, command: CreateNamespace) -> Answer:

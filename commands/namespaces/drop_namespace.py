@@ -3,18 +3,18 @@
 from dataclasses import dataclass
 from uuid import UUID
 
-from access.request_context import RequestContext
-from access.warehouse import Warehouse
-from commands.execution.answer import Answer
-from commands.execution.executor import CommandExecutor
-from commands.execution.handler import CommandHandler, Decision, Resolved
-from commands.execution.resolver import ResolvedStream
-from commands.execution.submission import IdempotencyRecord, Submission
-from database.connections import Connection
-from domain.commands import DropNamespace
-from domain.namespace import NamespaceState, decide_drop
-from projections import names
-from storage.large_documents import DocumentShare
+from ...access.request_context import RequestContext
+from ...access.warehouse import Warehouse
+from ...database.connections import Connection
+from ...domain.commands import DropNamespace
+from ...domain.namespace import NamespaceState, decide_drop
+from ...projections import names
+from ...storage.large_documents import DocumentShare
+from ..execution.answer import Answer
+from ..execution.executor import CommandExecutor
+from ..execution.handler import CommandHandler, Decision, Resolved
+from ..execution.resolver import ResolvedStream
+from ..execution.submission import IdempotencyRecord, Submission
 
 _CHILDREN = ("table", "view", "namespace")
 

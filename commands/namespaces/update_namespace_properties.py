@@ -4,16 +4,16 @@ from dataclasses import dataclass
 
 import orjson
 
-from access.request_context import RequestContext
-from access.warehouse import Warehouse
-from commands.execution.answer import Answer
-from commands.execution.executor import CommandExecutor
-from commands.execution.handler import Decision, StreamCommandHandler
-from commands.execution.resolver import ResolvedStream, Resolver
-from commands.execution.submission import IdempotencyRecord, Submission
-from domain.commands import UpdateNamespaceProperties
-from domain.namespace import NamespaceState, decide_update
-from security.property_rules import refuse_credential_properties
+from ...access.request_context import RequestContext
+from ...access.warehouse import Warehouse
+from ...domain.commands import UpdateNamespaceProperties
+from ...domain.namespace import NamespaceState, decide_update
+from ...security.property_rules import refuse_credential_properties
+from ..execution.answer import Answer
+from ..execution.executor import CommandExecutor
+from ..execution.handler import Decision, StreamCommandHandler
+from ..execution.resolver import ResolvedStream, Resolver
+from ..execution.submission import IdempotencyRecord, Submission
 
 
 async def update_namespace_properties(

@@ -4,24 +4,9 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from access.request_context import Approved, RequestContext
-from access.warehouse import Warehouse
-from commands.execution.answer import Answer
-from commands.execution.executor import CommandExecutor
-from commands.namespaces.create_namespace import create_namespace
-from commands.namespaces.drop_namespace import drop_namespace
-from commands.namespaces.update_namespace_properties import update_namespace_properties
-from commands.tables.commit_table import commit_table
-from commands.tables.commit_transaction import commit_transaction
-from commands.tables.create_table import create_table
-from commands.tables.drop_table import drop_table
-from commands.tables.rename_table import rename_table
-from commands.tables.unregister_table import unregister_table
-from commands.views.commit_view import commit_view
-from commands.views.create_view import create_view
-from commands.views.drop_view import drop_view
-from commands.views.rename_view import rename_view
-from domain.commands import (
+from ...access.request_context import Approved, RequestContext
+from ...access.warehouse import Warehouse
+from ...domain.commands import (
     CommitTable,
     CommitTransaction,
     CommitView,
@@ -36,9 +21,24 @@ from domain.commands import (
     UnregisterTable,
     UpdateNamespaceProperties,
 )
-from domain.errors import InternalError
-from domain.proposal import ProposalState
-from domain.stored_commands import UnreadableCommandError, decode
+from ...domain.errors import InternalError
+from ...domain.proposal import ProposalState
+from ...domain.stored_commands import UnreadableCommandError, decode
+from ..execution.answer import Answer
+from ..execution.executor import CommandExecutor
+from ..namespaces.create_namespace import create_namespace
+from ..namespaces.drop_namespace import drop_namespace
+from ..namespaces.update_namespace_properties import update_namespace_properties
+from ..tables.commit_table import commit_table
+from ..tables.commit_transaction import commit_transaction
+from ..tables.create_table import create_table
+from ..tables.drop_table import drop_table
+from ..tables.rename_table import rename_table
+from ..tables.unregister_table import unregister_table
+from ..views.commit_view import commit_view
+from ..views.create_view import create_view
+from ..views.drop_view import drop_view
+from ..views.rename_view import rename_view
 
 Execute = Callable[[CommandExecutor, RequestContext, Warehouse, Any], Awaitable[Answer]]
 

@@ -8,15 +8,15 @@ from uuid import UUID
 import structlog
 from uuid_utils.compat import uuid7
 
-from access.request_context import Principal, RequestContext
-from commands.execution.clock import now_ms
-from commands.execution.executor import CommandExecutor
-from commands.execution.leader_job import LeaderJob
-from commands.execution.submission import Submission
-from database.advisory_locks import AdvisoryLock
-from database.connections import Connection
-from domain.proposal import decide_expire
-from projections import proposals
+from ...access.request_context import Principal, RequestContext
+from ...database.advisory_locks import AdvisoryLock
+from ...database.connections import Connection
+from ...domain.proposal import decide_expire
+from ...projections import proposals
+from ..execution.clock import now_ms
+from ..execution.executor import CommandExecutor
+from ..execution.leader_job import LeaderJob
+from ..execution.submission import Submission
 
 _log = structlog.get_logger("icecore.proposals")
 

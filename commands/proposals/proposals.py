@@ -7,18 +7,14 @@ from uuid import UUID
 import orjson
 from uuid_utils.compat import uuid7
 
-from access.request_context import RequestContext
-from access.warehouse import Warehouse
-from approval.hooks import HeldBack
-from approval.proposed_change import object_heads
-from commands.execution.clock import now_ms
-from commands.execution.committer import Committer
-from commands.execution.deciding import decided, is_large_request
-from commands.execution.submission import AppendResult, IdempotencyRecord, Submission
-from database.connections import Connection
-from domain.commands import properties_set
-from domain.documents import Json
-from domain.errors import (
+from ...access.request_context import RequestContext
+from ...access.warehouse import Warehouse
+from ...approval.hooks import HeldBack
+from ...approval.proposed_change import object_heads
+from ...database.connections import Connection
+from ...domain.commands import properties_set
+from ...domain.documents import Json
+from ...domain.errors import (
     ApprovalRequired,
     BadRequest,
     CatalogError,
@@ -28,10 +24,14 @@ from domain.errors import (
     InternalError,
     ProposalClosed,
 )
-from domain.proposal import HeldChange, ProposalState, decide_approve, decide_open, decide_stale, stale, time_text
-from domain.stored_commands import encode
-from projections import proposals
-from security.property_rules import refuse_credential_properties
+from ...domain.proposal import HeldChange, ProposalState, decide_approve, decide_open, decide_stale, stale, time_text
+from ...domain.stored_commands import encode
+from ...projections import proposals
+from ...security.property_rules import refuse_credential_properties
+from ..execution.clock import now_ms
+from ..execution.committer import Committer
+from ..execution.deciding import decided, is_large_request
+from ..execution.submission import AppendResult, IdempotencyRecord, Submission
 
 HELD_BYTES_MAX = 1024 * 1024
 """Of the command of a change that waits, as JSON: it is kept in the log, and read whole by whoever decides."""

@@ -5,16 +5,16 @@ from uuid import UUID
 
 import orjson
 
-from access.authorization import Resource
-from access.request_context import RequestContext
-from access.warehouse import Warehouse
-from commands.execution.answer import Answer
-from commands.execution.clock import now_ms
-from commands.execution.executor import CommandExecutor
-from commands.execution.handler import CommandHandler, Decision, Resolved
-from commands.execution.submission import IdempotencyRecord, Submission
-from commands.proposals.proposals import Proposals, proposal_json
-from domain.proposal import ProposalState, decide_reject
+from ...access.authorization import Resource
+from ...access.request_context import RequestContext
+from ...access.warehouse import Warehouse
+from ...domain.proposal import ProposalState, decide_reject
+from ..execution.answer import Answer
+from ..execution.clock import now_ms
+from ..execution.executor import CommandExecutor
+from ..execution.handler import CommandHandler, Decision, Resolved
+from ..execution.submission import IdempotencyRecord, Submission
+from .proposals import Proposals, proposal_json
 
 
 @dataclass(frozen=True, slots=True)

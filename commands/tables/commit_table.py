@@ -5,18 +5,26 @@ from uuid import UUID
 
 from uuid_utils.compat import uuid7
 
-from access.request_context import RequestContext
-from access.warehouse import Warehouse
-from commands.execution.answer import Answer
-from commands.execution.clock import now_ms
-from commands.execution.deciding import decided, is_large_request
-from commands.execution.executor import CommandExecutor
-from commands.execution.handler import CommandHandler, Decision, MetadataFile, Resolved, StreamCommandHandler, parent_of
-from commands.execution.resolver import ResolvedStream
-from commands.execution.submission import IdempotencyRecord, Submission
-from commands.tables.create_table import Created, add_table, created_alone, refuse_places_taken_by_others
-from commands.tables.old_metadata_files import old_metadata_files
-from commands.tabulars.metadata_files import (
+from ...access.request_context import RequestContext
+from ...access.warehouse import Warehouse
+from ...domain.commands import CommitTable
+from ...domain.documents import Json
+from ...domain.metadata.requirements import check_requirements, is_creation
+from ...domain.metadata.updates import apply_updates
+from ...domain.names import ResolvedName
+from ...domain.table import TableCommit, TableState, decide_commit
+from ...projections import results
+from ...security.property_rules import refuse_credential_properties
+from ...storage.location_door import check_document_locations
+from ...storage.locations import StorageLocation
+from ..execution.answer import Answer
+from ..execution.clock import now_ms
+from ..execution.deciding import decided, is_large_request
+from ..execution.executor import CommandExecutor
+from ..execution.handler import CommandHandler, Decision, MetadataFile, Resolved, StreamCommandHandler, parent_of
+from ..execution.resolver import ResolvedStream
+from ..execution.submission import IdempotencyRecord, Submission
+from ..tabulars.metadata_files import (
     NewName,
     loaded_table,
     location_key,
@@ -26,16 +34,8 @@ from commands.tabulars.metadata_files import (
     written_pieces,
     written_table,
 )
-from domain.commands import CommitTable
-from domain.documents import Json
-from domain.metadata.requirements import check_requirements, is_creation
-from domain.metadata.updates import apply_updates
-from domain.names import ResolvedName
-from domain.table import TableCommit, TableState, decide_commit
-from projections import results
-from security.property_rules import refuse_credential_properties
-from storage.location_door import check_document_locations
-from storage.locations import StorageLocation
+from .create_table import Created, add_table, created_alone, refuse_places_taken_by_others
+from .old_metadata_files import old_metadata_files
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,22 +4,22 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from access.request_context import RequestContext
-from access.warehouse import Warehouse
-from commands.execution.answer import Answer
-from commands.execution.clock import now_ms
-from commands.execution.deciding import decided, is_large_request, is_large_state
-from commands.execution.executor import CommandExecutor
-from commands.execution.handler import CommandHandler, Decision, MetadataFile, Resolved, parent_of
-from commands.execution.resolver import ResolvedStream
-from commands.execution.submission import IdempotencyRecord, Submission
-from commands.tables.commit_table import add_commit, add_created, creates, staged_name
-from commands.tabulars.metadata_files import written_table
-from domain.commands import CommitTable, CommitTransaction
-from domain.errors import BadRequest
-from domain.names import ResolvedName
-from domain.table import TableCommit, TableState
-from storage.large_documents import DocumentShare
+from ...access.request_context import RequestContext
+from ...access.warehouse import Warehouse
+from ...domain.commands import CommitTable, CommitTransaction
+from ...domain.errors import BadRequest
+from ...domain.names import ResolvedName
+from ...domain.table import TableCommit, TableState
+from ...storage.large_documents import DocumentShare
+from ..execution.answer import Answer
+from ..execution.clock import now_ms
+from ..execution.deciding import decided, is_large_request, is_large_state
+from ..execution.executor import CommandExecutor
+from ..execution.handler import CommandHandler, Decision, MetadataFile, Resolved, parent_of
+from ..execution.resolver import ResolvedStream
+from ..execution.submission import IdempotencyRecord, Submission
+from ..tabulars.metadata_files import written_table
+from .commit_table import add_commit, add_created, creates, staged_name
 
 
 async def commit_transaction(

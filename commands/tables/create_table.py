@@ -5,15 +5,28 @@ from uuid import UUID
 
 from uuid_utils.compat import uuid7
 
-from access.request_context import RequestContext
-from access.warehouse import Warehouse
-from commands.execution.answer import Answer
-from commands.execution.clock import now_ms
-from commands.execution.deciding import decided, is_large_request
-from commands.execution.executor import CommandExecutor
-from commands.execution.handler import CommandHandler, CreatedTable, Decision, MetadataFile, Resolved, parent_of
-from commands.execution.submission import IdempotencyRecord, Submission
-from commands.tabulars.metadata_files import (
+from ...access.request_context import RequestContext
+from ...access.warehouse import Warehouse
+from ...database.connections import Connection
+from ...domain.byte_pieces import Content
+from ...domain.claims import NameClaim
+from ...domain.commands import CreateTable
+from ...domain.documents import TABLE_KINDS, Json, split
+from ...domain.identifiers import TabularIdentifier
+from ...domain.metadata.create import new_table_metadata
+from ...domain.names import FreeName, ResolvedName
+from ...domain.table import TableState, decide_create
+from ...projections import results
+from ...projections.tables import LoadedTable
+from ...security.property_rules import refuse_credential_properties
+from ...storage.location_door import check_document_locations
+from ..execution.answer import Answer
+from ..execution.clock import now_ms
+from ..execution.deciding import decided, is_large_request
+from ..execution.executor import CommandExecutor
+from ..execution.handler import CommandHandler, CreatedTable, Decision, MetadataFile, Resolved, parent_of
+from ..execution.submission import IdempotencyRecord, Submission
+from ..tabulars.metadata_files import (
     NewName,
     loaded_table,
     location_key,
@@ -23,19 +36,6 @@ from commands.tabulars.metadata_files import (
     refuse_taken_places,
     written_table,
 )
-from database.connections import Connection
-from domain.byte_pieces import Content
-from domain.claims import NameClaim
-from domain.commands import CreateTable
-from domain.documents import TABLE_KINDS, Json, split
-from domain.identifiers import TabularIdentifier
-from domain.metadata.create import new_table_metadata
-from domain.names import FreeName, ResolvedName
-from domain.table import TableState, decide_create
-from projections import results
-from projections.tables import LoadedTable
-from security.property_rules import refuse_credential_properties
-from storage.location_door import check_document_locations
 
 
 async def create_table(executor: CommandExecutor, context: RequestContext, warehouse: Warehouse, command: CreateTable) -> Answer:

@@ -17,19 +17,19 @@ from uuid import UUID
 import psycopg
 import structlog
 
-from access.resolve_warehouse import as_warehouse
-from commands.execution.executor import CommandExecutor
-from commands.execution.leader_job import FENCE_SECONDS_MAX, LeaderJob, LeadershipLost
-from commands.tables.old_metadata_files import parsed_file
-from database.advisory_locks import AdvisoryLock
-from database.connections import Connection
-from domain.errors import CatalogError, ServiceUnavailable
-from domain.metadata.logs import may_delete_metadata_file
-from projections import old_metadata_files, tables, warehouses
-from projections.old_metadata_files import PendingFile
-from storage.locations import StorageLocation
-from storage.metadata_files import is_metadata_file
-from storage.object_store import ObjectStore
+from ...access.resolve_warehouse import as_warehouse
+from ...database.advisory_locks import AdvisoryLock
+from ...database.connections import Connection
+from ...domain.errors import CatalogError, ServiceUnavailable
+from ...domain.metadata.logs import may_delete_metadata_file
+from ...projections import old_metadata_files, tables, warehouses
+from ...projections.old_metadata_files import PendingFile
+from ...storage.locations import StorageLocation
+from ...storage.metadata_files import is_metadata_file
+from ...storage.object_store import ObjectStore
+from ..execution.executor import CommandExecutor
+from ..execution.leader_job import FENCE_SECONDS_MAX, LeaderJob, LeadershipLost
+from .old_metadata_files import parsed_file
 
 _log = structlog.get_logger("icecore.commands")
 

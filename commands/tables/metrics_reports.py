@@ -7,12 +7,12 @@ from uuid import UUID
 
 from uuid_utils.compat import uuid7
 
-from access.backends import Backends
-from database.named_sql import named_sql
-from database.outage_log import OutageLog
-from domain.client_errors import client_error_text
+from ...access.backends import Backends
+from ...database.named_sql import named_sql
+from ...database.outage_log import OutageLog
+from ...domain.client_errors import client_error_text
 
-_SQL = named_sql("commands.tables", "metrics_reports.sql")
+_SQL = named_sql("icecore.commands.tables", "metrics_reports.sql")
 
 QUEUE_REPORTS_MAX = 1_000
 QUEUE_BYTES_MAX = 16 * 1024 * 1024

@@ -12,11 +12,11 @@ from uuid import UUID
 
 import structlog
 
-from domain.errors import BadRequest
-from domain.metadata.logs import removed_metadata_files
-from domain.table import TableState
-from storage.locations import StorageLocation
-from storage.metadata_files import is_metadata_file
+from ...domain.errors import BadRequest
+from ...domain.metadata.logs import removed_metadata_files
+from ...domain.table import TableState
+from ...storage.locations import StorageLocation
+from ...storage.metadata_files import is_metadata_file
 
 _log = structlog.get_logger("icecore.commands")
 

@@ -14,20 +14,20 @@ import psycopg
 import structlog
 from uuid_utils.compat import uuid7
 
-from access.request_context import Principal, RequestContext
-from access.resolve_warehouse import as_warehouse
-from access.warehouse import Warehouse
-from commands.execution.executor import CommandExecutor
-from commands.execution.leader_job import FENCE_SECONDS_MAX, LeaderJob, LeadershipLost
-from commands.execution.submission import AppendResult, Submission
-from commands.tables.table_purge import NamedFiles, PurgedFiles, TablePurge
-from database.advisory_locks import AdvisoryLock
-from database.connections import Connection
-from domain.errors import CatalogError, ServiceUnavailable
-from domain.table import TableState, decide_purge
-from projections import tables, warehouses
-from storage.large_documents import DocumentShare
-from storage.manifest_reader import ManifestReaders
+from ...access.request_context import Principal, RequestContext
+from ...access.resolve_warehouse import as_warehouse
+from ...access.warehouse import Warehouse
+from ...database.advisory_locks import AdvisoryLock
+from ...database.connections import Connection
+from ...domain.errors import CatalogError, ServiceUnavailable
+from ...domain.table import TableState, decide_purge
+from ...projections import tables, warehouses
+from ...storage.large_documents import DocumentShare
+from ...storage.manifest_reader import ManifestReaders
+from ..execution.executor import CommandExecutor
+from ..execution.leader_job import FENCE_SECONDS_MAX, LeaderJob, LeadershipLost
+from ..execution.submission import AppendResult, Submission
+from .table_purge import NamedFiles, PurgedFiles, TablePurge
 
 _log = structlog.get_logger("icecore.purge")
 

@@ -6,15 +6,29 @@ from uuid import UUID
 
 from uuid_utils.compat import uuid7
 
-from access.request_context import RequestContext
-from access.warehouse import Warehouse
-from commands.execution.answer import Answer
-from commands.execution.executor import CommandExecutor
-from commands.execution.handler import CommandHandler, Decision, Resolved, parent_of
-from commands.execution.resolver import ResolvedStream, StaleName
-from commands.execution.staged_parts import stage_parts
-from commands.execution.submission import IdempotencyRecord, Submission
-from commands.tabulars.metadata_files import (
+from ...access.request_context import RequestContext
+from ...access.warehouse import Warehouse
+from ...domain.byte_pieces import Content
+from ...domain.commands import RegisterTable
+from ...domain.documents import Json
+from ...domain.errors import NoSuchTable
+from ...domain.identifiers import TabularIdentifier
+from ...domain.metadata.parse import parse_table_metadata
+from ...domain.names import FreeName, ResolvedName
+from ...domain.table import TableState, decide_register, may_have_lost_file
+from ...projections import results
+from ...security.property_rules import check_registered_properties
+from ...storage.large_documents import DocumentShare
+from ...storage.location_door import check_document_locations
+from ...storage.locations import StorageLocation
+from ...storage.metadata_files import read_metadata
+from ..execution.answer import Answer
+from ..execution.executor import CommandExecutor
+from ..execution.handler import CommandHandler, Decision, Resolved, parent_of
+from ..execution.resolver import ResolvedStream, StaleName
+from ..execution.staged_parts import stage_parts
+from ..execution.submission import IdempotencyRecord, Submission
+from ..tabulars.metadata_files import (
     NewName,
     loaded_table,
     location_key,
@@ -24,20 +38,6 @@ from commands.tabulars.metadata_files import (
     registered_keys,
     written_table,
 )
-from domain.byte_pieces import Content
-from domain.commands import RegisterTable
-from domain.documents import Json
-from domain.errors import NoSuchTable
-from domain.identifiers import TabularIdentifier
-from domain.metadata.parse import parse_table_metadata
-from domain.names import FreeName, ResolvedName
-from domain.table import TableState, decide_register, may_have_lost_file
-from projections import results
-from security.property_rules import check_registered_properties
-from storage.large_documents import DocumentShare
-from storage.location_door import check_document_locations
-from storage.locations import StorageLocation
-from storage.metadata_files import read_metadata
 
 
 @dataclass(frozen=True, slots=True)

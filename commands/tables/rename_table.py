@@ -2,14 +2,14 @@
 
 from dataclasses import dataclass
 
-from access.request_context import RequestContext
-from access.warehouse import Warehouse
-from commands.execution.answer import Answer
-from commands.execution.executor import CommandExecutor
-from commands.execution.resolver import ResolvedStream
-from commands.tabulars.rename_tabular import TabularRename
-from domain.commands import RenameTable
-from domain.table import TableState
+from ...access.request_context import RequestContext
+from ...access.warehouse import Warehouse
+from ...domain.commands import RenameTable
+from ...domain.table import TableState
+from ..execution.answer import Answer
+from ..execution.executor import CommandExecutor
+from ..execution.resolver import ResolvedStream
+from ..tabulars.rename_tabular import TabularRename
 
 
 async def rename_table(executor: CommandExecutor, context: RequestContext, warehouse: Warehouse, command: RenameTable) -> Answer:

@@ -2,13 +2,13 @@
 
 from dataclasses import dataclass
 
-from access.authorization import Resource
-from access.request_context import RequestContext
-from access.warehouse import Warehouse
-from commands.execution.answer import Answer
-from commands.execution.executor import CommandExecutor
-from domain.identifiers import TabularIdentifier
-from projections import names
+from ...access.authorization import Resource
+from ...access.request_context import RequestContext
+from ...access.warehouse import Warehouse
+from ...domain.identifiers import TabularIdentifier
+from ...projections import names
+from ..execution.answer import Answer
+from ..execution.executor import CommandExecutor
 
 
 @dataclass(frozen=True, slots=True)

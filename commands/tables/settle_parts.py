@@ -9,10 +9,10 @@ import time
 
 import structlog
 
-from commands.execution.leader_job import LeaderJob
-from commands.execution.staged_parts import remove_left_over
-from database.advisory_locks import AdvisoryLock
-from projections.part_tombstones import PartTombstone, close_parts, read_tombstones, remove_if_closed
+from ...database.advisory_locks import AdvisoryLock
+from ...projections.part_tombstones import PartTombstone, close_parts, read_tombstones, remove_if_closed
+from ..execution.leader_job import LeaderJob
+from ..execution.staged_parts import remove_left_over
 
 _log = structlog.get_logger("icecore.parts")
 

@@ -4,12 +4,12 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 
-from domain.errors import BadRequest, CatalogError, NotFound, PayloadTooLarge, ServiceUnavailable
-from domain.table import TableState
-from storage.locations import StorageLocation
-from storage.manifest_protocol import MANIFEST, MANIFEST_LIST, Kind
-from storage.manifest_reader import MANIFEST_BYTES_MAX, ManifestReader, UnreadableManifest
-from storage.object_store import ObjectStore
+from ...domain.errors import BadRequest, CatalogError, NotFound, PayloadTooLarge, ServiceUnavailable
+from ...domain.table import TableState
+from ...storage.locations import StorageLocation
+from ...storage.manifest_protocol import MANIFEST, MANIFEST_LIST, Kind
+from ...storage.manifest_reader import MANIFEST_BYTES_MAX, ManifestReader, UnreadableManifest
+from ...storage.object_store import ObjectStore
 
 FILES_LEFT_NAMED_MAX = 100
 """Files that stay and are named in the event; the others are counted."""

@@ -2,17 +2,17 @@
 
 from dataclasses import dataclass
 
-from access.request_context import RequestContext
-from access.warehouse import Warehouse
-from commands.execution.answer import Answer
-from commands.execution.executor import CommandExecutor
-from commands.execution.handler import Decision, StreamCommandHandler
-from commands.execution.resolver import ResolvedStream, Resolver
-from commands.execution.submission import IdempotencyRecord, Submission
-from commands.tabulars.metadata_files import loaded_table, written_table
-from domain.commands import UnregisterTable
-from domain.table import TableState, decide_unregister
-from projections import results
+from ...access.request_context import RequestContext
+from ...access.warehouse import Warehouse
+from ...domain.commands import UnregisterTable
+from ...domain.table import TableState, decide_unregister
+from ...projections import results
+from ..execution.answer import Answer
+from ..execution.executor import CommandExecutor
+from ..execution.handler import Decision, StreamCommandHandler
+from ..execution.resolver import ResolvedStream, Resolver
+from ..execution.submission import IdempotencyRecord, Submission
+from ..tabulars.metadata_files import loaded_table, written_table
 
 
 async def unregister_table(executor: CommandExecutor, context: RequestContext, warehouse: Warehouse, command: UnregisterTable) -> Answer:

@@ -8,22 +8,22 @@ from uuid import UUID
 
 from uuid_utils.compat import uuid7
 
-from access.warehouse import Warehouse
-from commands.execution.handler import MetadataFile
-from database.connections import Connection
-from domain.byte_pieces import Content, content_of
-from domain.claims import check_places
-from domain.documents import TABLE_KINDS, Document, Json, joined_bodies, pieces, table_head
-from domain.errors import BadRequest, NotFound
-from domain.identifiers import TabularIdentifier
-from domain.names import FreeName, ResolvedName, decide_new_name
-from domain.table import TableState
-from log.head import log_head
-from projections import location_claims, names, old_metadata_files
-from projections.tables import LoadedTable
-from storage.location_door import PATH_PROPERTIES, files_named
-from storage.locations import StorageLocation
-from storage.metadata_files import metadata_file_location
+from ...access.warehouse import Warehouse
+from ...database.connections import Connection
+from ...domain.byte_pieces import Content, content_of
+from ...domain.claims import check_places
+from ...domain.documents import TABLE_KINDS, Document, Json, joined_bodies, pieces, table_head
+from ...domain.errors import BadRequest, NotFound
+from ...domain.identifiers import TabularIdentifier
+from ...domain.names import FreeName, ResolvedName, decide_new_name
+from ...domain.table import TableState
+from ...log.head import log_head
+from ...projections import location_claims, names, old_metadata_files
+from ...projections.tables import LoadedTable
+from ...storage.location_door import PATH_PROPERTIES, files_named
+from ...storage.locations import StorageLocation
+from ...storage.metadata_files import metadata_file_location
+from ..execution.handler import MetadataFile
 
 _FILE_NUMBER = re.compile(r"^(\d{1,9})-")
 

@@ -3,20 +3,20 @@
 from abc import abstractmethod
 from dataclasses import dataclass
 
-from commands.execution.answer import Answer
-from commands.execution.executor import CommandExecutor
-from commands.execution.handler import CommandHandler, Decision, Resolved, parent_of
-from commands.execution.resolver import ResolvedStream, StaleName
-from commands.execution.submission import IdempotencyRecord, Submission
-from domain import table, view
-from domain.commands import RenameTable, RenameView
-from domain.events import TableRenamed, ViewRenamed
-from domain.identifiers import TabularIdentifier
-from domain.names import ResolvedName
-from domain.table import TableState
-from domain.view import ViewState
-from projections import names
-from storage.large_documents import DocumentShare
+from ...domain import table, view
+from ...domain.commands import RenameTable, RenameView
+from ...domain.events import TableRenamed, ViewRenamed
+from ...domain.identifiers import TabularIdentifier
+from ...domain.names import ResolvedName
+from ...domain.table import TableState
+from ...domain.view import ViewState
+from ...projections import names
+from ...storage.large_documents import DocumentShare
+from ..execution.answer import Answer
+from ..execution.executor import CommandExecutor
+from ..execution.handler import CommandHandler, Decision, Resolved, parent_of
+from ..execution.resolver import ResolvedStream, StaleName
+from ..execution.submission import IdempotencyRecord, Submission
 
 
 @dataclass(slots=True, eq=False)

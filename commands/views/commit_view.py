@@ -4,21 +4,21 @@ from dataclasses import dataclass
 
 import orjson
 
-from access.request_context import RequestContext
-from access.warehouse import Warehouse
-from commands.execution.answer import Answer
-from commands.execution.clock import now_ms
-from commands.execution.executor import CommandExecutor
-from commands.execution.handler import Decision, StreamCommandHandler
-from commands.execution.resolver import ResolvedStream, Resolver
-from commands.execution.submission import IdempotencyRecord, Submission
-from commands.tabulars.metadata_files import location_key, metadata_file, next_file_number, path_keys
-from commands.views.create_view import view_body
-from domain.commands import CommitView
-from domain.documents import VIEW_KINDS, fold, split
-from domain.view import ViewState, decide_commit
-from security.property_rules import refuse_credential_properties
-from storage.location_door import check_document_locations
+from ...access.request_context import RequestContext
+from ...access.warehouse import Warehouse
+from ...domain.commands import CommitView
+from ...domain.documents import VIEW_KINDS, fold, split
+from ...domain.view import ViewState, decide_commit
+from ...security.property_rules import refuse_credential_properties
+from ...storage.location_door import check_document_locations
+from ..execution.answer import Answer
+from ..execution.clock import now_ms
+from ..execution.executor import CommandExecutor
+from ..execution.handler import Decision, StreamCommandHandler
+from ..execution.resolver import ResolvedStream, Resolver
+from ..execution.submission import IdempotencyRecord, Submission
+from ..tabulars.metadata_files import location_key, metadata_file, next_file_number, path_keys
+from .create_view import view_body
 
 
 async def commit_view(executor: CommandExecutor, context: RequestContext, warehouse: Warehouse, command: CommitView) -> Answer:

@@ -6,26 +6,26 @@ from uuid import UUID
 import orjson
 from uuid_utils.compat import uuid7
 
-from access.request_context import RequestContext
-from access.warehouse import Warehouse
-from commands.execution.answer import Answer
-from commands.execution.clock import now_ms
-from commands.execution.deciding import decided, is_large_request
-from commands.execution.executor import CommandExecutor
-from commands.execution.handler import CommandHandler, Decision, Resolved, parent_of
-from commands.execution.submission import IdempotencyRecord, Submission
-from commands.tables.create_table import refuse_places_taken_by_others
-from commands.tabulars.metadata_files import NewName, location_key, location_of, metadata_file, path_keys
-from domain.commands import CreateView
-from domain.documents import Json
-from domain.identifiers import TabularIdentifier
-from domain.names import FreeName, ResolvedName
-from domain.view import ViewState, decide_create
-from domain.view_metadata.builder import new_view_metadata
-from projections import results
-from projections.views import LoadedView
-from security.property_rules import refuse_credential_properties
-from storage.location_door import check_document_locations
+from ...access.request_context import RequestContext
+from ...access.warehouse import Warehouse
+from ...domain.commands import CreateView
+from ...domain.documents import Json
+from ...domain.identifiers import TabularIdentifier
+from ...domain.names import FreeName, ResolvedName
+from ...domain.view import ViewState, decide_create
+from ...domain.view_metadata.builder import new_view_metadata
+from ...projections import results
+from ...projections.views import LoadedView
+from ...security.property_rules import refuse_credential_properties
+from ...storage.location_door import check_document_locations
+from ..execution.answer import Answer
+from ..execution.clock import now_ms
+from ..execution.deciding import decided, is_large_request
+from ..execution.executor import CommandExecutor
+from ..execution.handler import CommandHandler, Decision, Resolved, parent_of
+from ..execution.submission import IdempotencyRecord, Submission
+from ..tables.create_table import refuse_places_taken_by_others
+from ..tabulars.metadata_files import NewName, location_key, location_of, metadata_file, path_keys
 
 
 async def create_view(executor: CommandExecutor, context: RequestContext, warehouse: Warehouse, command: CreateView) -> Answer:

@@ -2,15 +2,15 @@
 
 from dataclasses import dataclass
 
-from access.request_context import RequestContext
-from access.warehouse import Warehouse
-from commands.execution.answer import Answer
-from commands.execution.executor import CommandExecutor
-from commands.execution.handler import Decision, StreamCommandHandler
-from commands.execution.resolver import ResolvedStream, Resolver
-from commands.execution.submission import IdempotencyRecord, Submission
-from domain.commands import DropView
-from domain.view import ViewState, decide_drop
+from ...access.request_context import RequestContext
+from ...access.warehouse import Warehouse
+from ...domain.commands import DropView
+from ...domain.view import ViewState, decide_drop
+from ..execution.answer import Answer
+from ..execution.executor import CommandExecutor
+from ..execution.handler import Decision, StreamCommandHandler
+from ..execution.resolver import ResolvedStream, Resolver
+from ..execution.submission import IdempotencyRecord, Submission
 
 
 async def drop_view(executor: CommandExecutor, context: RequestContext, warehouse: Warehouse, command: DropView) -> Answer:

@@ -6,25 +6,25 @@ from dataclasses import dataclass
 import orjson
 from uuid_utils.compat import uuid7
 
-from access.request_context import RequestContext
-from access.warehouse import Warehouse
-from commands.execution.answer import Answer
-from commands.execution.executor import CommandExecutor
-from commands.execution.handler import CommandHandler, Decision, Resolved, parent_of
-from commands.execution.submission import IdempotencyRecord, Submission
-from commands.tabulars.metadata_files import NewName, location_key, path_keys, refuse_taken_file, registered_keys
-from commands.views.create_view import view_body
-from domain.commands import RegisterView
-from domain.documents import Json
-from domain.identifiers import TabularIdentifier
-from domain.names import FreeName, ResolvedName
-from domain.view import ViewState, decide_register
-from domain.view_metadata.parse import parse_view_metadata
-from security.property_rules import check_registered_properties
-from storage.large_documents import DocumentShare
-from storage.location_door import check_document_locations
-from storage.locations import StorageLocation
-from storage.metadata_files import read_metadata
+from ...access.request_context import RequestContext
+from ...access.warehouse import Warehouse
+from ...domain.commands import RegisterView
+from ...domain.documents import Json
+from ...domain.identifiers import TabularIdentifier
+from ...domain.names import FreeName, ResolvedName
+from ...domain.view import ViewState, decide_register
+from ...domain.view_metadata.parse import parse_view_metadata
+from ...security.property_rules import check_registered_properties
+from ...storage.large_documents import DocumentShare
+from ...storage.location_door import check_document_locations
+from ...storage.locations import StorageLocation
+from ...storage.metadata_files import read_metadata
+from ..execution.answer import Answer
+from ..execution.executor import CommandExecutor
+from ..execution.handler import CommandHandler, Decision, Resolved, parent_of
+from ..execution.submission import IdempotencyRecord, Submission
+from ..tabulars.metadata_files import NewName, location_key, path_keys, refuse_taken_file, registered_keys
+from .create_view import view_body
 
 
 async def register_view(executor: CommandExecutor, context: RequestContext, warehouse: Warehouse, command: RegisterView) -> Answer:

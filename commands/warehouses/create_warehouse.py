@@ -13,29 +13,29 @@ import psycopg
 import structlog
 from uuid_utils.compat import uuid7
 
-from access.authorization import Resource
-from access.request_context import RequestContext
-from access.warehouse import Warehouse
-from commands.execution.answer import Answer
-from commands.execution.executor import CommandExecutor
-from commands.execution.handler import CommandHandler, Decision, Resolved
-from commands.execution.submission import IdempotencyRecord, Submission
-from database.advisory_locks import AdvisoryLock, try_lock, unlock
-from domain.documents import Json
-from domain.errors import BadRequest, ServiceUnavailable
-from domain.identifiers import name_key
-from domain.warehouse import WarehouseState, decide_create
-from projections import warehouses
-from projections.results import warehouse_result
-from security.property_rules import refuse_credential_properties
-from storage.credentials import StorageCredential, parse_storage_credential
-from storage.json_fields import refuse_long
-from storage.locations import StorageLocation
-from storage.object_store import open_store
-from storage.permitted_profiles import PermittedProfiles
-from storage.profiles import LocalProfile, S3Profile, StorageProfile, parse_storage_profile
-from storage.same_bucket import refuse_bucket_in_endpoint, shared_buckets
-from storage.same_folder import shared_folders
+from ...access.authorization import Resource
+from ...access.request_context import RequestContext
+from ...access.warehouse import Warehouse
+from ...database.advisory_locks import AdvisoryLock, try_lock, unlock
+from ...domain.documents import Json
+from ...domain.errors import BadRequest, ServiceUnavailable
+from ...domain.identifiers import name_key
+from ...domain.warehouse import WarehouseState, decide_create
+from ...projections import warehouses
+from ...projections.results import warehouse_result
+from ...security.property_rules import refuse_credential_properties
+from ...storage.credentials import StorageCredential, parse_storage_credential
+from ...storage.json_fields import refuse_long
+from ...storage.locations import StorageLocation
+from ...storage.object_store import open_store
+from ...storage.permitted_profiles import PermittedProfiles
+from ...storage.profiles import LocalProfile, S3Profile, StorageProfile, parse_storage_profile
+from ...storage.same_bucket import refuse_bucket_in_endpoint, shared_buckets
+from ...storage.same_folder import shared_folders
+from ..execution.answer import Answer
+from ..execution.executor import CommandExecutor
+from ..execution.handler import CommandHandler, Decision, Resolved
+from ..execution.submission import IdempotencyRecord, Submission
 
 _log = structlog.get_logger("icecore.commands")
 

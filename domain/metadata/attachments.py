@@ -3,8 +3,8 @@
 import base64
 import re
 
-from domain.errors import BadRequest
-from domain.metadata.fields import Json, get_int_list, get_long, get_string, get_string_map, get_string_or_none, show
+from ..errors import BadRequest
+from .fields import Json, get_int_list, get_long, get_string, get_string_map, get_string_or_none, show
 
 _BASE64 = re.compile(r"[A-Za-z0-9+/]*={0,2}")
 

@@ -1,11 +1,11 @@
 """The table metadata builder: applies updates one by one, then checks the whole (Java `TableMetadata.Builder`)."""
 
-from domain.errors import IllegalArgument
-from domain.metadata.columns import ColumnsBuilder
-from domain.metadata.draft import Draft
-from domain.metadata.fields import Json, check_uuid
-from domain.metadata.history import HistoryBuilder
-from domain.metadata.logs import append_metadata_log, check_metadata_log
+from ..errors import IllegalArgument
+from .columns import ColumnsBuilder
+from .draft import Draft
+from .fields import Json, check_uuid
+from .history import HistoryBuilder
+from .logs import append_metadata_log, check_metadata_log
 
 FORMAT_VERSION_MAX = 3
 DEFAULT_FORMAT_VERSION = 2

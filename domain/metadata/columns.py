@@ -2,10 +2,10 @@
 
 from collections import Counter
 
-from domain.errors import IllegalArgument, ValidationFailed
-from domain.metadata.draft import Draft
-from domain.metadata.fields import Json
-from domain.metadata.partitioning import (
+from ..errors import IllegalArgument, ValidationFailed
+from .draft import Draft
+from .fields import Json
+from .partitioning import (
     INITIAL_SPEC_ID,
     bind_spec,
     bind_spec_unchecked,
@@ -15,9 +15,9 @@ from domain.metadata.partitioning import (
     last_assigned_field_id,
     spec_key,
 )
-from domain.metadata.parts import Parts
-from domain.metadata.schemas import SchemaIndex, check_compatibility, rough_schema_key, schema_key, with_schema_id
-from domain.metadata.sorting import INITIAL_SORT_ORDER_ID, UNSORTED, UNSORTED_ORDER_ID, bind_sort_order, check_sort_order, sort_order_key
+from .parts import Parts
+from .schemas import SchemaIndex, check_compatibility, rough_schema_key, schema_key, with_schema_id
+from .sorting import INITIAL_SORT_ORDER_ID, UNSORTED, UNSORTED_ORDER_ID, bind_sort_order, check_sort_order, sort_order_key
 
 INDEX_CHARACTERS_MAX = 16 * 1024 * 1024
 """Of the column names of indexed schemas, which are kept for the next update that asks for one of them."""

@@ -3,12 +3,12 @@
 from collections.abc import Mapping
 from itertools import count
 
-from domain.errors import BadRequest, IllegalArgument
-from domain.metadata.builder import DEFAULT_FORMAT_VERSION, FORMAT_VERSION_MAX, TableMetadataBuilder
-from domain.metadata.columns import LAST_ADDED
-from domain.metadata.fields import Json
-from domain.metadata.partitioning import UNPARTITIONED, bind_spec, parse_spec
-from domain.metadata.properties import (
+from ..errors import BadRequest, IllegalArgument
+from .builder import DEFAULT_FORMAT_VERSION, FORMAT_VERSION_MAX, TableMetadataBuilder
+from .columns import LAST_ADDED
+from .fields import Json
+from .partitioning import UNPARTITIONED, bind_spec, parse_spec
+from .properties import (
     FORMAT_VERSION,
     PARQUET_COMPRESSION,
     PARQUET_COMPRESSION_OF_NEW_TABLES,
@@ -16,8 +16,8 @@ from domain.metadata.properties import (
     check_new_table_properties,
     property_as_int,
 )
-from domain.metadata.schemas import INITIAL_SCHEMA_ID, SchemaIndex, assign_fresh_ids, parse_schema
-from domain.metadata.sorting import UNSORTED, bind_sort_order, parse_sort_order
+from .schemas import INITIAL_SCHEMA_ID, SchemaIndex, assign_fresh_ids, parse_schema
+from .sorting import UNSORTED, bind_sort_order, parse_sort_order
 
 
 def new_table_metadata(

@@ -7,9 +7,9 @@ from calendar import monthrange
 from decimal import Decimal
 from typing import Any
 
-from domain.errors import BadRequest, IllegalArgument
-from domain.metadata.fields import is_int, is_long, show
-from domain.metadata.types import TypeJson, describe_type, type_id
+from ..errors import BadRequest, IllegalArgument
+from .fields import is_int, is_long, show
+from .types import TypeJson, describe_type, type_id
 
 DECIMAL_EXPONENT_MAX = 1_000
 """A larger exponent would make a few characters into megabytes of digits."""

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from domain.errors import CatalogError, CommitFailed, ValidationFailed
-from domain.metadata.fields import Json
+from ..errors import CatalogError, CommitFailed, ValidationFailed
+from .fields import Json
 
 
 def empty_metadata(format_version: int) -> Json:

@@ -4,7 +4,7 @@ import json
 import re
 from typing import Any
 
-from domain.errors import BadRequest, IllegalArgument
+from ..errors import BadRequest, IllegalArgument
 
 Json = dict[str, Any]
 

@@ -1,11 +1,11 @@
 """Snapshots, refs and statistics of a table in the making, and the snapshot log that follows from them."""
 
-from domain.errors import IllegalArgument, ValidationFailed
-from domain.metadata.columns import ColumnsBuilder
-from domain.metadata.draft import Draft
-from domain.metadata.fields import LONG_MAX, Json
-from domain.metadata.logs import check_snapshot_log, correct_snapshot_log
-from domain.metadata.snapshots import MAIN_BRANCH, check_sequence_numbers
+from ..errors import IllegalArgument, ValidationFailed
+from .columns import ColumnsBuilder
+from .draft import Draft
+from .fields import LONG_MAX, Json
+from .logs import check_snapshot_log, correct_snapshot_log
+from .snapshots import MAIN_BRANCH, check_sequence_numbers
 
 ROW_LINEAGE_MIN_FORMAT_VERSION = 3
 

@@ -2,9 +2,9 @@
 
 from collections.abc import Container, Mapping, Sequence
 
-from domain.errors import IllegalArgument, ValidationFailed
-from domain.metadata.fields import Json
-from domain.metadata.properties import (
+from ..errors import IllegalArgument, ValidationFailed
+from .fields import Json
+from .properties import (
     METADATA_DELETE_AFTER_COMMIT,
     METADATA_PREVIOUS_VERSIONS_MAX,
     METADATA_PREVIOUS_VERSIONS_MAX_DEFAULT,

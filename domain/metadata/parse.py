@@ -3,12 +3,12 @@
 from collections.abc import Iterable
 from typing import Any
 
-from domain.errors import BadRequest, IllegalArgument
-from domain.json_rules import holds_large_number
-from domain.metadata.attachments import parse_encryption_key, parse_partition_statistics_file, parse_statistics_file
-from domain.metadata.builder import FORMAT_VERSION_MAX, strip_trailing_slash
-from domain.metadata.draft import empty_metadata
-from domain.metadata.fields import (
+from ..errors import BadRequest, IllegalArgument
+from ..json_rules import holds_large_number
+from .attachments import parse_encryption_key, parse_partition_statistics_file, parse_statistics_file
+from .builder import FORMAT_VERSION_MAX, strip_trailing_slash
+from .draft import empty_metadata
+from .fields import (
     Json,
     check_uuid,
     get,
@@ -22,9 +22,9 @@ from domain.metadata.fields import (
     get_string_or_none,
     show,
 )
-from domain.metadata.history import ROW_LINEAGE_MIN_FORMAT_VERSION
-from domain.metadata.logs import check_metadata_log, check_snapshot_log
-from domain.metadata.partitioning import (
+from .history import ROW_LINEAGE_MIN_FORMAT_VERSION
+from .logs import check_metadata_log, check_snapshot_log
+from .partitioning import (
     INITIAL_SPEC_ID,
     UNPARTITIONED_LAST_ASSIGNED_ID,
     bind_spec,
@@ -33,9 +33,9 @@ from domain.metadata.partitioning import (
     parse_spec,
     parse_spec_fields,
 )
-from domain.metadata.schemas import SchemaIndex, parse_schema
-from domain.metadata.snapshots import MAIN_BRANCH, NO_SNAPSHOT_ID, check_sequence_numbers, describe_ref, make_ref, parse_ref, parse_snapshot
-from domain.metadata.sorting import UNSORTED, UNSORTED_ORDER_ID, bind_sort_order, parse_sort_order
+from .schemas import SchemaIndex, parse_schema
+from .snapshots import MAIN_BRANCH, NO_SNAPSHOT_ID, check_sequence_numbers, describe_ref, make_ref, parse_ref, parse_snapshot
+from .sorting import UNSORTED, UNSORTED_ORDER_ID, bind_sort_order, parse_sort_order
 
 _LEGACY_KEYS = frozenset(("schema", "partition-spec"))
 """Written beside the lists for readers of version 1 alone; the writer adds them again."""

@@ -1,10 +1,10 @@
 """Partition specs: read, bound to a schema, compared, and checked against it (table spec, "Partitioning")."""
 
-from domain.errors import BadRequest, IllegalArgument, ValidationFailed
-from domain.metadata.fields import Json, get, get_int, get_string, next_id, show
-from domain.metadata.schemas import SchemaIndex
-from domain.metadata.transforms import VOID, bind_transform, can_transform, parse_transform
-from domain.metadata.types import describe_type, is_primitive, type_id
+from ..errors import BadRequest, IllegalArgument, ValidationFailed
+from .fields import Json, get, get_int, get_string, next_id, show
+from .schemas import SchemaIndex
+from .transforms import VOID, bind_transform, can_transform, parse_transform
+from .types import describe_type, is_primitive, type_id
 
 INITIAL_SPEC_ID = 0
 PARTITION_DATA_ID_START = 1_000

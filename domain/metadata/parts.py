@@ -3,7 +3,7 @@
 import heapq
 from collections.abc import Callable, Hashable, Iterable
 
-from domain.metadata.fields import Json, next_id
+from .fields import Json, next_id
 
 
 class Parts:

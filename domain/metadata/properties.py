@@ -3,9 +3,9 @@
 import re
 from collections.abc import Mapping
 
-from domain.errors import IllegalArgument, ValidationFailed
-from domain.metadata.fields import INT_MAX, INT_MIN, Json
-from domain.metadata.schemas import SchemaIndex, describe_schema
+from ..errors import IllegalArgument, ValidationFailed
+from .fields import INT_MAX, INT_MIN, Json
+from .schemas import SchemaIndex, describe_schema
 
 FORMAT_VERSION = "format-version"
 PARQUET_COMPRESSION = "write.parquet.compression-codec"

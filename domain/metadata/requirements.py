@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from domain.errors import BadRequest, CommitFailed, IllegalArgument, ValidationFailed
-from domain.metadata.fields import Json, get_int, get_long_or_none, get_string, show
+from ..errors import BadRequest, CommitFailed, IllegalArgument, ValidationFailed
+from .fields import Json, get_int, get_long_or_none, get_string, show
 
 ASSERT_CREATE = "assert-create"
 

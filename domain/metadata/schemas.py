@@ -7,10 +7,10 @@ from typing import Any
 
 import orjson
 
-from domain.errors import BadRequest, IllegalArgument, ValidationFailed
-from domain.metadata.defaults import parse_default
-from domain.metadata.fields import Json, get, get_bool, get_int, get_int_or_none, get_int_set, get_string, get_string_or_none, show
-from domain.metadata.types import (
+from ..errors import BadRequest, IllegalArgument, ValidationFailed
+from .defaults import parse_default
+from .fields import Json, get, get_bool, get_int, get_int_or_none, get_int_set, get_string, get_string_or_none, show
+from .types import (
     MIN_FORMAT_VERSIONS,
     TYPE_DEPTH_MAX,
     TypeJson,

@@ -1,7 +1,7 @@
 """Snapshots and the references to them, branches and tags (table spec, "Snapshots" and "Snapshot References")."""
 
-from domain.errors import BadRequest, IllegalArgument, ValidationFailed
-from domain.metadata.fields import (
+from ..errors import BadRequest, IllegalArgument, ValidationFailed
+from .fields import (
     Json,
     get_int_or_none,
     get_long,

@@ -1,10 +1,10 @@
 """Sort orders: read, checked against a schema, and compared (table spec, "Sort Orders")."""
 
-from domain.errors import BadRequest, IllegalArgument, ValidationFailed
-from domain.metadata.fields import Json, get, get_int, get_string, show
-from domain.metadata.schemas import SchemaIndex
-from domain.metadata.transforms import bind_transform, can_transform, parse_transform
-from domain.metadata.types import describe_type, is_primitive
+from ..errors import BadRequest, IllegalArgument, ValidationFailed
+from .fields import Json, get, get_int, get_string, show
+from .schemas import SchemaIndex
+from .transforms import bind_transform, can_transform, parse_transform
+from .types import describe_type, is_primitive
 
 UNSORTED_ORDER_ID = 0
 INITIAL_SORT_ORDER_ID = 1

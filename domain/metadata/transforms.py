@@ -2,9 +2,9 @@
 
 import re
 
-from domain.errors import IllegalArgument
-from domain.metadata.fields import INT_MAX
-from domain.metadata.types import TypeJson, describe_type, is_primitive, type_id
+from ..errors import IllegalArgument
+from .fields import INT_MAX
+from .types import TypeJson, describe_type, is_primitive, type_id
 
 VOID = "void"
 

@@ -3,8 +3,8 @@
 import re
 from typing import Any
 
-from domain.errors import BadRequest, IllegalArgument
-from domain.metadata.fields import INT_MAX, Json, get, get_bool, get_int, show
+from ..errors import BadRequest, IllegalArgument
+from .fields import INT_MAX, Json, get, get_bool, get_int, show
 
 TypeJson = str | Json
 

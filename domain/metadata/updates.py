@@ -4,10 +4,10 @@ from collections import Counter
 from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
 
-from domain.errors import BadRequest
-from domain.metadata.attachments import parse_encryption_key, parse_partition_statistics_file, parse_statistics_file
-from domain.metadata.builder import DEFAULT_FORMAT_VERSION, TableMetadataBuilder
-from domain.metadata.fields import (
+from ..errors import BadRequest
+from .attachments import parse_encryption_key, parse_partition_statistics_file, parse_statistics_file
+from .builder import DEFAULT_FORMAT_VERSION, TableMetadataBuilder
+from .fields import (
     Json,
     get,
     get_int,
@@ -20,10 +20,10 @@ from domain.metadata.fields import (
     get_string_set,
     show,
 )
-from domain.metadata.partitioning import parse_spec
-from domain.metadata.schemas import parse_schema
-from domain.metadata.snapshots import make_ref, parse_ref_type, parse_retention, parse_snapshot
-from domain.metadata.sorting import parse_sort_order
+from .partitioning import parse_spec
+from .schemas import parse_schema
+from .snapshots import make_ref, parse_ref_type, parse_retention, parse_snapshot
+from .sorting import parse_sort_order
 
 PARTS_ADDED_MAX = 1_000
 """Schemas, partition specs, sort orders and encryption keys that one commit may add, of each."""

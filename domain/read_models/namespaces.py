@@ -2,10 +2,10 @@
 
 import orjson
 
-from domain.events import Event, NamespaceCreated, NamespaceDropped
-from domain.namespace import NamespaceState
-from domain.read_models.definitions import NamespaceRow
-from domain.read_models.rows import Rows
+from ..events import Event, NamespaceCreated, NamespaceDropped
+from ..namespace import NamespaceState
+from .definitions import NamespaceRow
+from .rows import Rows
 
 
 def project(rows: Rows, position: int, event: Event, after: NamespaceState) -> None:

@@ -2,9 +2,9 @@
 
 import orjson
 
-from domain.proposal import ProposalState
-from domain.read_models.definitions import ProposalRow
-from domain.read_models.rows import Rows
+from ..proposal import ProposalState
+from .definitions import ProposalRow
+from .rows import Rows
 
 
 def project(rows: Rows, position: int, after: ProposalState) -> None:

@@ -9,8 +9,8 @@ from operator import attrgetter
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from domain.documents import Json
-from domain.read_models.definitions import (
+from ..documents import Json
+from .definitions import (
     READ_MODELS,
     NameRow,
     NamespaceRow,

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from uuid import UUID
 
-from domain.recorded import RecordedEvent
+from ..recorded import RecordedEvent
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,16 +3,16 @@
 from typing import cast
 from uuid import UUID
 
-from domain import streams
-from domain.events import Event, decode
-from domain.namespace import NamespaceState
-from domain.proposal import ProposalState
-from domain.read_models import namespaces, proposals, tables, views, warehouses
-from domain.read_models.rows import Rows
-from domain.streams import State
-from domain.table import TableState
-from domain.view import ViewState
-from domain.warehouse import WarehouseState
+from .. import streams
+from ..events import Event, decode
+from ..namespace import NamespaceState
+from ..proposal import ProposalState
+from ..streams import State
+from ..table import TableState
+from ..view import ViewState
+from ..warehouse import WarehouseState
+from . import namespaces, proposals, tables, views, warehouses
+from .rows import Rows
 
 
 class StreamFold:

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from operator import is_
 
-from domain.documents import TABLE_KINDS, KindDelta, Part, table_head
-from domain.events import Event, TableCommitted, TableCreated, TableOverwritten, TableRegistered, TableRenamed
-from domain.read_models.definitions import PartRow, TableRow
-from domain.read_models.rows import ClosedParts, Rows
-from domain.table import TableState
+from ..documents import TABLE_KINDS, KindDelta, Part, table_head
+from ..events import Event, TableCommitted, TableCreated, TableOverwritten, TableRegistered, TableRenamed
+from ..table import TableState
+from .definitions import PartRow, TableRow
+from .rows import ClosedParts, Rows
 
 KIND_NUMBERS = {kind: number for number, kind in enumerate(TABLE_KINDS, start=1)}
 # Kinds whose rows carry a snapshot id, for the question that wants referenced snapshots only.

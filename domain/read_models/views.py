@@ -2,10 +2,10 @@
 
 import orjson
 
-from domain.events import Event, ViewCreated, ViewDropped, ViewRegistered, ViewRenamed
-from domain.read_models.definitions import ViewRow
-from domain.read_models.rows import Rows
-from domain.view import ViewState
+from ..events import Event, ViewCreated, ViewDropped, ViewRegistered, ViewRenamed
+from ..view import ViewState
+from .definitions import ViewRow
+from .rows import Rows
 
 
 def project(rows: Rows, position: int, event: Event, after: ViewState) -> None:

@@ -2,10 +2,10 @@
 
 import orjson
 
-from domain.events import Event, WarehouseCreated
-from domain.read_models.definitions import WarehouseRow
-from domain.read_models.rows import Rows
-from domain.warehouse import WarehouseState
+from ..events import Event, WarehouseCreated
+from ..warehouse import WarehouseState
+from .definitions import WarehouseRow
+from .rows import Rows
 
 
 def project(rows: Rows, position: int, event: Event, after: WarehouseState) -> None:

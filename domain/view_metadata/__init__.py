@@ -4,9 +4,9 @@ A document always has the keys `view-uuid format-version location properties sch
 Like table metadata it is immutable by convention: a changed document shares every unchanged element by identity.
 """
 
-from domain.view_metadata.builder import new_view_metadata
-from domain.view_metadata.parse import parse_view_metadata
-from domain.view_metadata.requirements import check_view_requirements
-from domain.view_metadata.updates import apply_view_updates
+from .builder import new_view_metadata
+from .parse import parse_view_metadata
+from .requirements import check_view_requirements
+from .updates import apply_view_updates
 
 __all__ = ["apply_view_updates", "check_view_requirements", "new_view_metadata", "parse_view_metadata"]

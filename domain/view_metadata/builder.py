@@ -5,11 +5,11 @@ import re
 
 import orjson
 
-from domain.errors import IllegalArgument, ValidationFailed
-from domain.metadata.fields import INT_MAX, INT_MIN, Json, check_uuid, get, get_string_map
-from domain.metadata.parts import Parts
-from domain.metadata.schemas import INITIAL_SCHEMA_ID, parse_schema, rough_schema_key, schema_key, with_schema_id
-from domain.view_metadata.parse import VIEW_FORMAT_VERSION, checked, find_version, parse_version, unsupported_types
+from ..errors import IllegalArgument, ValidationFailed
+from ..metadata.fields import INT_MAX, INT_MIN, Json, check_uuid, get, get_string_map
+from ..metadata.parts import Parts
+from ..metadata.schemas import INITIAL_SCHEMA_ID, parse_schema, rough_schema_key, schema_key, with_schema_id
+from .parse import VIEW_FORMAT_VERSION, checked, find_version, parse_version, unsupported_types
 
 INITIAL_VERSION_ID = 1
 LAST_ADDED = -1

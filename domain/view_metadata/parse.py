@@ -2,9 +2,9 @@
 
 from collections import Counter
 
-from domain.errors import BadRequest, IllegalArgument
-from domain.metadata.fields import Json, check_uuid, get, get_int, get_long, get_string, get_string_map, get_string_or_none, show
-from domain.metadata.schemas import parse_schema
+from ..errors import BadRequest, IllegalArgument
+from ..metadata.fields import Json, check_uuid, get, get_int, get_long, get_string, get_string_map, get_string_or_none, show
+from ..metadata.schemas import parse_schema
 
 VIEW_FORMAT_VERSION = 1
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from domain.errors import BadRequest, CommitFailed, ValidationFailed
-from domain.metadata.fields import Json, get_string, show
+from ..errors import BadRequest, CommitFailed, ValidationFailed
+from ..metadata.fields import Json, get_string, show
 
 _TABLE_REQUIREMENTS = {
     "assert-create": "AssertTableDoesNotExist",

@@ -2,12 +2,12 @@
 
 from collections.abc import Callable, Sequence
 
-from domain.errors import BadRequest
-from domain.metadata.fields import Json, get, get_int, get_string, get_string_map, get_string_set, show
-from domain.metadata.schemas import parse_schema
-from domain.metadata.updates import refuse_too_many
-from domain.view_metadata.builder import ViewMetadataBuilder
-from domain.view_metadata.parse import parse_version
+from ..errors import BadRequest
+from ..metadata.fields import Json, get, get_int, get_string, get_string_map, get_string_set, show
+from ..metadata.schemas import parse_schema
+from ..metadata.updates import refuse_too_many
+from .builder import ViewMetadataBuilder
+from .parse import parse_version
 
 _COUNTED = frozenset(("add-schema", "add-view-version"))
 

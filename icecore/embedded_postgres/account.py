@@ -10,7 +10,7 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from icecore.embedded_postgres.errors import EmbeddedPostgresError
+from .errors import EmbeddedPostgresError
 
 ACCOUNT_CREATED = "icecore-postgres"
 

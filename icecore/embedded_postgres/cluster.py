@@ -12,14 +12,14 @@ import psycopg
 import structlog
 from psycopg.conninfo import make_conninfo
 
-from database.named_sql import named_sql
-from domain.client_errors import client_error_text
-from icecore.embedded_postgres.account import Account
-from icecore.embedded_postgres.binaries import usable_binaries
-from icecore.embedded_postgres.errors import EmbeddedPostgresError
-from icecore.embedded_postgres.place import ClusterPlace, cluster_place, server_account
-from icecore.embedded_postgres.postmaster import Postmaster, is_alive, is_postgres, read_lock_file
-from storage.file_sync import sync_folder
+from ..database.named_sql import named_sql
+from ..domain.client_errors import client_error_text
+from ..storage.file_sync import sync_folder
+from .account import Account
+from .binaries import usable_binaries
+from .errors import EmbeddedPostgresError
+from .place import ClusterPlace, cluster_place, server_account
+from .postmaster import Postmaster, is_alive, is_postgres, read_lock_file
 
 START_SECONDS_MAX = 300
 """Crash recovery after a power cut may replay max_wal_size of log before connections are taken."""

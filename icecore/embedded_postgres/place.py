@@ -14,8 +14,8 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from icecore.embedded_postgres.account import Account, account_name, account_of, own_account, unprivileged_account
-from icecore.embedded_postgres.errors import EmbeddedPostgresError
+from .account import Account, account_name, account_of, own_account, unprivileged_account
+from .errors import EmbeddedPostgresError
 
 STATE_DIRECTORY = Path("/var/lib/icecore")
 SOCKET_PATH_BYTES_MAX = 103

@@ -6,11 +6,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-from icecore.embedded_postgres.cluster import START_SECONDS_MAX, STOP_SECONDS_MAX, Cluster
-from icecore.embedded_postgres.errors import EmbeddedPostgresError
-from icecore.embedded_postgres.place import STATE_DIRECTORY, existing_root
-from icecore.embedded_postgres.postmaster import is_postgres, read_lock_file
-from icecore.lock_files import LockTimeoutError, lock, opened_lock_file, try_lock
+from ..lock_files import LockTimeoutError, lock, opened_lock_file, try_lock
+from .cluster import START_SECONDS_MAX, STOP_SECONDS_MAX, Cluster
+from .errors import EmbeddedPostgresError
+from .place import STATE_DIRECTORY, existing_root
+from .postmaster import is_postgres, read_lock_file
 
 LOCK_SECONDS_MAX = START_SECONDS_MAX + STOP_SECONDS_MAX
 USE_SECONDS_MAX = 10

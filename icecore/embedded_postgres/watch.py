@@ -8,9 +8,9 @@ from pathlib import Path
 
 import structlog
 
-from icecore.embedded_postgres.errors import EmbeddedPostgresError
-from icecore.embedded_postgres.place import STATE_DIRECTORY
-from icecore.embedded_postgres.server import server_is_gone, start_again
+from .errors import EmbeddedPostgresError
+from .place import STATE_DIRECTORY
+from .server import server_is_gone, start_again
 
 CHECK_SECONDS = 0.5
 RESTARTS_MAX = 6

@@ -12,8 +12,8 @@ from psycopg import Cursor
 from psycopg.rows import DictRow
 from psycopg.sql import SQL, Identifier
 
-from database.advisory_locks import AdvisoryLock
-from domain.recorded import RecordedEvent
+from ...database.advisory_locks import AdvisoryLock
+from ...domain.recorded import RecordedEvent
 
 GATHERED_EVENTS_MAX = 500
 GATHERED_BYTES_MAX = 1024 * 1024

@@ -5,13 +5,13 @@ from collections.abc import Sequence
 from psycopg import Cursor
 from psycopg.rows import DictRow
 
-from database.advisory_locks import AdvisoryLock
-from database.named_sql import named_sql
-from domain.read_models.statistics import Counted, count
-from domain.recorded import RecordedEvent
-from projections.asynchronous.projection import AsynchronousProjection, AsynchronousView
+from ...database.advisory_locks import AdvisoryLock
+from ...database.named_sql import named_sql
+from ...domain.read_models.statistics import Counted, count
+from ...domain.recorded import RecordedEvent
+from .projection import AsynchronousProjection, AsynchronousView
 
-_SQL = named_sql("projections", "statistics.sql")
+_SQL = named_sql("icecore.projections", "statistics.sql")
 
 
 class StatisticsView(AsynchronousView):

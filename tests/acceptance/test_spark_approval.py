@@ -14,7 +14,7 @@ pytestmark = pytest.mark.timeout(600)
 
 # Refuses rows for tables whose namespace is closed; knows nothing of event loops.
 CLOSED = """
-from approval.contract import ALLOW, Refuse
+from icecore.approval.contract import ALLOW, Refuse
 
 class Closed:
     def __init__(self, options):

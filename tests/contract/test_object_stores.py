@@ -14,15 +14,15 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
-from domain.byte_pieces import BytePieces, joined
-from domain.errors import AlreadyExists, BadRequest, NotFound, PayloadTooLarge, ServiceUnavailable
-from storage.ambient_credentials import forget_ambient_credentials
-from storage.credentials import parse_storage_credential
-from storage.large_documents import DocumentShare, LargeDocuments
-from storage.locations import StorageLocation
-from storage.metadata_files import metadata_file_location, read_metadata, write_metadata
-from storage.object_store import METADATA_BYTES_MAX, ObjectStores, open_store
-from storage.profiles import parse_storage_profile
+from icecore.domain.byte_pieces import BytePieces, joined
+from icecore.domain.errors import AlreadyExists, BadRequest, NotFound, PayloadTooLarge, ServiceUnavailable
+from icecore.storage.ambient_credentials import forget_ambient_credentials
+from icecore.storage.credentials import parse_storage_credential
+from icecore.storage.large_documents import DocumentShare, LargeDocuments
+from icecore.storage.locations import StorageLocation
+from icecore.storage.metadata_files import metadata_file_location, read_metadata, write_metadata
+from icecore.storage.object_store import METADATA_BYTES_MAX, ObjectStores, open_store
+from icecore.storage.profiles import parse_storage_profile
 from tests.fixtures.object_stores import files_below
 
 if TYPE_CHECKING:
@@ -300,7 +300,7 @@ class TestStoreAway:
         self, odd_store: OpenedStore, odd_s3_server: OddS3Server, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """A request has an end, and so have its retries."""
-        monkeypatch.setattr("storage.bucket_store.REQUEST_SECONDS_MAX", 1)
+        monkeypatch.setattr("icecore.storage.bucket_store.REQUEST_SECONDS_MAX", 1)
         odd_s3_server.hang()
         async with asyncio.timeout(25):
             with pytest.raises(ServiceUnavailable):

@@ -8,10 +8,10 @@ from http.server import BaseHTTPRequestHandler
 
 import pytest
 
-from domain.errors import PayloadTooLarge
-from storage.credentials import parse_storage_credential
-from storage.object_store import open_store
-from storage.profiles import parse_storage_profile
+from icecore.domain.errors import PayloadTooLarge
+from icecore.storage.credentials import parse_storage_credential
+from icecore.storage.object_store import open_store
+from icecore.storage.profiles import parse_storage_profile
 from tests.fixtures.object_stores import S3_CREDENTIAL, HttpServer, odd_s3_profile
 
 MEBIBYTE = 1024 * 1024

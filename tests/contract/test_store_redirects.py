@@ -10,11 +10,11 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from domain.errors import ServiceUnavailable
-from storage.credentials import parse_storage_credential
-from storage.locations import StorageLocation
-from storage.object_store import ObjectStore, open_store
-from storage.profiles import parse_storage_profile
+from icecore.domain.errors import ServiceUnavailable
+from icecore.storage.credentials import parse_storage_credential
+from icecore.storage.locations import StorageLocation
+from icecore.storage.object_store import ObjectStore, open_store
+from icecore.storage.profiles import parse_storage_profile
 from tests.fixtures.object_stores import S3_CREDENTIAL, HttpServer, OddS3Server, odd_s3_profile
 
 PATH = "/latest/meta-data/credentials"

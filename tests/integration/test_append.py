@@ -14,14 +14,14 @@ from hypothesis import strategies as st
 from psycopg import AsyncConnection
 from uuid_utils.compat import uuid7
 
-from access.request_context import Principal, RequestContext
-from commands.execution import committer as committing
-from commands.execution.committer import APPEND_COMMANDS_MAX, Committer
-from commands.execution.submission import AppendResult, IdempotencyRecord, Submission
-from database import connection as connection_module
-from database.advisory_locks import AdvisoryLock
-from domain.errors import CommitStateUnknown, InternalError, ServiceUnavailable
-from domain.events import (
+from icecore.access.request_context import Principal, RequestContext
+from icecore.commands.execution import committer as committing
+from icecore.commands.execution.committer import APPEND_COMMANDS_MAX, Committer
+from icecore.commands.execution.submission import AppendResult, IdempotencyRecord, Submission
+from icecore.database import connection as connection_module
+from icecore.database.advisory_locks import AdvisoryLock
+from icecore.domain.errors import CommitStateUnknown, InternalError, ServiceUnavailable
+from icecore.domain.events import (
     NamespaceCreated,
     NamespaceDropped,
     NamespacePropertiesChanged,
@@ -31,12 +31,12 @@ from domain.events import (
     ViewCreated,
     WarehouseCreated,
 )
-from domain.metadata.create import new_table_metadata
-from domain.namespace import NamespaceState
-from domain.recorded import RecordedEvent, chain_hash
-from domain.table import TableState
-from log.follow import read_events
-from projections.verify import verify
+from icecore.domain.metadata.create import new_table_metadata
+from icecore.domain.namespace import NamespaceState
+from icecore.domain.recorded import RecordedEvent, chain_hash
+from icecore.domain.table import TableState
+from icecore.log.follow import read_events
+from icecore.projections.verify import verify
 from tests.fixtures.catalog import PROJECT_ID, context
 from tests.fixtures.command_runs import SCHEMA
 from tests.fixtures.cutting_proxy import CuttingProxy
@@ -671,8 +671,8 @@ select count(*) from (
 
 async def test_refusals_while_postgres_is_away_leave_room(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """What waited and was refused waits no longer: the queue takes as much as before, and never answers that it is full."""
-    monkeypatch.setattr("commands.execution.committer.QUEUE_COMMANDS_MAX", 4)
-    monkeypatch.setattr("commands.execution.committer.APPEND_COMMANDS_MAX", 1)
+    monkeypatch.setattr("icecore.commands.execution.committer.QUEUE_COMMANDS_MAX", 4)
+    monkeypatch.setattr("icecore.commands.execution.committer.APPEND_COMMANDS_MAX", 1)
     async with CuttingProxy(database).running() as proxy:
         dsn = proxy.dsn
     committer = Committer(dsn, connections=1)
@@ -686,7 +686,7 @@ async def test_refusals_while_postgres_is_away_leave_room(database: str, monkeyp
 
 async def test_busy_while_in_doubt_is_still_doubt(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A resend that cannot get the lock says nothing of the first copy, which may be in the log: never a plain 503."""
-    monkeypatch.setattr("commands.execution.committer.LOCK_TIMEOUT_SECONDS", 1)
+    monkeypatch.setattr("icecore.commands.execution.committer.LOCK_TIMEOUT_SECONDS", 1)
     async with CuttingProxy(database).running() as proxy, await AsyncConnection.connect(database) as holder:
         committer = Committer(proxy.dsn, connections=1)
         committer.start()

@@ -14,12 +14,12 @@ import psycopg
 import pytest
 from uuid_utils.compat import uuid7
 
-from commands.execution import staged_parts
-from commands.namespaces.create_namespace import create_namespace
-from commands.warehouses.create_warehouse import CreateWarehouse, create_warehouse
-from domain.commands import CreateNamespace
-from domain.identifiers import NamespaceIdentifier
-from migrations.apply import apply_migrations
+from icecore.commands.execution import staged_parts
+from icecore.commands.namespaces.create_namespace import create_namespace
+from icecore.commands.warehouses.create_warehouse import CreateWarehouse, create_warehouse
+from icecore.domain.commands import CreateNamespace
+from icecore.domain.identifiers import NamespaceIdentifier
+from icecore.migrations.apply import apply_migrations
 from tests.fixtures.catalog import context, opened_catalog
 from tests.fixtures.command_runs import EVERY_KIND, CommandRun
 from tests.servers.postgres import debian_postgres
@@ -92,7 +92,7 @@ async def test_every_statement_of_the_append_finds_its_rows_by_a_key_and_is_not_
     shipped: tuple[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also with plans that were made when everything was small: no scan of a whole table, no scan of a wrong index, no JIT."""
-    monkeypatch.setattr("database.connection.OPTIONS", "")  # as behind a pooler that drops options
+    monkeypatch.setattr("icecore.database.connection.OPTIONS", "")  # as behind a pooler that drops options
     dsn, log = shipped
     async with opened_catalog(dsn, tmp_path / "warehouse") as catalog:
         await every_kind(catalog, "demo")

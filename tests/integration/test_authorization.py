@@ -10,19 +10,19 @@ from uuid import UUID, uuid4
 import psycopg
 import pytest
 
-from access.authorization import SERVER, Resource
-from access.request_context import ANONYMOUS, PROJECT_ID_DEFAULT, Principal, RequestContext
-from access.resolve_warehouse import resolve_warehouse
-from api.operations import OPERATIONS
-from commands.namespaces.create_namespace import create_namespace
-from commands.namespaces.drop_namespace import drop_namespace
-from commands.tables.create_table import create_table
-from commands.tables.rename_table import rename_table
-from domain.commands import CreateNamespace, CreateTable, DropNamespace, RenameTable
-from domain.errors import Forbidden, NotAuthorized
-from domain.identifiers import NamespaceIdentifier, TabularIdentifier
+from icecore.access.authorization import SERVER, Resource
+from icecore.access.request_context import ANONYMOUS, PROJECT_ID_DEFAULT, Principal, RequestContext
+from icecore.access.resolve_warehouse import resolve_warehouse
+from icecore.api.operations import OPERATIONS
+from icecore.commands.namespaces.create_namespace import create_namespace
+from icecore.commands.namespaces.drop_namespace import drop_namespace
+from icecore.commands.tables.create_table import create_table
+from icecore.commands.tables.rename_table import rename_table
 from icecore.compose import Catalog
-from projections.names import find_namespace
+from icecore.domain.commands import CreateNamespace, CreateTable, DropNamespace, RenameTable
+from icecore.domain.errors import Forbidden, NotAuthorized
+from icecore.domain.identifiers import NamespaceIdentifier, TabularIdentifier
+from icecore.projections.names import find_namespace
 from tests.fixtures.catalog import context, served_catalog
 from tests.fixtures.rest_client import SCHEMA, RestClient
 

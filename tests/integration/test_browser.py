@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from api.request_figures import REQUEST_FIGURES, RequestFigures
+from icecore.api.request_figures import REQUEST_FIGURES, RequestFigures
 from icecore.compose import Catalog
 from tests.fixtures.catalog import CatalogServer, served_catalog
 from tests.fixtures.rest_client import RestClient

@@ -10,8 +10,8 @@ from urllib.parse import urlsplit
 import pytest
 from aiohttp.streams import StreamReader
 
-from api.piece_payload import PiecePayload
-from api.protocol import EdgeProtocol
+from icecore.api.piece_payload import PiecePayload
+from icecore.api.protocol import EdgeProtocol
 from icecore.settings import HttpSettings
 from tests.fixtures.catalog import CatalogServer, served_catalog
 from tests.fixtures.leftovers import nothing_left, objects_of

@@ -11,12 +11,12 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.sql import SQL, Identifier
 
-from commands.execution.committer import LOCK_TIMEOUT_SECONDS, Committer
-from database import connections, silence_watch
-from database.connection import connect
-from database.connections import ConnectionHandOff
-from domain.errors import ServiceUnavailable
-from log.event_store import LogApplication, LogRecorder, environment
+from icecore.commands.execution.committer import LOCK_TIMEOUT_SECONDS, Committer
+from icecore.database import connections, silence_watch
+from icecore.database.connection import connect
+from icecore.database.connections import ConnectionHandOff
+from icecore.domain.errors import ServiceUnavailable
+from icecore.log.event_store import LogApplication, LogRecorder, environment
 from tests.fixtures.cutting_proxy import CuttingProxy
 from tests.tidy.test_layers import BELOW, CHECKOUT, modules
 

@@ -15,9 +15,9 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from commands.execution.committer import Committer
-from storage import file_sync
-from storage.file_sync import FileSync
+from icecore.commands.execution.committer import Committer
+from icecore.storage import file_sync
+from icecore.storage.file_sync import FileSync
 from tests.fixtures.catalog import served_catalog
 from tests.fixtures.rest_client import RestClient, set_properties
 from tests.fixtures.shared_server import FreshWarehouse

@@ -23,12 +23,12 @@ from eventsourcing.utils import Environment
 from psycopg.sql import SQL, Identifier
 from uuid_utils.compat import uuid7
 
-from commands.execution.submission import Submission
-from database.named_sql import named_sql
-from domain.events import WarehouseCreated, decode
-from domain.recorded import RecordedEvent
+from icecore.commands.execution.submission import Submission
 from icecore.compose import Catalog
-from log.event_store import BATCH_BYTES_MAX, LogApplication, LogFactory, LogRecorder, LogSubscription, environment
+from icecore.database.named_sql import named_sql
+from icecore.domain.events import WarehouseCreated, decode
+from icecore.domain.recorded import RecordedEvent
+from icecore.log.event_store import BATCH_BYTES_MAX, LogApplication, LogFactory, LogRecorder, LogSubscription, environment
 from tests.fixtures.catalog import context
 from tests.fixtures.command_runs import EVERY_KIND, CommandRun
 
@@ -36,7 +36,7 @@ from tests.fixtures.command_runs import EVERY_KIND, CommandRun
 sys.modules.setdefault("eventsourcing.cipher", cryptography)
 conformance = importlib.import_module("eventsourcing.tests.persistence")
 
-APPEND = named_sql("commands.execution", "committer.sql")["append"]
+APPEND = named_sql("icecore.commands.execution", "committer.sql")["append"]
 
 # Cases the library ships that are not about a log of an application.
 DO_NOT_APPLY = {

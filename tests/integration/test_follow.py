@@ -8,10 +8,10 @@ import psycopg
 import pytest
 from psycopg import AsyncConnection
 
-from commands.execution.committer import Committer
-from domain.recorded import RecordedEvent
-from log import follow
-from log.follow import follow_events, read_events
+from icecore.commands.execution.committer import Committer
+from icecore.domain.recorded import RecordedEvent
+from icecore.log import follow
+from icecore.log.follow import follow_events, read_events
 from tests.integration.test_append import changed, namespace
 
 

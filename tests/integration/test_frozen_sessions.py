@@ -19,10 +19,10 @@ import pytest
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from database.advisory_locks import AdvisoryLock
+from icecore.database.advisory_locks import AdvisoryLock
 from icecore.embedded_postgres import embedded_postgres
-from migrations.apply import apply_migrations
-from projections.verify import verify
+from icecore.migrations.apply import apply_migrations
+from icecore.projections.verify import verify
 from tests.fixtures.catalog import CatalogServer, served_catalog
 from tests.fixtures.postgres import chosen_binaries
 from tests.fixtures.rest_client import RestAnswer, RestClient, set_properties, table_path

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from api.byte_budget import LargeAnswers
-from api.call import LARGE_ANSWERS
+from icecore.api.byte_budget import LargeAnswers
+from icecore.api.call import LARGE_ANSWERS
 from icecore.compose import Catalog
 from tests.fixtures.catalog import served_catalog
 from tests.fixtures.rest_client import RestClient

@@ -14,30 +14,30 @@ import orjson
 import psycopg
 import pytest
 
-from access.resolve_warehouse import resolve_warehouse
-from access.warehouse import Warehouse
-from approval.contract import Refuse
-from commands.execution.staged_parts import PARTS_APPENDED_MAX, stage_parts
-from commands.execution.submission import Submission
-from commands.namespaces.create_namespace import create_namespace
-from commands.tables import register_table as registering
-from commands.tables import settle_parts
-from commands.tables.commit_table import commit_table
-from commands.tables.create_table import create_table
-from commands.tables.register_table import register_table
-from commands.tables.settle_parts import PartsJob
-from database.connections import Connection
-from database.named_sql import named_sql
-from domain.byte_pieces import joined
-from domain.commands import CommitTable, CreateNamespace, CreateTable, RegisterTable
-from domain.errors import BadRequest, ChangeRefused, NoSuchTable
-from domain.identifiers import NamespaceIdentifier, TabularIdentifier
-from domain.read_models.rows import PARTS_CLOSED_INLINE_MAX
+from icecore.access.resolve_warehouse import resolve_warehouse
+from icecore.access.warehouse import Warehouse
+from icecore.approval.contract import Refuse
+from icecore.commands.execution.staged_parts import PARTS_APPENDED_MAX, stage_parts
+from icecore.commands.execution.submission import Submission
+from icecore.commands.namespaces.create_namespace import create_namespace
+from icecore.commands.tables import register_table as registering
+from icecore.commands.tables import settle_parts
+from icecore.commands.tables.commit_table import commit_table
+from icecore.commands.tables.create_table import create_table
+from icecore.commands.tables.register_table import register_table
+from icecore.commands.tables.settle_parts import PartsJob
 from icecore.compose import Catalog
-from projections.part_tombstones import PartTombstone, close_parts
-from projections.rebuild import rebuild
-from projections.verify import verify
-from queries.load_table import load_table
+from icecore.database.connections import Connection
+from icecore.database.named_sql import named_sql
+from icecore.domain.byte_pieces import joined
+from icecore.domain.commands import CommitTable, CreateNamespace, CreateTable, RegisterTable
+from icecore.domain.errors import BadRequest, ChangeRefused, NoSuchTable
+from icecore.domain.identifiers import NamespaceIdentifier, TabularIdentifier
+from icecore.domain.read_models.rows import PARTS_CLOSED_INLINE_MAX
+from icecore.projections.part_tombstones import PartTombstone, close_parts
+from icecore.projections.rebuild import rebuild
+from icecore.projections.verify import verify
+from icecore.queries.load_table import load_table
 from tests.fixtures.catalog import PROJECT_ID, context, opened_catalog
 from tests.fixtures.leftovers import nothing_left
 from tests.integration.approval.judging import Judge, asking
@@ -493,7 +493,7 @@ async def test_parts_are_closed_by_their_places_whatever_the_planner_believes(ca
     await register(catalog, metadata_file(tmp_path))
     await expire(catalog, list(range(1, SNAPSHOTS)))
     with psycopg.connect(catalog.dsn, autocommit=True) as connection:
-        statement = named_sql("projections", "part_tombstones.sql")["close"]
+        statement = named_sql("icecore.projections", "part_tombstones.sql")["close"]
         row = connection.execute("select generation, table_id, kind, valid_to from icecore.part_tombstones limit 1").fetchone()
         assert row is not None
         parameters = dict(zip(("generation", "table_id", "kind", "valid_to"), row, strict=True)) | {"after": -1, "limit": 500}

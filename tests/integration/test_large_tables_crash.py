@@ -14,19 +14,19 @@ import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
 
-from commands.execution.staged_parts import stage_parts
-from commands.namespaces.create_namespace import create_namespace
-from commands.tables import register_table as registering
-from commands.tables import settle_parts
-from database.advisory_locks import AdvisoryLock
-from database.connections import Connection
-from domain.commands import CreateNamespace
-from domain.errors import ServiceUnavailable
+from icecore.commands.execution.staged_parts import stage_parts
+from icecore.commands.namespaces.create_namespace import create_namespace
+from icecore.commands.tables import register_table as registering
+from icecore.commands.tables import settle_parts
 from icecore.compose import Catalog
+from icecore.database.advisory_locks import AdvisoryLock
+from icecore.database.connections import Connection
+from icecore.domain.commands import CreateNamespace
+from icecore.domain.errors import ServiceUnavailable
 from icecore.embedded_postgres import embedded_postgres
-from migrations.apply import apply_migrations
-from projections.part_tombstones import PartTombstone, close_parts
-from projections.verify import verify
+from icecore.migrations.apply import apply_migrations
+from icecore.projections.part_tombstones import PartTombstone, close_parts
+from icecore.projections.verify import verify
 from tests.fixtures.catalog import context, opened_catalog
 from tests.fixtures.postgres import chosen_binaries
 from tests.integration.test_large_tables import SNAPSHOTS, TABLE, ask, demo, expire, left_over, loaded, metadata_file, register

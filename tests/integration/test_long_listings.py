@@ -10,13 +10,13 @@ import aiohttp
 import orjson
 import pytest
 
-from api.call import ANSWER_BUDGET
-from api.iceberg import listings
-from commands.namespaces.create_namespace import CreateNamespace, create_namespace
-from commands.tables.create_table import CreateTable, create_table
-from commands.views.create_view import CreateView, create_view
-from domain.identifiers import NAME_CODE_POINTS_MAX, NAMESPACE_LEVELS_MAX, NamespaceIdentifier
-from projections import names
+from icecore.api.call import ANSWER_BUDGET
+from icecore.api.iceberg import listings
+from icecore.commands.namespaces.create_namespace import CreateNamespace, create_namespace
+from icecore.commands.tables.create_table import CreateTable, create_table
+from icecore.commands.views.create_view import CreateView, create_view
+from icecore.domain.identifiers import NAME_CODE_POINTS_MAX, NAMESPACE_LEVELS_MAX, NamespaceIdentifier
+from icecore.projections import names
 from tests.fixtures.catalog import context, opened_catalog
 from tests.fixtures.command_runs import SCHEMA, CommandRun
 from tests.fixtures.rest_client import view_version

@@ -6,7 +6,7 @@ from uuid import uuid4
 import pytest
 from uuid_utils.compat import uuid7
 
-from commands.warehouses.create_warehouse import CreateWarehouse, create_warehouse
+from icecore.commands.warehouses.create_warehouse import CreateWarehouse, create_warehouse
 from tests.fixtures.catalog import context
 from tests.fixtures.lossy_store_proxy import Fault, LossyStoreProxy
 from tests.fixtures.object_stores import S3_CREDENTIAL, S3Server, s3_profile

@@ -5,10 +5,10 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from storage.local_store import PUTS_INLINE_MAX, LocalStore
-from storage.locations import StorageLocation
-from storage.profiles import parse_storage_profile
-from storage.storage_profile import LocalProfile
+from icecore.storage.local_store import PUTS_INLINE_MAX, LocalStore
+from icecore.storage.locations import StorageLocation
+from icecore.storage.profiles import parse_storage_profile
+from icecore.storage.storage_profile import LocalProfile
 
 FILES = 10 * PUTS_INLINE_MAX
 

@@ -11,18 +11,18 @@ from uuid import UUID, uuid4
 import psycopg
 import pytest
 
-from access.resolve_warehouse import resolve_warehouse
-from commands.execution import committer
-from commands.execution.leader_job import LeaderJob
-from commands.execution.submission import AppendResult, Submission
-from commands.tables.commit_table import commit_table
-from commands.tables.delete_old_metadata_files import OldMetadataFilesJob
-from commands.tables.settle_parts import PartsJob
-from domain.commands import CommitTable
-from domain.identifiers import NamespaceIdentifier, TabularIdentifier
-from domain.read_models.rows import PARTS_CLOSED_INLINE_MAX
-from projections import old_metadata_files
-from storage.locations import StorageLocation
+from icecore.access.resolve_warehouse import resolve_warehouse
+from icecore.commands.execution import committer
+from icecore.commands.execution.leader_job import LeaderJob
+from icecore.commands.execution.submission import AppendResult, Submission
+from icecore.commands.tables.commit_table import commit_table
+from icecore.commands.tables.delete_old_metadata_files import OldMetadataFilesJob
+from icecore.commands.tables.settle_parts import PartsJob
+from icecore.domain.commands import CommitTable
+from icecore.domain.identifiers import NamespaceIdentifier, TabularIdentifier
+from icecore.domain.read_models.rows import PARTS_CLOSED_INLINE_MAX
+from icecore.projections import old_metadata_files
+from icecore.storage.locations import StorageLocation
 from tests.fixtures.catalog import PROJECT_ID, context
 from tests.fixtures.rest_client import RestAnswer, RestClient, set_properties, table_path
 from tests.fixtures.shared_server import FreshWarehouse, SharedCatalog

@@ -6,10 +6,10 @@ import aiohttp
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from api.server import build_runner
+from icecore.api.server import build_runner
 from icecore.compose import Catalog
+from icecore.log.head import log_head
 from icecore.metrics import served_metrics
-from log.head import log_head
 from tests.integration.test_stream_queues import Process, one
 
 __all__ = ["one"]

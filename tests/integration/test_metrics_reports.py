@@ -9,8 +9,8 @@ import pytest
 import structlog
 from uuid_utils.compat import uuid7
 
-from commands.tables import metrics_reports
-from commands.tables.metrics_reports import QUEUE_BYTES_MAX, QUEUE_REPORTS_MAX, MetricsReports
+from icecore.commands.tables import metrics_reports
+from icecore.commands.tables.metrics_reports import QUEUE_BYTES_MAX, QUEUE_REPORTS_MAX, MetricsReports
 from icecore.compose import Catalog
 from tests.fixtures.rest_client import RestClient, table_path
 from tests.fixtures.shared_server import SharedCatalog

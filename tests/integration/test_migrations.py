@@ -8,9 +8,17 @@ import psycopg
 import pytest
 from psycopg.sql import SQL, Identifier
 
-from database import connection as connection_module
+from icecore.database import connection as connection_module
+from icecore.migrations.apply import (
+    Migration,
+    MigrationError,
+    apply_migrations,
+    checksum,
+    load_functions,
+    load_migrations,
+    pending_migrations,
+)
 from icecore.server_check import UnfitServerError, check_server
-from migrations.apply import Migration, MigrationError, apply_migrations, checksum, load_functions, load_migrations, pending_migrations
 
 CHECKSUMS = {
     "0001_baseline": "8143877c7d396a22bdc6de3f5358f4fd7c1adb699a5d12e0e750a69c3bc678e0",
@@ -174,7 +182,9 @@ async def test_a_migration_missing_in_between_is_refused(empty_database: str) ->
 
 async def test_five_processes_at_once_apply_each_migration_once(empty_database: str) -> None:
     """Every worker of every machine may start at the same moment."""
-    program = "import asyncio, sys; from migrations.apply import apply_migrations; print(asyncio.run(apply_migrations(sys.argv[1])))"
+    program = (
+        "import asyncio, sys; from icecore.migrations.apply import apply_migrations; print(asyncio.run(apply_migrations(sys.argv[1])))"
+    )
     processes = [
         await asyncio.create_subprocess_exec(
             sys.executable, "-c", program, empty_database, cwd=Path(__file__).parents[2], stdout=asyncio.subprocess.PIPE

@@ -8,23 +8,24 @@ import orjson
 import pytest
 from uuid_utils.compat import uuid7
 
-from access.warehouse import Warehouse
-from commands.execution.submission import AppendResult, Submission
-from commands.namespaces.create_namespace import create_namespace
-from commands.namespaces.drop_namespace import drop_namespace
-from commands.tables.commit_table import commit_table
-from commands.tables.create_table import create_table
-from commands.tables.drop_table import drop_table
-from commands.tables.register_table import register_table
-from commands.tables.rename_table import rename_table
-from commands.tables.unregister_table import unregister_table
-from commands.tabulars.metadata_files import NewName
-from commands.views.create_view import create_view
-from commands.views.register_view import register_view
-from commands.views.rename_view import rename_view
-from database.connections import Connection
-from domain.byte_pieces import joined
-from domain.commands import (
+from icecore.access.warehouse import Warehouse
+from icecore.commands.execution.submission import AppendResult, Submission
+from icecore.commands.namespaces.create_namespace import create_namespace
+from icecore.commands.namespaces.drop_namespace import drop_namespace
+from icecore.commands.tables.commit_table import commit_table
+from icecore.commands.tables.create_table import create_table
+from icecore.commands.tables.drop_table import drop_table
+from icecore.commands.tables.register_table import register_table
+from icecore.commands.tables.rename_table import rename_table
+from icecore.commands.tables.unregister_table import unregister_table
+from icecore.commands.tabulars.metadata_files import NewName
+from icecore.commands.views.create_view import create_view
+from icecore.commands.views.register_view import register_view
+from icecore.commands.views.rename_view import rename_view
+from icecore.compose import Catalog
+from icecore.database.connections import Connection
+from icecore.domain.byte_pieces import joined
+from icecore.domain.commands import (
     CommitTable,
     CreateNamespace,
     CreateTable,
@@ -37,11 +38,10 @@ from domain.commands import (
     RenameView,
     UnregisterTable,
 )
-from domain.errors import AlreadyExists, BadRequest, CatalogError, CommitFailed, NoSuchNamespace
-from domain.identifiers import NamespaceIdentifier, TabularIdentifier
-from domain.names import ResolvedName
-from icecore.compose import Catalog
-from projections.verify import verify
+from icecore.domain.errors import AlreadyExists, BadRequest, CatalogError, CommitFailed, NoSuchNamespace
+from icecore.domain.identifiers import NamespaceIdentifier, TabularIdentifier
+from icecore.domain.names import ResolvedName
+from icecore.projections.verify import verify
 from tests.fixtures.catalog import context, opened_catalog
 from tests.fixtures.rest_client import view_version
 from tests.integration.test_large_tables import demo

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from domain import document_sizes
 from icecore.compose import Catalog
+from icecore.domain import document_sizes
 from tests.fixtures.catalog import served_catalog
 from tests.fixtures.rest_client import RestAnswer, RestClient, identifier, namespace_path, set_properties, table_path, view_path
 from tests.integration.test_register import register, register_view

@@ -12,24 +12,24 @@ import psycopg
 import pytest
 import structlog
 
-from access.resolve_warehouse import resolve_warehouse
-from access.warehouse import Warehouse
-from commands.execution.leader_job import LeadershipLost
-from commands.namespaces.create_namespace import create_namespace
-from commands.tables import delete_old_metadata_files
-from commands.tables import register_table as register_module
-from commands.tables.commit_table import commit_table
-from commands.tables.create_table import create_table
-from commands.tables.delete_old_metadata_files import OldMetadataFilesJob
-from commands.tables.register_table import register_table
-from commands.tables.unregister_table import unregister_table
-from commands.views.create_view import create_view
-from domain.commands import CommitTable, CreateNamespace, CreateTable, CreateView, RegisterTable, UnregisterTable
-from domain.errors import BadRequest, NotFound
-from domain.identifiers import NamespaceIdentifier, TabularIdentifier
+from icecore.access.resolve_warehouse import resolve_warehouse
+from icecore.access.warehouse import Warehouse
+from icecore.commands.execution.leader_job import LeadershipLost
+from icecore.commands.namespaces.create_namespace import create_namespace
+from icecore.commands.tables import delete_old_metadata_files
+from icecore.commands.tables import register_table as register_module
+from icecore.commands.tables.commit_table import commit_table
+from icecore.commands.tables.create_table import create_table
+from icecore.commands.tables.delete_old_metadata_files import OldMetadataFilesJob
+from icecore.commands.tables.register_table import register_table
+from icecore.commands.tables.unregister_table import unregister_table
+from icecore.commands.views.create_view import create_view
 from icecore.compose import Catalog
-from storage.locations import StorageLocation
-from storage.metadata_files import read_metadata
+from icecore.domain.commands import CommitTable, CreateNamespace, CreateTable, CreateView, RegisterTable, UnregisterTable
+from icecore.domain.errors import BadRequest, NotFound
+from icecore.domain.identifiers import NamespaceIdentifier, TabularIdentifier
+from icecore.storage.locations import StorageLocation
+from icecore.storage.metadata_files import read_metadata
 from tests.fixtures.catalog import PROJECT_ID, context, opened_catalog
 from tests.fixtures.rest_client import SCHEMA, set_properties
 from tests.integration.test_metadata_trimming import KEEP_ONE, local

@@ -13,12 +13,12 @@ from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict
 
 from icecore.compose import Catalog
-from log.arrivals import Arrivals
-from log.follow import follow_events
-from publishers.event_filter import EventFilter
-from publishers.publisher import Publisher
-from publishers.sink_settings import StandardOutputSink
-from publishers.standard_output import StandardOutput
+from icecore.log.arrivals import Arrivals
+from icecore.log.follow import follow_events
+from icecore.publishers.event_filter import EventFilter
+from icecore.publishers.publisher import Publisher
+from icecore.publishers.sink_settings import StandardOutputSink
+from icecore.publishers.standard_output import StandardOutput
 from tests.fixtures.catalog import opened_catalog
 
 ROUND_SECONDS = 0.1
@@ -60,7 +60,7 @@ async def follow(catalog: Catalog) -> None:
 
 async def test_each_logs_an_outage_once(database: str, admin_dsn: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A dozen rounds fail; a second outage is another one."""
-    for pause in ("commands.execution.leader_job.POLL_SECONDS", "publishers.publisher.TAKE_OVER_SECONDS"):
+    for pause in ("icecore.commands.execution.leader_job.POLL_SECONDS", "icecore.publishers.publisher.TAKE_OVER_SECONDS"):
         monkeypatch.setattr(pause, ROUND_SECONDS)
     for module in ("arrivals", "follow"):
         monkeypatch.setattr(f"log.{module}._RECONNECT_SECONDS_MAX", ROUND_SECONDS)

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from domain.claims import PLACES_MAX
+from icecore.domain.claims import PLACES_MAX
 from tests.fixtures.rest_client import RestAnswer, RestClient, identifier, set_properties, table_path, view_path
 from tests.fixtures.shared_server import FreshWarehouse
 from tests.integration.test_register import register

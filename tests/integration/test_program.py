@@ -23,7 +23,7 @@ import pytest
 
 from icecore.data_folder import DataFolder
 from icecore.exit_codes import ExitCode
-from migrations.apply import load_migrations
+from icecore.migrations.apply import load_migrations
 
 CHECKOUT = Path(__file__).parents[2]
 START_SECONDS_MAX = 60

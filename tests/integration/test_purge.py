@@ -9,18 +9,18 @@ from typing import Any
 
 import pytest
 
-from access.request_context import PROJECT_ID_DEFAULT
-from access.resolve_warehouse import resolve_warehouse
-from access.warehouse import Warehouse
-from commands.namespaces.create_namespace import create_namespace
-from commands.tables.commit_table import commit_table
-from commands.tables.create_table import create_table
-from commands.tables.drop_table import drop_table
-from domain.commands import CommitTable, CreateNamespace, CreateTable, DropTable
-from domain.errors import BadRequest
-from domain.identifiers import NamespaceIdentifier, TabularIdentifier
+from icecore.access.request_context import PROJECT_ID_DEFAULT
+from icecore.access.resolve_warehouse import resolve_warehouse
+from icecore.access.warehouse import Warehouse
+from icecore.commands.namespaces.create_namespace import create_namespace
+from icecore.commands.tables.commit_table import commit_table
+from icecore.commands.tables.create_table import create_table
+from icecore.commands.tables.drop_table import drop_table
 from icecore.compose import Catalog
-from projections.verify import verify
+from icecore.domain.commands import CommitTable, CreateNamespace, CreateTable, DropTable
+from icecore.domain.errors import BadRequest
+from icecore.domain.identifiers import NamespaceIdentifier, TabularIdentifier
+from icecore.projections.verify import verify
 from tests.fixtures.catalog import context
 from tests.fixtures.rest_client import SCHEMA, RestClient
 from tests.fixtures.shared_server import FreshWarehouse, SharedCatalog

@@ -12,31 +12,31 @@ import orjson
 import pytest
 import structlog
 
-from access.request_context import ANONYMOUS, RequestContext
-from access.resolve_warehouse import resolve_warehouse
-from access.warehouse import Warehouse
-from commands.execution.executor import CommandExecutor
-from commands.namespaces.create_namespace import create_namespace
-from commands.tables.commit_table import commit_table
-from commands.tables.create_table import create_table
-from commands.tables.drop_table import drop_table
-from commands.tables.purge_tables import PURGES_OF_A_WAREHOUSE_MAX, PurgeJob
-from commands.tables.register_table import register_table
-from commands.tables.table_purge import DELETE_PAGE_FILES
-from commands.warehouses.create_warehouse import CreateWarehouse, create_warehouse
-from database.connections import Connection
-from domain.byte_pieces import joined
-from domain.commands import CommitTable, CreateNamespace, CreateTable, DropTable, RegisterTable
-from domain.errors import AlreadyExists, BadRequest, CatalogError, NotFound, ServiceUnavailable
-from domain.identifiers import NamespaceIdentifier, TabularIdentifier
-from domain.table import TableState
+from icecore.access.request_context import ANONYMOUS, RequestContext
+from icecore.access.resolve_warehouse import resolve_warehouse
+from icecore.access.warehouse import Warehouse
+from icecore.commands.execution.executor import CommandExecutor
+from icecore.commands.namespaces.create_namespace import create_namespace
+from icecore.commands.tables.commit_table import commit_table
+from icecore.commands.tables.create_table import create_table
+from icecore.commands.tables.drop_table import drop_table
+from icecore.commands.tables.purge_tables import PURGES_OF_A_WAREHOUSE_MAX, PurgeJob
+from icecore.commands.tables.register_table import register_table
+from icecore.commands.tables.table_purge import DELETE_PAGE_FILES
+from icecore.commands.warehouses.create_warehouse import CreateWarehouse, create_warehouse
 from icecore.compose import Catalog
-from projections.rebuild import rebuild
-from storage.large_documents import DocumentShare
-from storage.locations import StorageLocation
-from storage.manifest_protocol import MANIFEST
-from storage.manifest_reader import STDERR_BYTES_MAX, ManifestReader, ManifestReaders, UnreadableManifest
-from storage.object_store import ObjectStore
+from icecore.database.connections import Connection
+from icecore.domain.byte_pieces import joined
+from icecore.domain.commands import CommitTable, CreateNamespace, CreateTable, DropTable, RegisterTable
+from icecore.domain.errors import AlreadyExists, BadRequest, CatalogError, NotFound, ServiceUnavailable
+from icecore.domain.identifiers import NamespaceIdentifier, TabularIdentifier
+from icecore.domain.table import TableState
+from icecore.projections.rebuild import rebuild
+from icecore.storage.large_documents import DocumentShare
+from icecore.storage.locations import StorageLocation
+from icecore.storage.manifest_protocol import MANIFEST
+from icecore.storage.manifest_reader import STDERR_BYTES_MAX, ManifestReader, ManifestReaders, UnreadableManifest
+from icecore.storage.object_store import ObjectStore
 from tests.fixtures.catalog import PROJECT_ID, context, opened_catalog
 from tests.fixtures.object_stores import S3_CREDENTIAL, OddS3Server, odd_s3_profile
 from tests.fixtures.rest_client import SCHEMA
@@ -229,7 +229,7 @@ async def test_a_leader_that_stalled_deletes_nothing_of_a_later_table(
         await a_table(other, warehouse, "t", folder, more_than_a_page)
         await dropped(other, warehouse, "t")
         # The stall takes in all of the process, also what would find the lost connection while it waits.
-        monkeypatch.setattr("commands.tables.purge_tables._LOOK_SECONDS", SECONDS_MAX)
+        monkeypatch.setattr("icecore.commands.tables.purge_tables._LOOK_SECONDS", SECONDS_MAX)
         point = Point()
         gate(monkeypatch, stalled.commands, held=point)
         purge = asyncio.create_task(stalled.purge.run_once())
@@ -251,7 +251,7 @@ async def test_a_leader_beside_another_deletes_nothing_of_a_later_table(
     database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Both were given the lock (a pooler gave both one session): before each page the table itself is looked at as well."""
-    monkeypatch.setattr("commands.tables.table_purge.DELETE_PAGE_FILES", 2)
+    monkeypatch.setattr("icecore.commands.tables.table_purge.DELETE_PAGE_FILES", 2)
     async with opened_catalog(database, tmp_path / "warehouse") as stalled, opened_catalog(database, tmp_path / "warehouse") as other:
         monkeypatch.setattr(other.purge, "LEADER_LOCK", PurgeJob.LEADER_LOCK + 1_000)
         warehouse, folder = await the_warehouse(other), tmp_path / "warehouse" / "here"
@@ -275,7 +275,7 @@ async def test_a_store_that_hangs_or_fails_keeps_no_other_waiting(
     catalog: Catalog, tmp_path: Path, odd_s3_server: OddS3Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Oldest first come tables whose store refuses, or takes requests and answers none; the others' files go meanwhile."""
-    monkeypatch.setattr("commands.tables.table_purge.STORE_SECONDS_MAX", 2.0)
+    monkeypatch.setattr("icecore.commands.tables.table_purge.STORE_SECONDS_MAX", 2.0)
     odd_s3_server.status = 200
     command = CreateWarehouse("odd", odd_s3_profile(odd_s3_server.endpoint), S3_CREDENTIAL)
     await create_warehouse(catalog.commands, context("createWarehouse"), command)
@@ -309,7 +309,7 @@ async def test_every_table_gets_its_turn_though_the_first_hundred_fail(
         return FailingStore(await opened(of), keeps=base / "last")
 
     monkeypatch.setattr(catalog.commands, "store", store)
-    monkeypatch.setattr("commands.tables.purge_tables.PAUSE_SECONDS_MIN", 0.0)
+    monkeypatch.setattr("icecore.commands.tables.purge_tables.PAUSE_SECONDS_MIN", 0.0)
     purge = asyncio.create_task(catalog.purge.run_once())
     async with asyncio.timeout(SECONDS_MAX):
         while files(base / "last"):
@@ -333,7 +333,7 @@ async def test_a_fault_in_one_purge_is_logged_once_and_keeps_no_other_waiting(
     async def store(of: Warehouse) -> Any:
         return FailingStore(await opened(of), keeps=base / "sound", error=ZeroDivisionError("a fault"))
 
-    monkeypatch.setattr("commands.tables.purge_tables.PAUSE_SECONDS_MIN", 0.0)
+    monkeypatch.setattr("icecore.commands.tables.purge_tables.PAUSE_SECONDS_MIN", 0.0)
     with monkeypatch.context() as patched, structlog.testing.capture_logs() as logged:
         patched.setattr(catalog.commands, "store", store)
         purge = asyncio.create_task(catalog.purge.run_once())
@@ -435,7 +435,7 @@ async def test_a_process_with_a_fault_reads_for_no_other_table(tmp_path: Path, m
     """It could not read a file, keeps memory, was ended by somebody; or the table's purge failed, and left it at any point."""
     if fault == "grown":
         program = tmp_path / "python"
-        code = "import storage.manifest_process as process; process.GROWN_BYTES_MAX = -1; process.main()"
+        code = "import icecore.storage.manifest_process as process; process.GROWN_BYTES_MAX = -1; process.main()"
         program.write_text(f"#!/bin/sh\nexec {sys.executable} -P -c '{code}'\n")
         program.chmod(0o755)
         monkeypatch.setattr(sys, "executable", str(program))
@@ -494,7 +494,7 @@ async def test_a_purge_whose_event_is_not_taken_waits(catalog: Catalog, tmp_path
 
     with monkeypatch.context() as patched, structlog.testing.capture_logs() as logged:
         patched.setattr(catalog.purge, "_read", rebuilt)
-        patched.setattr("commands.tables.purge_tables.PAUSE_SECONDS_MIN", SECONDS_MAX)
+        patched.setattr("icecore.commands.tables.purge_tables.PAUSE_SECONDS_MIN", SECONDS_MAX)
         async with asyncio.timeout(SECONDS_MAX / 2):
             assert 0 == await catalog.purge.run_once()
     assert ["generation"] == [each["outcome"] for each in logged if each["event"] == "table_purged"]

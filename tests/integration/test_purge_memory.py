@@ -8,12 +8,12 @@ from pathlib import Path
 import orjson
 import pytest
 
-from commands.namespaces.create_namespace import create_namespace
-from commands.tables.drop_table import drop_table
-from domain.commands import CreateNamespace, DropTable
-from domain.table import TableState
+from icecore.commands.namespaces.create_namespace import create_namespace
+from icecore.commands.tables.drop_table import drop_table
 from icecore.compose import Catalog
-from storage.large_documents import LARGE_BYTES_MIN
+from icecore.domain.commands import CreateNamespace, DropTable
+from icecore.domain.table import TableState
+from icecore.storage.large_documents import LARGE_BYTES_MIN
 from tests.fixtures.catalog import context, opened_catalog
 from tests.integration.test_large_tables import TABLE, demo, metadata_file, register
 from tests.integration.test_metadata_trimming import local

@@ -10,27 +10,27 @@ import orjson
 import psycopg
 import pytest
 
-from access.resolve_warehouse import resolve_warehouse
-from access.warehouse import Warehouse
-from commands.namespaces.create_namespace import create_namespace
-from commands.namespaces.update_namespace_properties import update_namespace_properties
-from commands.tables.commit_table import commit_table
-from commands.tables.create_table import create_table
-from commands.tables.drop_table import drop_table
-from commands.tables.rename_table import rename_table
-from domain.commands import CommitTable, CreateNamespace, CreateTable, DropTable, RenameTable, UpdateNamespaceProperties
-from domain.errors import NoSuchTable, ServiceUnavailable
-from domain.identifiers import NamespaceIdentifier, TabularIdentifier
+from icecore.access.resolve_warehouse import resolve_warehouse
+from icecore.access.warehouse import Warehouse
+from icecore.commands.namespaces.create_namespace import create_namespace
+from icecore.commands.namespaces.update_namespace_properties import update_namespace_properties
+from icecore.commands.tables.commit_table import commit_table
+from icecore.commands.tables.create_table import create_table
+from icecore.commands.tables.drop_table import drop_table
+from icecore.commands.tables.rename_table import rename_table
 from icecore.compose import Catalog
-from log import changes as log_changes
-from projections.rebuild import rebuild
-from queries import freshness
-from queries.answers import PageRequest
-from queries.list_namespaces import list_namespaces
-from queries.list_tabulars import list_tables
-from queries.load_namespace import load_namespace
-from queries.load_table import load_table, table_exists
-from queries.read_cache import ENTRY_OVERHEAD_BYTES, ReadCache
+from icecore.domain.commands import CommitTable, CreateNamespace, CreateTable, DropTable, RenameTable, UpdateNamespaceProperties
+from icecore.domain.errors import NoSuchTable, ServiceUnavailable
+from icecore.domain.identifiers import NamespaceIdentifier, TabularIdentifier
+from icecore.log import changes as log_changes
+from icecore.projections.rebuild import rebuild
+from icecore.queries import freshness
+from icecore.queries.answers import PageRequest
+from icecore.queries.list_namespaces import list_namespaces
+from icecore.queries.list_tabulars import list_tables
+from icecore.queries.load_namespace import load_namespace
+from icecore.queries.load_table import load_table, table_exists
+from icecore.queries.read_cache import ENTRY_OVERHEAD_BYTES, ReadCache
 from tests.fixtures.catalog import PROJECT_ID, context, opened_catalog
 
 NAMESPACE = NamespaceIdentifier(("a",))

@@ -11,9 +11,9 @@ import pytest
 from psycopg.types.string import TextLoader
 from uuid_utils.compat import uuid7
 
-from domain.read_models.definitions import PART_TOMBSTONES, READ_MODELS, ReadModel, Row
-from domain.read_models.rows import PARTS_AS_ROWS_MAX, PARTS_CLOSED_INLINE_MAX, ClosedParts, Rows
-from projections.model_sql import model_sql
+from icecore.domain.read_models.definitions import PART_TOMBSTONES, READ_MODELS, ReadModel, Row
+from icecore.domain.read_models.rows import PARTS_AS_ROWS_MAX, PARTS_CLOSED_INLINE_MAX, ClosedParts, Rows
+from icecore.projections.model_sql import model_sql
 
 MODELS = (*READ_MODELS, PART_TOMBSTONES)
 ALIASES = {"bigint": "int8", "smallint": "int2", "boolean": "bool"} | {kind: kind for kind in ("uuid", "text", "text[]", "bytea")}

@@ -11,20 +11,20 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from psycopg import AsyncConnection, sql
 
-from commands.execution import committer
-from commands.execution.answer import Answer
-from commands.execution.submission import AppendResult, Submission
-from commands.namespaces.create_namespace import create_namespace
-from commands.tables.commit_table import commit_table
-from database.advisory_locks import AdvisoryLock
-from domain.commands import CommitTable, CreateNamespace
-from domain.identifiers import NamespaceIdentifier, TabularIdentifier
-from domain.read_models.definitions import PART_TOMBSTONES, READ_MODELS
+from icecore.commands.execution import committer
+from icecore.commands.execution.answer import Answer
+from icecore.commands.execution.submission import AppendResult, Submission
+from icecore.commands.namespaces.create_namespace import create_namespace
+from icecore.commands.tables.commit_table import commit_table
 from icecore.compose import Catalog
-from projections import rebuild as rebuilding
-from projections.rebuild import RebuildRunningError, rebuild
-from projections.rebuild_part import Helper, Part, forked_helpers, parts_between
-from projections.verify import verify
+from icecore.database.advisory_locks import AdvisoryLock
+from icecore.domain.commands import CommitTable, CreateNamespace
+from icecore.domain.identifiers import NamespaceIdentifier, TabularIdentifier
+from icecore.domain.read_models.definitions import PART_TOMBSTONES, READ_MODELS
+from icecore.projections import rebuild as rebuilding
+from icecore.projections.rebuild import RebuildRunningError, rebuild
+from icecore.projections.rebuild_part import Helper, Part, forked_helpers, parts_between
+from icecore.projections.verify import verify
 from tests.fixtures.catalog import context, opened_catalog
 from tests.fixtures.command_runs import EVERY_KIND, CommandRun, Step, steps
 
@@ -348,7 +348,7 @@ async def test_one_rebuild_at_a_time(catalog: Catalog) -> None:
 
 KILLED = """
 import asyncio, sys
-from projections import rebuild as rebuilding
+from icecore.projections import rebuild as rebuilding
 
 async def hang(attempt):
     print("copied", flush=True)
@@ -360,7 +360,7 @@ asyncio.run(rebuilding.rebuild(sys.argv[1]))
 
 DIVIDED = """
 import os, sys
-from projections import rebuild as rebuilding
+from icecore.projections import rebuild as rebuilding
 
 rebuilding._EVENTS_PER_PROCESS = 1
 os.cpu_count = lambda: 3

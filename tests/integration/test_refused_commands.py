@@ -7,22 +7,22 @@ from typing import Any
 
 import pytest
 
-from approval.contract import Hold, Refuse
-from commands.execution.staged_parts import stage_parts
-from commands.execution.submission import AppendResult, Submission
-from commands.namespaces.create_namespace import create_namespace
-from commands.tables import register_table as registering
-from commands.tables.commit_table import commit_table
-from commands.tables.commit_transaction import commit_transaction
-from commands.tables.create_table import create_table
-from commands.tables.rename_table import rename_table
-from domain.commands import CommitTable, CommitTransaction, CreateNamespace, CreateTable, RenameTable
-from domain.errors import BadRequest, CatalogError, ChangeHeld, ChangeRefused, CommitFailed, CommitStateUnknown, NoSuchTable
-from domain.identifiers import TabularIdentifier
+from icecore.approval.contract import Hold, Refuse
+from icecore.commands.execution.staged_parts import stage_parts
+from icecore.commands.execution.submission import AppendResult, Submission
+from icecore.commands.namespaces.create_namespace import create_namespace
+from icecore.commands.tables import register_table as registering
+from icecore.commands.tables.commit_table import commit_table
+from icecore.commands.tables.commit_transaction import commit_transaction
+from icecore.commands.tables.create_table import create_table
+from icecore.commands.tables.rename_table import rename_table
 from icecore.compose import Catalog
-from projections import tables
-from queries import freshness
-from queries.load_table import load_table
+from icecore.domain.commands import CommitTable, CommitTransaction, CreateNamespace, CreateTable, RenameTable
+from icecore.domain.errors import BadRequest, CatalogError, ChangeHeld, ChangeRefused, CommitFailed, CommitStateUnknown, NoSuchTable
+from icecore.domain.identifiers import TabularIdentifier
+from icecore.projections import tables
+from icecore.queries import freshness
+from icecore.queries.load_table import load_table
 from tests.fixtures.catalog import catalog, context, opened_catalog, served_catalog
 from tests.fixtures.leftovers import nothing_left
 from tests.fixtures.rest_client import RestClient

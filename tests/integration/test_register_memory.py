@@ -12,10 +12,10 @@ from pathlib import Path
 import orjson
 import pytest
 
-from commands.namespaces.create_namespace import create_namespace
-from domain.commands import CreateNamespace
-from domain.identifiers import NamespaceIdentifier
-from storage.metadata_files import METADATA_VALUES_MAX
+from icecore.commands.namespaces.create_namespace import create_namespace
+from icecore.domain.commands import CreateNamespace
+from icecore.domain.identifiers import NamespaceIdentifier
+from icecore.storage.metadata_files import METADATA_VALUES_MAX
 from tests.fixtures.catalog import context, opened_catalog
 from tests.fixtures.rest_client import RestAnswer, RestClient
 from tests.integration.test_large_tables import demo, metadata_file

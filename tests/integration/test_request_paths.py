@@ -12,15 +12,15 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from access.resolve_warehouse import resolve_warehouse
-from api.server import build_runner
-from commands.namespaces.create_namespace import CreateNamespace, create_namespace
-from domain.identifiers import NamespaceIdentifier
+from icecore.access.resolve_warehouse import resolve_warehouse
+from icecore.api.server import build_runner
+from icecore.commands.namespaces.create_namespace import CreateNamespace, create_namespace
 from icecore.compose import Catalog
-from publishers.event_filter import EventFilter
-from publishers.publisher import Publisher
-from publishers.sink_settings import StandardOutputSink
-from publishers.standard_output import StandardOutput
+from icecore.domain.identifiers import NamespaceIdentifier
+from icecore.publishers.event_filter import EventFilter
+from icecore.publishers.publisher import Publisher
+from icecore.publishers.sink_settings import StandardOutputSink
+from icecore.publishers.standard_output import StandardOutput
 from tests.fixtures.call_trace import PART, CallTrace, traced_calls
 from tests.fixtures.catalog import PROJECT_ID, context, opened_catalog
 from tests.fixtures.rest_client import SCHEMA

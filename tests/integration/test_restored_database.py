@@ -12,20 +12,20 @@ import pytest
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from access.resolve_warehouse import resolve_warehouse
-from commands.namespaces.create_namespace import create_namespace
-from commands.warehouses.create_warehouse import CreateWarehouse, create_warehouse
-from database.connections import ConnectionHandOff
-from domain.commands import CreateNamespace
-from domain.errors import NoSuchWarehouse
-from domain.identifiers import NamespaceIdentifier
+from icecore.access.resolve_warehouse import resolve_warehouse
+from icecore.commands.namespaces.create_namespace import create_namespace
+from icecore.commands.warehouses.create_warehouse import CreateWarehouse, create_warehouse
 from icecore.compose import Catalog
-from log.arrivals import Arrivals
-from projections.verify import verify
-from publishers.pointers import KnownNames
-from publishers.shared_batches import SharedBatches
-from queries.load_namespace import load_namespace
-from security.secrets import SecretUnreadable
+from icecore.database.connections import ConnectionHandOff
+from icecore.domain.commands import CreateNamespace
+from icecore.domain.errors import NoSuchWarehouse
+from icecore.domain.identifiers import NamespaceIdentifier
+from icecore.log.arrivals import Arrivals
+from icecore.projections.verify import verify
+from icecore.publishers.pointers import KnownNames
+from icecore.publishers.shared_batches import SharedBatches
+from icecore.queries.load_namespace import load_namespace
+from icecore.security.secrets import SecretUnreadable
 from tests.fixtures.catalog import PROJECT_ID, CatalogServer, context, opened_catalog, served_catalog
 from tests.fixtures.rest_client import RestClient, set_properties
 

@@ -7,25 +7,34 @@ from typing import Any
 
 import pytest
 
-from approval.contract import ALLOW, Refuse, Verdict
-from approval.hooks import Approval, ConfiguredHook
-from commands.execution.answer import Answer
-from commands.execution.stream_queues import QUEUE_WAIT_SECONDS_MAX
-from commands.namespaces.create_namespace import create_namespace
-from commands.namespaces.drop_namespace import drop_namespace
-from commands.tables.commit_table import commit_table
-from commands.tables.commit_transaction import commit_transaction
-from commands.tables.create_table import create_table
-from commands.tables.rename_table import rename_table
-from commands.views.create_view import create_view
-from commands.views.rename_view import rename_view
-from domain.byte_pieces import joined
-from domain.commands import CommitTable, CommitTransaction, CreateNamespace, CreateTable, CreateView, DropNamespace, RenameTable, RenameView
-from domain.errors import BadRequest, ChangeRefused, CommitFailed, NoSuchTable
-from domain.identifiers import NamespaceIdentifier, TabularIdentifier
+from icecore.approval.contract import ALLOW, Refuse, Verdict
+from icecore.approval.hooks import Approval, ConfiguredHook
+from icecore.commands.execution.answer import Answer
+from icecore.commands.execution.stream_queues import QUEUE_WAIT_SECONDS_MAX
+from icecore.commands.namespaces.create_namespace import create_namespace
+from icecore.commands.namespaces.drop_namespace import drop_namespace
+from icecore.commands.tables.commit_table import commit_table
+from icecore.commands.tables.commit_transaction import commit_transaction
+from icecore.commands.tables.create_table import create_table
+from icecore.commands.tables.rename_table import rename_table
+from icecore.commands.views.create_view import create_view
+from icecore.commands.views.rename_view import rename_view
 from icecore.compose import Catalog
-from log.head import log_head
-from queries.load_table import load_table
+from icecore.domain.byte_pieces import joined
+from icecore.domain.commands import (
+    CommitTable,
+    CommitTransaction,
+    CreateNamespace,
+    CreateTable,
+    CreateView,
+    DropNamespace,
+    RenameTable,
+    RenameView,
+)
+from icecore.domain.errors import BadRequest, ChangeRefused, CommitFailed, NoSuchTable
+from icecore.domain.identifiers import NamespaceIdentifier, TabularIdentifier
+from icecore.log.head import log_head
+from icecore.queries.load_table import load_table
 from tests.fixtures.catalog import catalog, context, opened_catalog
 from tests.integration.approval.judging import Judge, asking
 from tests.integration.test_large_tables import TABLE, demo, metadata_file, register

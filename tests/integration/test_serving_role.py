@@ -12,12 +12,12 @@ from psycopg.conninfo import make_conninfo
 from pydantic import SecretStr
 from uuid_utils.compat import uuid7
 
-from domain.errors import CatalogError
+from icecore.domain.errors import CatalogError
 from icecore.exit_codes import CommandFailed
 from icecore.log_database import prepare_database, require_schema
+from icecore.projections.rebuild import rebuild
+from icecore.projections.verify import verify
 from icecore.settings import Settings
-from projections.rebuild import rebuild
-from projections.verify import verify
 from tests.fixtures.catalog import opened_catalog
 from tests.fixtures.command_runs import EVERY_KIND, CommandRun
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from uuid_utils.compat import uuid4
 
-from commands.warehouses.create_warehouse import CreateWarehouse, create_warehouse
-from domain.errors import BadRequest
+from icecore.commands.warehouses.create_warehouse import CreateWarehouse, create_warehouse
+from icecore.domain.errors import BadRequest
 from tests.fixtures.catalog import context
 from tests.fixtures.rest_client import RestClient
 from tests.fixtures.shared_server import FreshWarehouse, SharedCatalog

@@ -6,12 +6,12 @@ from pathlib import Path
 
 from psycopg import AsyncConnection
 
-from access.resolve_warehouse import resolve_warehouse
-from commands.namespaces.create_namespace import create_namespace
-from database.advisory_locks import AdvisoryLock
-from database.named_sql import named_sql
-from domain.commands import CreateNamespace
-from domain.identifiers import NamespaceIdentifier
+from icecore.access.resolve_warehouse import resolve_warehouse
+from icecore.commands.namespaces.create_namespace import create_namespace
+from icecore.database.advisory_locks import AdvisoryLock
+from icecore.database.named_sql import named_sql
+from icecore.domain.commands import CreateNamespace
+from icecore.domain.identifiers import NamespaceIdentifier
 from tests.fixtures.catalog import PROJECT_ID, context, opened_catalog
 
 
@@ -38,7 +38,7 @@ async def test_who_reads_by_time_is_not_taken_for_the_append_that_holds_the_lock
         await AsyncConnection.connect(database, autocommit=True) as probe,
         await AsyncConnection.connect(new_database()) as elsewhere,
     ):
-        sessions = named_sql("database", "silence_watch.sql")["sessions"]
+        sessions = named_sql("icecore.database", "silence_watch.sql")["sessions"]
 
         async def seen() -> list[tuple[bool, str | None]]:
             values = {"process_ids": [append.info.backend_pid], "append_lock": AdvisoryLock.APPEND}

@@ -23,16 +23,16 @@ from psycopg.conninfo import conninfo_to_dict
 from psycopg.rows import DictRow
 from uuid_utils.compat import uuid7
 
-from api.paging import listing_digest, page_token
-from domain.events import topics
-from domain.read_models.statistics import COUNTED, Counted, Counts, count
-from domain.recorded import RecordedEvent
 from icecore import asynchronous_projections
+from icecore.api.paging import listing_digest, page_token
 from icecore.compose import Catalog
-from log import event_store
-from projections.asynchronous.statistics import StatisticsProjection, StatisticsView
-from projections.statistics import reset_statistics
-from projections.verify import verify
+from icecore.domain.events import topics
+from icecore.domain.read_models.statistics import COUNTED, Counted, Counts, count
+from icecore.domain.recorded import RecordedEvent
+from icecore.log import event_store
+from icecore.projections.asynchronous.statistics import StatisticsProjection, StatisticsView
+from icecore.projections.statistics import reset_statistics
+from icecore.projections.verify import verify
 from tests.fixtures.catalog import SECRET_KEY, CatalogServer
 from tests.fixtures.command_runs import EVERY_KIND, CommandRun, Step
 from tests.fixtures.cutting_proxy import CuttingProxy

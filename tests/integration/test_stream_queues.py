@@ -14,28 +14,36 @@ import orjson
 import pytest
 from uuid_utils.compat import uuid7
 
-from access.resolve_warehouse import resolve_warehouse
-from access.warehouse import Warehouse
-from commands.execution import stream_queue, stream_queues
-from commands.execution.answer import Answer
-from commands.execution.resolver import ResolvedStream
-from commands.execution.stream_queue import StreamQueue
-from commands.execution.submission import AppendResult, Submission
-from commands.namespaces.create_namespace import create_namespace
-from commands.tables.commit_table import commit_table
-from commands.tables.commit_transaction import commit_transaction
-from commands.tables.create_table import create_table
-from commands.tables.drop_table import drop_table
-from commands.tables.rename_table import rename_table
-from domain.commands import CommitTable, CommitTransaction, CreateNamespace, CreateTable, DropTable, RenameTable
-from domain.errors import AlreadyExists, BadRequest, CommitFailed, CommitStateUnknown, NoSuchTable, ServiceUnavailable, TooManyRequests
-from domain.identifiers import NamespaceIdentifier, TabularIdentifier
+from icecore.access.resolve_warehouse import resolve_warehouse
+from icecore.access.warehouse import Warehouse
+from icecore.commands.execution import stream_queue, stream_queues
+from icecore.commands.execution.answer import Answer
+from icecore.commands.execution.resolver import ResolvedStream
+from icecore.commands.execution.stream_queue import StreamQueue
+from icecore.commands.execution.submission import AppendResult, Submission
+from icecore.commands.namespaces.create_namespace import create_namespace
+from icecore.commands.tables.commit_table import commit_table
+from icecore.commands.tables.commit_transaction import commit_transaction
+from icecore.commands.tables.create_table import create_table
+from icecore.commands.tables.drop_table import drop_table
+from icecore.commands.tables.rename_table import rename_table
 from icecore.compose import Catalog
-from projections import names
-from projections.verify import verify
-from queries.load_table import load_table
-from storage.local_store import LocalStore
-from storage.locations import StorageLocation
+from icecore.domain.commands import CommitTable, CommitTransaction, CreateNamespace, CreateTable, DropTable, RenameTable
+from icecore.domain.errors import (
+    AlreadyExists,
+    BadRequest,
+    CommitFailed,
+    CommitStateUnknown,
+    NoSuchTable,
+    ServiceUnavailable,
+    TooManyRequests,
+)
+from icecore.domain.identifiers import NamespaceIdentifier, TabularIdentifier
+from icecore.projections import names
+from icecore.projections.verify import verify
+from icecore.queries.load_table import load_table
+from icecore.storage.local_store import LocalStore
+from icecore.storage.locations import StorageLocation
 from tests.fixtures.catalog import PROJECT_ID, context, opened_catalog
 
 NAMESPACE = NamespaceIdentifier(("a",))

@@ -9,23 +9,23 @@ import orjson
 import psycopg
 import pytest
 
-from access.resolve_warehouse import resolve_warehouse
-from access.warehouse import Warehouse
-from commands.namespaces.create_namespace import create_namespace
-from commands.tables.commit_table import commit_table
-from commands.tables.create_table import create_table
-from database.connections import Connection
-from domain.byte_pieces import joined
-from domain.commands import CommitTable, CreateNamespace, CreateTable
-from domain.errors import NoSuchTable, ServiceUnavailable
-from domain.identifiers import NamespaceIdentifier, TabularIdentifier
+from icecore.access.resolve_warehouse import resolve_warehouse
+from icecore.access.warehouse import Warehouse
+from icecore.commands.namespaces.create_namespace import create_namespace
+from icecore.commands.tables.commit_table import commit_table
+from icecore.commands.tables.create_table import create_table
 from icecore.compose import Catalog
-from projections import tables
-from projections.bounded_reads import LargeDocument
-from projections.tables import TABLES_LOADED_AT_ONCE_MAX, LoadedTable, SoughtTable
-from queries import table_loads
-from queries.load_table import load_table
-from queries.table_loads import LARGE_BYTES_MIN
+from icecore.database.connections import Connection
+from icecore.domain.byte_pieces import joined
+from icecore.domain.commands import CommitTable, CreateNamespace, CreateTable
+from icecore.domain.errors import NoSuchTable, ServiceUnavailable
+from icecore.domain.identifiers import NamespaceIdentifier, TabularIdentifier
+from icecore.projections import tables
+from icecore.projections.bounded_reads import LargeDocument
+from icecore.projections.tables import TABLES_LOADED_AT_ONCE_MAX, LoadedTable, SoughtTable
+from icecore.queries import table_loads
+from icecore.queries.load_table import load_table
+from icecore.queries.table_loads import LARGE_BYTES_MIN
 from tests.fixtures.catalog import PROJECT_ID, context, opened_catalog
 
 NAMESPACES = (NamespaceIdentifier(("a",)), NamespaceIdentifier(("a", "b")), NamespaceIdentifier(("a", "b", "c")))

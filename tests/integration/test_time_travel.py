@@ -15,24 +15,24 @@ from hypothesis import HealthCheck, given, settings
 from psycopg import AsyncConnection
 from uuid_utils.compat import uuid7
 
-from access.resolve_warehouse import resolve_warehouse
-from access.warehouse import Warehouse
-from commands.execution.submission import Submission
-from commands.namespaces.create_namespace import create_namespace
-from commands.tables.create_table import create_table
-from domain.commands import CreateNamespace, CreateTable
-from domain.errors import BadRequest, CatalogError, NoSuchNamespace, NoSuchWarehouse, ServiceUnavailable, UnsupportedOperation
-from domain.events import NamespaceCreated
-from domain.identifiers import NamespaceIdentifier, TabularIdentifier
+from icecore.access.resolve_warehouse import resolve_warehouse
+from icecore.access.warehouse import Warehouse
+from icecore.commands.execution.submission import Submission
+from icecore.commands.namespaces.create_namespace import create_namespace
+from icecore.commands.tables.create_table import create_table
 from icecore.compose import Catalog
-from log.positions import APPENDS_WAIT_SECONDS_MAX, appends_in_flight, position_at
-from projections.rebuild import rebuild
-from queries.answers import PageRequest
-from queries.list_namespaces import list_namespaces
-from queries.list_tabulars import list_tables, list_views
-from queries.load_namespace import load_namespace
-from queries.load_table import load_table
-from queries.load_view import load_view
+from icecore.domain.commands import CreateNamespace, CreateTable
+from icecore.domain.errors import BadRequest, CatalogError, NoSuchNamespace, NoSuchWarehouse, ServiceUnavailable, UnsupportedOperation
+from icecore.domain.events import NamespaceCreated
+from icecore.domain.identifiers import NamespaceIdentifier, TabularIdentifier
+from icecore.log.positions import APPENDS_WAIT_SECONDS_MAX, appends_in_flight, position_at
+from icecore.projections.rebuild import rebuild
+from icecore.queries.answers import PageRequest
+from icecore.queries.list_namespaces import list_namespaces
+from icecore.queries.list_tabulars import list_tables, list_views
+from icecore.queries.load_namespace import load_namespace
+from icecore.queries.load_table import load_table
+from icecore.queries.load_view import load_view
 from tests.fixtures.catalog import PROJECT_ID, context, opened_catalog
 from tests.fixtures.command_runs import EVERY_KIND, NAMES, CommandRun, Step, steps
 from tests.integration.test_append import append

@@ -13,21 +13,21 @@ import pytest
 from psycopg import sql
 from uuid_utils.compat import uuid7
 
-from access.request_context import RequestContext
-from commands.namespaces.create_namespace import create_namespace
-from commands.tables.commit_table import commit_table
-from commands.tables.create_table import create_table
-from database.connection import connect
-from domain.commands import CommitTable, CreateNamespace, CreateTable
-from domain.documents import Json
-from domain.events import topics
-from domain.identifiers import NamespaceIdentifier, TabularIdentifier
+from icecore.access.request_context import RequestContext
+from icecore.commands.namespaces.create_namespace import create_namespace
+from icecore.commands.tables.commit_table import commit_table
+from icecore.commands.tables.create_table import create_table
 from icecore.compose import Catalog
-from projections import verify as verifying
-from projections.rebuild import rebuild
-from projections.verify import verify as verify_all
-from projections.verify_report import Difference, VerifyReport
-from projections.verify_schema import carried_functions, found_schema, recorded_schema
+from icecore.database.connection import connect
+from icecore.domain.commands import CommitTable, CreateNamespace, CreateTable
+from icecore.domain.documents import Json
+from icecore.domain.events import topics
+from icecore.domain.identifiers import NamespaceIdentifier, TabularIdentifier
+from icecore.projections import verify as verifying
+from icecore.projections.rebuild import rebuild
+from icecore.projections.verify import verify as verify_all
+from icecore.projections.verify_report import Difference, VerifyReport
+from icecore.projections.verify_schema import carried_functions, found_schema, recorded_schema
 from tests.fixtures import command_runs
 from tests.fixtures.catalog import context
 from tests.fixtures.command_runs import EVERY_KIND, SCHEMA, CommandRun, Step

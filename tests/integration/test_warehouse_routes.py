@@ -14,7 +14,7 @@ import psycopg
 import pytest
 from uuid_utils.compat import uuid7
 
-from approval.contract import Hold, Refuse
+from icecore.approval.contract import Hold, Refuse
 from tests.fixtures.catalog import CatalogServer, served_catalog
 from tests.fixtures.repeating_servers import CANARY, without_canary
 from tests.fixtures.rest_client import RestAnswer, RestClient

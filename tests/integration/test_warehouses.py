@@ -8,17 +8,17 @@ from typing import Any
 import pytest
 from uuid_utils.compat import uuid4
 
-from access.resolve_warehouse import resolve_warehouse
-from commands.execution.answer import Answer
-from commands.warehouses.create_warehouse import CreateWarehouse, create_warehouse
-from database.advisory_locks import AdvisoryLock, try_lock
-from database.connections import Connection
-from domain.errors import AlreadyExists, BadRequest
-from domain.warehouse import WarehouseState
+from icecore.access.resolve_warehouse import resolve_warehouse
+from icecore.commands.execution.answer import Answer
+from icecore.commands.warehouses.create_warehouse import CreateWarehouse, create_warehouse
 from icecore.compose import Catalog
-from projections import warehouses
-from storage.json_fields import JSON_BYTES_MAX
-from storage.profiles import StorageProfile, parse_storage_profile
+from icecore.database.advisory_locks import AdvisoryLock, try_lock
+from icecore.database.connections import Connection
+from icecore.domain.errors import AlreadyExists, BadRequest
+from icecore.domain.warehouse import WarehouseState
+from icecore.projections import warehouses
+from icecore.storage.json_fields import JSON_BYTES_MAX
+from icecore.storage.profiles import StorageProfile, parse_storage_profile
 from tests.fixtures.catalog import PROJECT_ID, context
 from tests.fixtures.shared_server import SharedCatalog
 
@@ -68,7 +68,7 @@ async def test_other_profiles_are_parsed_and_compared_in_a_thread(catalog: Catal
         threads.setdefault(json.get("bucket", "of the demo"), []).append(threading.current_thread())
         return parse_storage_profile(json)
 
-    monkeypatch.setattr("commands.warehouses.create_warehouse.parse_storage_profile", noting)
+    monkeypatch.setattr("icecore.commands.warehouses.create_warehouse.parse_storage_profile", noting)
     await _create(catalog, "two", {"type": "s3", "bucket": "two", "region": "mars-1"})
     assert {"one", "two"} == threads.keys()
     assert threading.main_thread() not in threads["one"]
@@ -83,7 +83,7 @@ async def test_many_creations_at_once_ask_postgres_one_after_another(catalog: Ca
         asked += 1
         return await try_lock(connection, lock)
 
-    monkeypatch.setattr("commands.warehouses.create_warehouse.try_lock", counting)
+    monkeypatch.setattr("icecore.commands.warehouses.create_warehouse.try_lock", counting)
     profile = {"type": "s3", "bucket": "lake", "region": "mars-1"}
     answers = await asyncio.gather(*(_create(catalog, f"lake{number}", profile) for number in range(20)))
     assert {201} == {answer.status for answer in answers}

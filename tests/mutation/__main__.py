@@ -36,7 +36,7 @@ ONE_IN_DEFAULT = 40
 SECONDS_MIN = 120.0
 SLOWER_MAX = 4
 """A mutant that makes its tests take this many times as long, and SECONDS_MIN at least, is killed; a busy machine alone does not."""
-LINKED = (".venv", ".tools", ".cache")
+LINKED = (".tools", ".cache")
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ class Mutation:
     def _outcome(self, tests: tuple[str, ...], seconds_max: float) -> str:
         # Schemathesis takes as long to load as everything else together, and none of these tests needs it.
         options = ["-x", "-q", "-p", "no:cacheprovider", "-p", "no:schemathesis"]
-        command = [str(ROOT / ".venv" / "bin" / "python"), "-m", "pytest", *options, *tests]
+        command = [str(self._copy / ".venv" / "bin" / "python"), "-m", "pytest", *options, *tests]
         variables = {**os.environ, **java_environment(), "ICECORE_TEST_ORACLE_SEQUENCES": "40"}
         if tests in self._seconds:
             # What was compiled stays; of a mutant nothing is kept.
@@ -155,6 +155,9 @@ def _copied_checkout(folder: Path) -> Path:
     subprocess.run([ROOT / ".venv" / "bin" / "python", *compiling], cwd=copy, check=True)
     for name in LINKED:
         (copy / name).symlink_to(ROOT / name)
+    # An environment of its own: that of the checkout imports the checkout's folders, where there is no mutant.
+    making = [sys.executable, "-m", "requirements.environment", ".venv", "requirements/dev.lock", "--project"]
+    subprocess.run(making, cwd=copy, check=True)
     return copy
 
 

@@ -18,9 +18,9 @@ from hypothesis import HealthCheck, Phase, event, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule, run_state_machine_as_test
 
-from domain import table
-from domain.claims import NameClaim
-from projections.verify import verify
+from icecore.domain import table
+from icecore.domain.claims import NameClaim
+from icecore.projections.verify import verify
 from tests.fixtures.rest_client import (
     SCHEMA,
     RestAnswer,
@@ -533,7 +533,7 @@ def test_the_catalog_is_its_model(machine: type[CatalogMachine]) -> None:
 
 
 def _ignore_requirements(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("domain.table.check_requirements", lambda base, requirements: None)
+    monkeypatch.setattr("icecore.domain.table.check_requirements", lambda base, requirements: None)
 
 
 def _let_places_overlap(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -543,14 +543,14 @@ def _let_places_overlap(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _match_names_exactly(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("projections.names.name_key", lambda name, exact: name)
+    monkeypatch.setattr("icecore.projections.names.name_key", lambda name, exact: name)
 
 
 def _show_the_present_as_the_past(monkeypatch: pytest.MonkeyPatch) -> None:
     async def at_the_end(connection: object, point: str) -> int:
         return 2**62
 
-    monkeypatch.setattr("access.resolve_warehouse._position", at_the_end)
+    monkeypatch.setattr("icecore.access.resolve_warehouse._position", at_the_end)
 
 
 @pytest.mark.parametrize(

@@ -26,17 +26,17 @@ from psycopg import sql
 from psycopg.conninfo import make_conninfo
 from uuid_utils.compat import uuid7
 
-from access.resolve_warehouse import resolve_warehouse
-from access.warehouse import Warehouse
-from commands.execution.answer import Answer
-from commands.namespaces.create_namespace import create_namespace
-from commands.tables.commit_table import commit_table
-from domain.commands import CommitTable, CreateNamespace
-from domain.documents import TABLE_KINDS, Delta, fold, split
-from domain.errors import CatalogError, CommitFailed
-from domain.identifiers import NamespaceIdentifier, TabularIdentifier
+from icecore.access.resolve_warehouse import resolve_warehouse
+from icecore.access.warehouse import Warehouse
+from icecore.commands.execution.answer import Answer
+from icecore.commands.namespaces.create_namespace import create_namespace
+from icecore.commands.tables.commit_table import commit_table
 from icecore.compose import Catalog
-from queries.load_table import load_table
+from icecore.domain.commands import CommitTable, CreateNamespace
+from icecore.domain.documents import TABLE_KINDS, Delta, fold, split
+from icecore.domain.errors import CatalogError, CommitFailed
+from icecore.domain.identifiers import NamespaceIdentifier, TabularIdentifier
+from icecore.queries.load_table import load_table
 from tests.fixtures.catalog import PROJECT_ID, context, opened_catalog
 from tests.fixtures.oracle import JavaOracle
 from tests.property.contending_commits import Commit, Contention, Json, Move, beginning, commit_of, contentions

@@ -7,13 +7,13 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule, run_state_machine_as_test
 
-from domain.claims import LocationClaim, NameClaim
-from domain.documents import TABLE_KINDS, split
-from domain.events import Event, decode
-from domain.identifiers import NamespaceIdentifier, TabularIdentifier
-from domain.metadata.create import new_table_metadata
-from domain.names import FreeName, ResolvedName
-from domain.table import (
+from icecore.domain.claims import LocationClaim, NameClaim
+from icecore.domain.documents import TABLE_KINDS, split
+from icecore.domain.events import Event, decode
+from icecore.domain.identifiers import NamespaceIdentifier, TabularIdentifier
+from icecore.domain.metadata.create import new_table_metadata
+from icecore.domain.names import FreeName, ResolvedName
+from icecore.domain.table import (
     TableCommit,
     TableState,
     claims,

@@ -12,12 +12,12 @@ import pytest
 from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 
-from domain.errors import BadRequest, CatalogError, CommitFailed, IllegalArgument, ValidationFailed
-from domain.metadata.create import new_table_metadata
-from domain.metadata.draft import empty_metadata
-from domain.metadata.parse import parse_table_metadata
-from domain.metadata.requirements import check_requirements, parse_requirements
-from domain.metadata.updates import apply_updates, parse_updates
+from icecore.domain.errors import BadRequest, CatalogError, CommitFailed, IllegalArgument, ValidationFailed
+from icecore.domain.metadata.create import new_table_metadata
+from icecore.domain.metadata.draft import empty_metadata
+from icecore.domain.metadata.parse import parse_table_metadata
+from icecore.domain.metadata.requirements import check_requirements, parse_requirements
+from icecore.domain.metadata.updates import apply_updates, parse_updates
 from tests.fixtures.oracle import JavaOracle
 from tests.property import table_updates
 from tests.property.table_updates import COMMIT_EVERY_MS, NOW_MS, TABLE_UUID, Json
@@ -357,12 +357,12 @@ def _any_ref(snapshot_id: int, kind: str, *_: object) -> Json:
 
 
 BROKEN_RULES = {
-    "equal schemas share one id": ("domain.metadata.columns.schema_key", _unequal),
-    "equal specs share one id": ("domain.metadata.columns.spec_key", _unequal),
-    "history has no gaps": ("domain.metadata.history.correct_snapshot_log", lambda log, *_: log),
-    "the metadata log is trimmed": ("domain.metadata.logs.METADATA_PREVIOUS_VERSIONS_MAX", "no.such.property"),
-    "retention is positive, and of branches": ("domain.metadata.updates.make_ref", _any_ref),
-    "row ids come with version 3": ("domain.metadata.history.ROW_LINEAGE_MIN_FORMAT_VERSION", 2),
+    "equal schemas share one id": ("icecore.domain.metadata.columns.schema_key", _unequal),
+    "equal specs share one id": ("icecore.domain.metadata.columns.spec_key", _unequal),
+    "history has no gaps": ("icecore.domain.metadata.history.correct_snapshot_log", lambda log, *_: log),
+    "the metadata log is trimmed": ("icecore.domain.metadata.logs.METADATA_PREVIOUS_VERSIONS_MAX", "no.such.property"),
+    "retention is positive, and of branches": ("icecore.domain.metadata.updates.make_ref", _any_ref),
+    "row ids come with version 3": ("icecore.domain.metadata.history.ROW_LINEAGE_MIN_FORMAT_VERSION", 2),
 }
 
 

@@ -10,8 +10,8 @@ import orjson
 import pytest
 from hypothesis import HealthCheck, Phase, assume, given, settings
 
-from domain.errors import BadRequest, CatalogError, CommitFailed, IllegalArgument, ValidationFailed
-from domain.view_metadata import apply_view_updates, builder, check_view_requirements, new_view_metadata, parse_view_metadata
+from icecore.domain.errors import BadRequest, CatalogError, CommitFailed, IllegalArgument, ValidationFailed
+from icecore.domain.view_metadata import apply_view_updates, builder, check_view_requirements, new_view_metadata, parse_view_metadata
 from tests.fixtures.oracle import JavaOracle
 from tests.property import view_updates
 from tests.property.view_updates import NOW_MS, VIEW_UUID, Json

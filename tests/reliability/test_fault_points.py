@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from commands.execution import fault_points
-from commands.execution.fault_points import POINTS, parse_faults
+from icecore.commands.execution import fault_points
+from icecore.commands.execution.fault_points import POINTS, parse_faults
 
 
 def test_they_are_off_unless_the_environment_says_otherwise() -> None:
@@ -32,7 +32,7 @@ def test_a_fault_that_would_never_come_is_refused(text: str) -> None:
 
 def test_kill_ends_the_process_as_kill_9_does() -> None:
     """By the environment alone, with a line that says where."""
-    imports = "import asyncio; from commands.execution import fault_points"
+    imports = "import asyncio; from icecore.commands.execution import fault_points"
     program = f"{imports}; asyncio.run(fault_points.reach('commit.before_append')); print('alive')"
     environment = {**os.environ, "ICECORE_TEST_FAULT": "commit.before_append:kill"}
     done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=False)

@@ -4,16 +4,16 @@ from functools import partial
 
 import pytest
 
-from commands.namespaces.create_namespace import create_namespace
-from commands.namespaces.drop_namespace import drop_namespace
-from commands.tables.create_table import create_table
-from commands.tables.rename_table import rename_table
-from commands.views.create_view import create_view
-from commands.views.rename_view import rename_view
-from domain.commands import CreateNamespace, CreateTable, CreateView, DropNamespace, RenameTable, RenameView
-from domain.errors import NamespaceNotEmpty, NoSuchNamespace
-from domain.identifiers import NamespaceIdentifier, TabularIdentifier
-from projections.verify import verify
+from icecore.commands.namespaces.create_namespace import create_namespace
+from icecore.commands.namespaces.drop_namespace import drop_namespace
+from icecore.commands.tables.create_table import create_table
+from icecore.commands.tables.rename_table import rename_table
+from icecore.commands.views.create_view import create_view
+from icecore.commands.views.rename_view import rename_view
+from icecore.domain.commands import CreateNamespace, CreateTable, CreateView, DropNamespace, RenameTable, RenameView
+from icecore.domain.errors import NamespaceNotEmpty, NoSuchNamespace
+from icecore.domain.identifiers import NamespaceIdentifier, TabularIdentifier
+from icecore.projections.verify import verify
 from tests.fixtures.catalog import context
 from tests.fixtures.rest_client import SCHEMA, view_version
 from tests.reliability.test_recorded_without_events import FIRST, VIEW, Command, Processes, processes, run

@@ -11,25 +11,25 @@ import orjson
 import pytest
 from uuid_utils.compat import uuid7
 
-from access.resolve_warehouse import resolve_warehouse
-from access.warehouse import Warehouse
-from commands.execution.answer import Answer
-from commands.execution.resolver import ResolvedStream
-from commands.execution.submission import AppendResult, Submission
-from commands.namespaces.create_namespace import create_namespace
-from commands.namespaces.update_namespace_properties import update_namespace_properties
-from commands.tables.commit_table import commit_table
-from commands.tables.commit_transaction import commit_transaction
-from commands.tables.create_table import create_table
-from domain.byte_pieces import joined
-from domain.commands import CommitTable, CommitTransaction, CreateNamespace, CreateTable, UpdateNamespaceProperties
-from domain.errors import CatalogError, CommitFailed, CommitStateUnknown, ServiceUnavailable, TooManyRequests
-from domain.identifiers import NamespaceIdentifier, TabularIdentifier
-from domain.table import TableState
+from icecore.access.resolve_warehouse import resolve_warehouse
+from icecore.access.warehouse import Warehouse
+from icecore.commands.execution.answer import Answer
+from icecore.commands.execution.resolver import ResolvedStream
+from icecore.commands.execution.submission import AppendResult, Submission
+from icecore.commands.namespaces.create_namespace import create_namespace
+from icecore.commands.namespaces.update_namespace_properties import update_namespace_properties
+from icecore.commands.tables.commit_table import commit_table
+from icecore.commands.tables.commit_transaction import commit_transaction
+from icecore.commands.tables.create_table import create_table
 from icecore.compose import Catalog
-from queries.load_namespace import load_namespace
-from queries.load_table import load_table
-from storage.large_documents import DocumentShare
+from icecore.domain.byte_pieces import joined
+from icecore.domain.commands import CommitTable, CommitTransaction, CreateNamespace, CreateTable, UpdateNamespaceProperties
+from icecore.domain.errors import CatalogError, CommitFailed, CommitStateUnknown, ServiceUnavailable, TooManyRequests
+from icecore.domain.identifiers import NamespaceIdentifier, TabularIdentifier
+from icecore.domain.table import TableState
+from icecore.queries.load_namespace import load_namespace
+from icecore.queries.load_table import load_table
+from icecore.storage.large_documents import DocumentShare
 from tests.fixtures.catalog import PROJECT_ID, context, opened_catalog
 
 NAMESPACE = NamespaceIdentifier(("n",))

@@ -11,25 +11,34 @@ import orjson
 import pytest
 from uuid_utils.compat import uuid7
 
-from access.request_context import RequestContext
-from access.resolve_warehouse import resolve_warehouse
-from access.warehouse import Warehouse
-from commands.execution.executor import CommandExecutor
-from commands.execution.submission import AppendResult, Submission
-from commands.namespaces.create_namespace import create_namespace
-from commands.tables.commit_table import commit_table
-from commands.tables.commit_transaction import commit_transaction
-from commands.tables.create_table import create_table
-from commands.tables.rename_table import rename_table
-from commands.views.commit_view import commit_view
-from commands.views.create_view import create_view
-from commands.views.rename_view import rename_view
-from domain.byte_pieces import joined
-from domain.commands import CommitTable, CommitTransaction, CommitView, CreateNamespace, CreateTable, CreateView, RenameTable, RenameView
-from domain.errors import CommitFailed, NoSuchTable, NoSuchView
-from domain.identifiers import NamespaceIdentifier, TabularIdentifier
+from icecore.access.request_context import RequestContext
+from icecore.access.resolve_warehouse import resolve_warehouse
+from icecore.access.warehouse import Warehouse
+from icecore.commands.execution.executor import CommandExecutor
+from icecore.commands.execution.submission import AppendResult, Submission
+from icecore.commands.namespaces.create_namespace import create_namespace
+from icecore.commands.tables.commit_table import commit_table
+from icecore.commands.tables.commit_transaction import commit_transaction
+from icecore.commands.tables.create_table import create_table
+from icecore.commands.tables.rename_table import rename_table
+from icecore.commands.views.commit_view import commit_view
+from icecore.commands.views.create_view import create_view
+from icecore.commands.views.rename_view import rename_view
 from icecore.compose import Catalog
-from queries.load_table import load_table
+from icecore.domain.byte_pieces import joined
+from icecore.domain.commands import (
+    CommitTable,
+    CommitTransaction,
+    CommitView,
+    CreateNamespace,
+    CreateTable,
+    CreateView,
+    RenameTable,
+    RenameView,
+)
+from icecore.domain.errors import CommitFailed, NoSuchTable, NoSuchView
+from icecore.domain.identifiers import NamespaceIdentifier, TabularIdentifier
+from icecore.queries.load_table import load_table
 from tests.fixtures.catalog import PROJECT_ID, context, opened_catalog
 from tests.fixtures.rest_client import SCHEMA, set_properties, view_version
 

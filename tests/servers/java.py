@@ -59,7 +59,7 @@ def java_server(arguments: list[str], *, uri: str, log: Path, ready: Callable[[]
 
     home -- of another Java than `java_home()`.
     """
-    command = [(home or java_home()) / "bin" / "java", "-Xmx1g", *arguments]
+    command = [str((home or java_home()) / "bin" / "java"), "-Xmx1g", *arguments]
     with running(command, log=log, ready=ready, seconds_max=SERVER_SECONDS_MAX) as process:
         yield JavaServer(uri, process.pid)
 

@@ -5,10 +5,10 @@ import json
 import tempfile
 from pathlib import Path
 
-from database.connection import connect
+from icecore.database.connection import connect
 from icecore.embedded_postgres import embedded_postgres
-from migrations.apply import apply_migrations
-from projections.verify_schema import found_schema
+from icecore.migrations.apply import apply_migrations
+from icecore.projections.verify_schema import found_schema
 from tests.servers.places import ROOT
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pipeline import session
+from icecore.pipeline import session
 from requirements import environment
 from tests.servers.java import java_environment
 from tests.servers.maven import Jar, jar

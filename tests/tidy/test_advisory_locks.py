@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from database.advisory_locks import AdvisoryLock
-from migrations.apply import load_functions
+from icecore.database.advisory_locks import AdvisoryLock
+from icecore.migrations.apply import load_functions
 
 CHECKOUT = Path(__file__).parents[2]
 REGISTRY = CHECKOUT / "database" / "advisory_locks.py"

@@ -18,7 +18,7 @@ from aiohttp.base_protocol import BaseProtocol
 from aiohttp.streams import StreamReader
 from aiohttp.web_protocol import RequestHandler, _ErrInfo
 
-import api
+import icecore.api
 
 CHECKOUT = Path(__file__).parents[2]
 
@@ -47,7 +47,7 @@ async def connection() -> RequestHandler:
 
 def private_members_used() -> set[str]:
     """Attributes with one leading underscore in api/protocol.py that are not its own."""
-    tree = ast.parse((Path(api.__file__).parent / "protocol.py").read_text())
+    tree = ast.parse((Path(icecore.api.__file__).parent / "protocol.py").read_text())
     own: set[str] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and node.targets[0].id == "__slots__":

@@ -46,7 +46,7 @@ BELOW = {
 
 # A package inside a layer that stands by itself, and what it may import of ours.
 WITHIN = {
-    "icecore.embedded_postgres": {"database", "domain.client_errors", "storage.file_sync", "icecore.lock_files"},
+    "icecore.embedded_postgres": {"icecore.database", "icecore.domain.client_errors", "icecore.storage.file_sync", "icecore.lock_files"},
 }
 
 # They use the layers, and no layer uses them.
@@ -65,15 +65,34 @@ def modules(folder: str) -> list[Path]:
     return sorted((CHECKOUT / folder).rglob("*.py"))
 
 
-def imported(module: Path) -> set[str]:
-    """The top-level names of every import of the module, those inside functions too."""
+def imported_modules(module: Path, root: Path = CHECKOUT) -> set[str]:
+    """The whole dotted names of every import, those inside functions too; of `from a import b` both `a` and `a.b`.
+
+    Ours as they are named when installed: `icecore.domain.table` is domain/table.py, `icecore.settings` icecore/settings.py.
+    """
+    folders = module.relative_to(root).parent.parts
+    package = folders if folders[:1] == ("icecore",) else ("icecore", *folders)
     found: set[str] = set()
     for node in ast.walk(ast.parse(module.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
-            found |= {alias.name.partition(".")[0] for alias in node.names}
+            found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{module.relative_to(CHECKOUT)}:{node.lineno} imports relatively"
-            found.add((node.module or "").partition(".")[0])
+            above = package[: len(package) - node.level + 1] if node.level else ()
+            name = ".".join([*above, *([node.module] if node.module else [])])
+            found |= {name} | {f"{name}.{alias.name}" for alias in node.names}
+    return found
+
+
+def imported(module: Path, root: Path = CHECKOUT) -> set[str]:
+    """The layers of ours that a module imports, and the top-level names of all else."""
+    found = set()
+    for name in imported_modules(module, root):
+        top, _, rest = name.partition(".")
+        layer = rest.partition(".")[0]
+        if top != "icecore":
+            found.add(top)
+        elif rest:
+            found.add(layer if layer in BELOW else "icecore")
     return found
 
 
@@ -89,20 +108,9 @@ def test_imports_point_downwards(folder: str) -> None:
     assert set() == upwards
 
 
-def imported_modules(module: Path) -> set[str]:
-    """The whole dotted names: of `from a import b` both `a` and `a.b`."""
-    found: set[str] = set()
-    for node in ast.walk(ast.parse(module.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom):
-            found |= {str(node.module)} | {f"{node.module}.{alias.name}" for alias in node.names}
-    return found
-
-
-def imports_beside(module: Path, allowed: Iterable[str]) -> set[str]:
+def imports_beside(module: Path, allowed: Iterable[str], root: Path = CHECKOUT) -> set[str]:
     """What a module imports of ours that is neither among the packages and modules `allowed` nor on the way to one."""
-    ours = {name for name in imported_modules(module) if name.partition(".")[0] in set(BELOW) | OUTSIDE}
+    ours = {name for name in imported_modules(module, root) if name.partition(".")[0] in {"icecore"} | OUTSIDE}
     return {name for name in ours if not any(f"{name}.".startswith(f"{other}.") or f"{other}.".startswith(f"{name}.") for other in allowed)}
 
 
@@ -119,9 +127,14 @@ def test_a_package_that_stands_by_itself_knows_little_of_ours(package: str) -> N
 
 def test_an_import_from_around_a_package_would_be_found(tmp_path: Path) -> None:
     """Of the settings, for example, whichever way they are imported."""
-    module = tmp_path / "module.py"
-    module.write_text("import json\nfrom icecore.lock_files import lock\nfrom icecore import settings\nimport icecore.settings\n")
-    assert {"icecore.settings"} == imports_beside(module, {"icecore.embedded_postgres", "icecore.lock_files"})
+    package = tmp_path / "icecore" / "embedded_postgres"
+    package.mkdir(parents=True)
+    module = package / "module.py"
+    for line in ("from .. import settings", "from ..settings import Settings", "import icecore.settings"):
+        module.write_text(f"import json\nfrom ..lock_files import lock\n{line}\n")
+        found = imports_beside(module, {"icecore.embedded_postgres", "icecore.lock_files"}, tmp_path)
+        assert "icecore.settings" in found, line
+        assert not any("lock" in name for name in found)
 
 
 def test_every_folder_of_code_has_a_layer() -> None:
@@ -220,25 +233,53 @@ def test_an_event_made_elsewhere_would_be_found(tmp_path: Path) -> None:
 
 def test_a_module_that_reaches_up_would_be_found(tmp_path: Path) -> None:
     """The reader of imports sees those inside functions, which is where circles hide."""
+    (tmp_path / "domain").mkdir()
+    module = tmp_path / "domain" / "module.py"
+    module.write_text("def f():\n    from ..api.server import build_app\n    from .. import settings\n    from . import names\n")
+    assert {"api", "icecore", "domain"} == imported(module, tmp_path)
+
+
+def absolute(module: Path) -> set[str]:
+    """Imports of ours that are written absolutely: in a wheel `domain` is somebody else's, and `icecore.domain` says the path twice."""
+    ours = {"icecore", *BELOW}
+    found = set()
+    for node in ast.walk(ast.parse(module.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names if alias.name.partition(".")[0] in ours}
+        elif isinstance(node, ast.ImportFrom) and not node.level and str(node.module).partition(".")[0] in ours:
+            found.add(str(node.module))
+    return found
+
+
+@pytest.mark.parametrize("folder", BELOW)
+def test_the_folders_import_one_another_relatively(folder: str) -> None:
+    """The dots are the path, in the checkout and installed."""
+    assert set() == {f"{module.relative_to(CHECKOUT)}: {name}" for module in modules(folder) for name in absolute(module)}
+
+
+@pytest.mark.parametrize("folder", sorted(OUTSIDE))
+def test_what_uses_icecore_imports_it_as_its_users_do(folder: str) -> None:
+    """By the names it has when installed."""
+    found = {f"{module.relative_to(CHECKOUT)}: {name}" for module in modules(folder) for name in absolute(module)}
+    assert set() == {place for place in found if ": icecore" not in place}
+
+
+@pytest.mark.parametrize(
+    "line", ["from icecore.domain.table import Table", "import domain", "from icecore.domain import table", "import icecore.settings"]
+)
+def test_an_absolute_import_would_be_found(tmp_path: Path, line: str) -> None:
+    """Inside a function too."""
     module = tmp_path / "module.py"
-    module.write_text("def f():\n    from api.server import build_app\n    import icecore.settings as s\n")
-    assert {"api", "icecore"} == imported(module)
+    module.write_text(f"import json\nfrom .names import a\ndef f():\n    {line}\n")
+    assert 1 == len(absolute(module))
 
 
 def imports_of_ours(folders: Iterable[str], root: Path) -> dict[str, set[str]]:
     """Which of our modules each imports, for its types alone or inside a function too."""
     found_in = [module for folder in folders for module in (root / folder).rglob("*.py")]
-    files = {".".join(module.relative_to(root).with_suffix("").parts): module for module in found_in}
-    imports: dict[str, set[str]] = {}
-    for name, module in files.items():
-        found = set()
-        for node in ast.walk(ast.parse(module.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.ImportFrom):
-                found |= {f"{node.module}.{alias.name}" for alias in node.names} | {str(node.module)}
-            elif isinstance(node, ast.Import):
-                found |= {alias.name for alias in node.names}
-        imports[name] = (found & files.keys()) - {name}
-    return imports
+    dotted = {".".join(module.relative_to(root).with_suffix("").parts): module for module in found_in}
+    files = {name if name.startswith("icecore.") else f"icecore.{name}": module for name, module in dotted.items()}
+    return {name: (imported_modules(module, root) & files.keys()) - {name} for name, module in files.items()}
 
 
 def circle(imports: Mapping[str, set[str]]) -> list[str]:
@@ -258,6 +299,6 @@ def test_no_module_imports_one_that_imports_it() -> None:
 def test_a_circle_would_be_found(tmp_path: Path) -> None:
     """Under TYPE_CHECKING as well."""
     (tmp_path / "api").mkdir()
-    (tmp_path / "api" / "one.py").write_text("from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from api.two import x\n")
-    (tmp_path / "api" / "two.py").write_text("from api import one\n")
-    assert {"api.one", "api.two"} == set(circle(imports_of_ours(["api"], tmp_path)))
+    (tmp_path / "api" / "one.py").write_text("from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from .two import x\n")
+    (tmp_path / "api" / "two.py").write_text("from . import one\n")
+    assert {"icecore.api.one", "icecore.api.two"} == set(circle(imports_of_ours(["api"], tmp_path)))

@@ -11,9 +11,10 @@ from icecore.exit_codes import ExitCode
 from icecore.settings import CONFIG_VARIABLE, setting_names
 
 CHECKOUT = Path(__file__).parents[2]
-PACKAGES = tomllib.loads((CHECKOUT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["hatch"]["build"]["targets"]["wheel"][
-    "packages"
-]
+OUTSIDE = {"tests", "benchmarks", "demo"}
+SETUPTOOLS = tomllib.loads((CHECKOUT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["setuptools"]
+FOLDERS: dict[str, str] = SETUPTOOLS["package-dir"]
+"""By the name of each mapped package, its folder in the checkout."""
 
 MODULE_LINES_MAX = 400
 FUNCTION_LINES_MAX = 70
@@ -36,7 +37,7 @@ SPOKEN_WORDS = {
 
 
 def modules() -> list[Path]:
-    return sorted(module for package in PACKAGES for module in (CHECKOUT / package).rglob("*.py"))
+    return sorted(module for folder in FOLDERS.values() for module in (CHECKOUT / folder).rglob("*.py"))
 
 
 def shown(module: Path) -> str:
@@ -53,10 +54,26 @@ def test_every_folder_with_code_is_a_package_with_one_sentence() -> None:
         assert docstring is not None, f"{shown(first)} has no docstring"
 
 
-def test_every_top_level_package_is_in_the_wheel() -> None:
+def test_every_package_is_in_the_wheel() -> None:
     """A folder that is not listed works in a checkout and is missing from the wheel."""
-    found = {first.parent.name for first in CHECKOUT.glob("*/__init__.py")} - {"tests", "benchmarks", "demo"}
-    assert set() == found - set(PACKAGES)
+    folders = {path.parent.name: path.parent for path in CHECKOUT.glob("*/__init__.py") if path.parent.name not in OUTSIDE}
+    assert set(FOLDERS.values()) == set(folders)
+    below = {".".join(first.parent.relative_to(CHECKOUT).parts) for folder in folders.values() for first in folder.rglob("__init__.py")}
+    assert {name if name.partition(".")[0] == "icecore" else f"icecore.{name}" for name in below} == set(SETUPTOOLS["packages"])
+
+
+def test_every_file_that_is_no_module_is_in_the_wheel() -> None:
+    """SQL and JSON beside the code."""
+    patterns = {*SETUPTOOLS["package-data"]["*"], *SETUPTOOLS["package-data"]["icecore.migrations"]}
+    found = {
+        path
+        for folder in FOLDERS.values()
+        for path in (CHECKOUT / folder).rglob("*")
+        if path.is_file() and path.suffix not in {".py", ".pyc"}
+    }
+    assert set() == {shown(path) for path in found if not any(path.match(pattern) for pattern in patterns)}
+    loose = {path for path in found if not (path.parent / "__init__.py").exists()}
+    assert {"migrations/functions"} == {shown(path.parent) for path in loose}
 
 
 def test_every_module_opens_with_a_sentence() -> None:

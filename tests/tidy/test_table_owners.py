@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from domain.read_models.definitions import PART_TOMBSTONES, READ_MODELS
-from tests.tidy.test_packaging import PACKAGES
+from icecore.domain.read_models.definitions import PART_TOMBSTONES, READ_MODELS
+from tests.tidy.test_packaging import FOLDERS
 
 CHECKOUT = Path(__file__).parents[2]
 
@@ -79,7 +79,7 @@ def test_no_sql_outside_projections_names_a_table_of_the_read_models() -> None:
     """Who asks a read model calls a function of projections; its tables can change without anybody else."""
     found = {
         (str(file.relative_to(CHECKOUT)), table)
-        for file in files(*sorted(set(PACKAGES) - {"projections", "migrations"}))
+        for file in files(*sorted(set(FOLDERS.values()) - {"projections", "migrations"}))
         for table in tables_named(file)
     }
     assert found == {(file, GENERATION) for file in GENERATION_READ_ELSEWHERE}
@@ -87,14 +87,14 @@ def test_no_sql_outside_projections_names_a_table_of_the_read_models() -> None:
 
 def test_the_tables_of_the_log_are_named_by_the_sql_of_log_and_projections() -> None:
     """What is asked of the log is a function of log/."""
-    asking = files(*sorted(set(PACKAGES) - {"log", "projections", "migrations"}))
+    asking = files(*sorted(set(FOLDERS.values()) - {"log", "projections", "migrations"}))
     assert {str(file.relative_to(CHECKOUT)) for file in asking if file.suffix == ".sql" and names_the_log(file)} == set(LOG_READ_ELSEWHERE)
 
 
 def test_each_table_is_named_by_those_who_own_or_join_it() -> None:
     """A new join is a decision."""
     found: dict[str, set[str]] = {table: set() for table in READERS}
-    for file in files("projections"):
+    for file in files("icecore.projections"):
         for table in tables_named(file) - {GENERATION}:
             found[table] |= {file.stem} - EVERY_TABLE
     assert found == READERS

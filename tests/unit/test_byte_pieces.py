@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from domain.byte_pieces import JOINED_BYTES_MAX, BytePieces, around, content_of, joined, small_joined
+from icecore.domain.byte_pieces import JOINED_BYTES_MAX, BytePieces, around, content_of, joined, small_joined
 
 LARGE = b"x" * JOINED_BYTES_MAX
 

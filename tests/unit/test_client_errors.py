@@ -2,7 +2,7 @@
 
 import pytest
 
-from domain.client_errors import address_of, client_error_text
+from icecore.domain.client_errors import address_of, client_error_text
 
 
 @pytest.mark.parametrize(

@@ -6,11 +6,11 @@ from uuid import UUID
 import orjson
 import pytest
 
-from commands.execution import deciding
-from commands.execution.deciding import document_bytes, is_large_state
-from domain import view
-from domain.documents import part_from_body
-from domain.events import ViewCreated
+from icecore.commands.execution import deciding
+from icecore.commands.execution.deciding import document_bytes, is_large_state
+from icecore.domain import view
+from icecore.domain.documents import part_from_body
+from icecore.domain.events import ViewCreated
 from tests.unit.domain import test_namespace, test_table
 
 

@@ -6,7 +6,7 @@ import orjson
 from hypothesis import given
 from hypothesis import strategies as st
 
-from domain.documents import (
+from icecore.domain.documents import (
     TABLE_KINDS,
     VIEW_KINDS,
     Delta,

@@ -2,8 +2,8 @@
 
 import pytest
 
-from domain import errors
-from domain.errors import CatalogError, Forbidden
+from icecore.domain import errors
+from icecore.domain.errors import CatalogError, Forbidden
 
 # Java: RESTCatalogAdapter.EXCEPTION_ERROR_CODES and the types ErrorHandlers looks for; the rest are the spec's own response examples,
 # and what approval says, which no client knows by its type.

@@ -10,8 +10,8 @@ from uuid import UUID
 import orjson
 import pytest
 
-from domain import events
-from domain.events import (
+from icecore.domain import events
+from icecore.domain.events import (
     Event,
     NamespaceCreated,
     NamespaceDropped,

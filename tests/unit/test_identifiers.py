@@ -7,8 +7,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from domain.errors import BadRequest
-from domain.identifiers import (
+from icecore.domain.errors import BadRequest
+from icecore.domain.identifiers import (
     NAME_CODE_POINTS_MAX,
     NAMESPACE_LEVELS_MAX,
     NamespaceIdentifier,

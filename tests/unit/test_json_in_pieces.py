@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from domain import json_in_pieces
-from domain.json_in_pieces import dumps_in_pieces, loads_in_pieces
+from icecore.domain import json_in_pieces
+from icecore.domain.json_in_pieces import dumps_in_pieces, loads_in_pieces
 
 # Brackets in texts, where a piece must not end.
 texts = st.text(alphabet='ab"\\},{][: \n', max_size=12)

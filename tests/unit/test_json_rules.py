@@ -5,7 +5,7 @@ from typing import Any
 import orjson
 import pytest
 
-from domain.json_rules import DEPTH_MAX, broken_rule, holds_large_number, widened_bytes
+from icecore.domain.json_rules import DEPTH_MAX, broken_rule, holds_large_number, widened_bytes
 
 
 def nested(levels: int) -> bytes:

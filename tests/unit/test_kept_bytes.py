@@ -2,7 +2,7 @@
 
 import tracemalloc
 
-from domain.documents import TABLE_KINDS, Part, split, table_head
+from icecore.domain.documents import TABLE_KINDS, Part, split, table_head
 
 
 def test_parts_take_no_more_memory_than_their_bytes() -> None:

@@ -3,8 +3,8 @@
 import tracemalloc
 from uuid import UUID, uuid4
 
-from commands.execution.name_cache import NAMES_CACHED_BYTES_MAX, Called, NameCache
-from domain.claims import NameClaim
+from icecore.commands.execution.name_cache import NAMES_CACHED_BYTES_MAX, Called, NameCache
+from icecore.domain.claims import NameClaim
 
 WAREHOUSE = UUID(int=1)
 

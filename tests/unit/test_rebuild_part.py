@@ -4,7 +4,7 @@ from uuid import UUID
 
 import pytest
 
-from projections.rebuild_part import Part, parts_between
+from icecore.projections.rebuild_part import Part, parts_between
 
 LOWEST, HIGHEST = UUID(int=0), UUID(int=2**128 - 1)
 

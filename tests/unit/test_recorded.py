@@ -7,7 +7,7 @@ from uuid import UUID
 
 import pytest
 
-from domain.recorded import GENESIS_HASH, RecordedEvent, chain_hash
+from icecore.domain.recorded import GENESIS_HASH, RecordedEvent, chain_hash
 
 EVENT = RecordedEvent(
     stream_id=UUID(int=1),

@@ -1,6 +1,6 @@
 """The settings a Spark session is given."""
 
-from pipeline.session import catalog_settings
+from icecore.pipeline.session import catalog_settings
 
 
 def test_a_catalog_is_named_with_its_properties() -> None:

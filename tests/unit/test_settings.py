@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from api.limits import ApiLimits
+from icecore.api.limits import ApiLimits
 from icecore.settings import Settings, SettingsError, check_address, is_loopback, load_settings, setting_names, settings_from_json
-from storage.cloud_profiles import Endpoint
-from storage.permitted_profiles import PermittedProfiles
+from icecore.storage.cloud_profiles import Endpoint
+from icecore.storage.permitted_profiles import PermittedProfiles
 
 SECRET = "aGVsbG8gaGVsbG8gaGVsbG8gaGVsbG8gaGVsbG8gISE="
 

@@ -8,9 +8,9 @@ import orjson
 import pytest
 from uuid_utils.compat import uuid7
 
-from access.request_context import ANONYMOUS, RequestContext
-from commands.execution.submission import IdempotencyRecord, Submission
-from domain.events import (
+from icecore.access.request_context import ANONYMOUS, RequestContext
+from icecore.commands.execution.submission import IdempotencyRecord, Submission
+from icecore.domain.events import (
     NamespaceCreated,
     NamespaceDropped,
     NamespacePropertiesChanged,
@@ -19,9 +19,9 @@ from domain.events import (
     TableDropped,
     TableRenamed,
 )
-from domain.metadata.create import new_table_metadata
-from domain.namespace import NamespaceState
-from domain.table import TableCommit, TableState, decide_commit
+from icecore.domain.metadata.create import new_table_metadata
+from icecore.domain.namespace import NamespaceState
+from icecore.domain.table import TableCommit, TableState, decide_commit
 
 PROJECT, WAREHOUSE, NAMESPACE, OTHER, STREAM, SECOND = (UUID(int=n) for n in range(1, 7))
 CONTEXT = RequestContext("request", PROJECT, ANONYMOUS, "createTable", correlation_id="c", traceparent="t")

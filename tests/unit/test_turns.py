@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from commands.execution import turns
-from commands.execution.turns import CROWD_REFUSALS, Turns
+from icecore.commands.execution import turns
+from icecore.commands.execution.turns import CROWD_REFUSALS, Turns
 
 
 class Crowd:
@@ -50,7 +50,7 @@ async def test_each_commit_calls_the_next(long_turns: None) -> None:
 async def test_behind_a_turn_that_ended_a_crowd_is_not_held(monkeypatch: pytest.MonkeyPatch, held: int, later: float) -> None:
     """Nobody waits and nobody has the turn: who is refused next has it."""
     now = [1_000.0]
-    monkeypatch.setattr("commands.execution.turns.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("icecore.commands.execution.turns.time.monotonic", lambda: now[0])
     monkeypatch.setattr(turns, "TURN_SECONDS_MIN", 0.0625)
     monkeypatch.setattr(turns, "TURN_INTERVALS", 0.0)
     crowd = Crowd()
@@ -165,7 +165,7 @@ async def test_nobody_is_called_while_another_process_may_go_on(long_turns: None
 async def test_a_turn_is_as_long_as_commits_are_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     """The newest interval weighs a part, so that one slow commit does not stretch it; no interval counts for more than the longest turn."""
     now = [1_000.0]
-    monkeypatch.setattr("commands.execution.turns.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("icecore.commands.execution.turns.time.monotonic", lambda: now[0])
     monkeypatch.setattr(turns, "TURN_INTERVALS", 1.0)
     monkeypatch.setattr(turns, "TURN_SECONDS_MIN", 0.0)
     monkeypatch.setattr(turns, "TURN_SECONDS_MAX", 8.0)

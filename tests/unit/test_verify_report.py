@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from domain.recorded import GENESIS_HASH, RecordedEvent, chain_hash
-from projections.verify import _check_link
-from projections.verify_report import DIFFERENCES_MAX, VerifyReport
+from icecore.domain.recorded import GENESIS_HASH, RecordedEvent, chain_hash
+from icecore.projections.verify import _check_link
+from icecore.projections.verify_report import DIFFERENCES_MAX, VerifyReport
 from tests.unit.test_recorded import EVENT
 
 

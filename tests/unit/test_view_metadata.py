@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from domain.errors import BadRequest, CatalogError, CommitFailed, IllegalArgument, ValidationFailed
-from domain.view_metadata import apply_view_updates, check_view_requirements, new_view_metadata, parse_view_metadata
+from icecore.domain.errors import BadRequest, CatalogError, CommitFailed, IllegalArgument, ValidationFailed
+from icecore.domain.view_metadata import apply_view_updates, check_view_requirements, new_view_metadata, parse_view_metadata
 
 Json = dict[str, Any]
 

@@ -3,8 +3,8 @@
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from approval.contract import ALLOW, ProposedChange
-from approval.hooks import Approval, ConfiguredHook, OnFailure, RefusalStatus
+from icecore.approval.contract import ALLOW, ProposedChange
+from icecore.approval.hooks import Approval, ConfiguredHook, OnFailure, RefusalStatus
 from icecore.compose import Catalog
 from tests.fixtures.rest_client import RestAnswer, RestClient
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from approval.contract import Hold
-from projections.rebuild import rebuild
-from projections.verify import verify
+from icecore.approval.contract import Hold
+from icecore.projections.rebuild import rebuild
+from icecore.projections.verify import verify
 from tests.fixtures.catalog import served_catalog
 from tests.fixtures.rest_client import set_properties
 from tests.integration.approval.judging import Approver, Judge, asking, held

@@ -20,8 +20,8 @@ from pyiceberg.exceptions import (
 from pyiceberg.schema import Schema
 from pyiceberg.types import IntegerType, LongType, NestedField, StringType
 
-from approval.contract import Hold, Refuse
-from projections.verify import verify
+from icecore.approval.contract import Hold, Refuse
+from icecore.projections.verify import verify
 from tests.fixtures.catalog import CatalogServer, opened_catalog, served_catalog
 from tests.fixtures.rest_client import RestAnswer, table_path
 from tests.integration.approval.judging import Approver, Judge, asking

@@ -9,13 +9,13 @@ import jsonschema_rs
 import orjson
 import psycopg
 
-from approval.contract import Hold
+from icecore.approval.contract import Hold
+from icecore.log.follow import read_events
 from icecore.metrics import served_metrics
-from log.follow import read_events
-from publishers.cloud_events import encode_json, outgoing
-from publishers.describe import Describer
-from publishers.event_filter import EventFilter
-from publishers.event_schemas import event_schemas
+from icecore.publishers.cloud_events import encode_json, outgoing
+from icecore.publishers.describe import Describer
+from icecore.publishers.event_filter import EventFilter
+from icecore.publishers.event_schemas import event_schemas
 from tests.fixtures.catalog import CatalogServer, opened_catalog
 from tests.fixtures.rest_client import set_properties
 from tests.integration.approval.judging import Approver, Judge, asking, held

@@ -17,7 +17,7 @@ from tests.integration.approval.program import serving
 # Waits as code does that knows nothing of event loops; answers with a plain function.
 PLUGINS = """
 import os, time
-from approval.contract import ALLOW, Refuse
+from icecore.approval.contract import ALLOW, Refuse
 
 class Waits:
     def __init__(self, options):

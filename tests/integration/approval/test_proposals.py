@@ -15,21 +15,21 @@ import psycopg
 import pytest
 from uuid_utils.compat import uuid7
 
-from access.resolve_warehouse import resolve_warehouse
-from api.call import BODY_BUDGET
-from approval.contract import ALLOW, Hold, Refuse
-from commands.execution.answer import Answer
-from commands.execution.deciding import is_large_request
-from commands.proposals.approve_proposal import EXECUTED_BY, ApproveProposal, approve_proposal
-from commands.proposals.expire_proposals import ExpiryJob
-from commands.proposals.proposals import Proposals
-from domain.errors import InternalError
-from domain.proposal import ProposalState, ProposalStatus
-from domain.stored_commands import WAITING_COMMANDS
+from icecore.access.resolve_warehouse import resolve_warehouse
+from icecore.api.call import BODY_BUDGET
+from icecore.approval.contract import ALLOW, Hold, Refuse
+from icecore.commands.execution.answer import Answer
+from icecore.commands.execution.deciding import is_large_request
+from icecore.commands.proposals.approve_proposal import EXECUTED_BY, ApproveProposal, approve_proposal
+from icecore.commands.proposals.expire_proposals import ExpiryJob
+from icecore.commands.proposals.proposals import Proposals
 from icecore.compose import Catalog
-from projections import proposals
-from projections.rebuild import rebuild
-from projections.verify import verify
+from icecore.domain.errors import InternalError
+from icecore.domain.proposal import ProposalState, ProposalStatus
+from icecore.domain.stored_commands import WAITING_COMMANDS
+from icecore.projections import proposals
+from icecore.projections.rebuild import rebuild
+from icecore.projections.verify import verify
 from tests.fixtures.catalog import PROJECT_ID, CatalogServer, context, opened_catalog, served_catalog
 from tests.fixtures.rest_client import SCHEMA, RestAnswer, identifier, set_properties, table_path, view_path, view_version
 from tests.integration.approval.judging import Approver, Judge, asking, held

@@ -9,22 +9,22 @@ from typing import Any
 import orjson
 import pytest
 
-from access.resolve_warehouse import resolve_warehouse
-from access.warehouse import Warehouse
-from approval.contract import ALLOW, ProposedChange, Refuse, Verdict
-from commands.execution.answer import Answer
-from commands.execution.stream_queue import StreamQueue
-from commands.namespaces.create_namespace import create_namespace
-from commands.namespaces.update_namespace_properties import update_namespace_properties
-from commands.tables.commit_table import commit_table
-from commands.tables.commit_transaction import commit_transaction
-from commands.tables.create_table import create_table
-from domain.commands import CommitTable, CommitTransaction, CreateNamespace, CreateTable, UpdateNamespaceProperties
-from domain.errors import ApprovalUnavailable, ChangeRefused, CommitFailed
-from domain.identifiers import NamespaceIdentifier, TabularIdentifier
+from icecore.access.resolve_warehouse import resolve_warehouse
+from icecore.access.warehouse import Warehouse
+from icecore.approval.contract import ALLOW, ProposedChange, Refuse, Verdict
+from icecore.commands.execution.answer import Answer
+from icecore.commands.execution.stream_queue import StreamQueue
+from icecore.commands.namespaces.create_namespace import create_namespace
+from icecore.commands.namespaces.update_namespace_properties import update_namespace_properties
+from icecore.commands.tables.commit_table import commit_table
+from icecore.commands.tables.commit_transaction import commit_transaction
+from icecore.commands.tables.create_table import create_table
 from icecore.compose import Catalog
-from projections.verify import verify
-from queries.load_table import load_table
+from icecore.domain.commands import CommitTable, CommitTransaction, CreateNamespace, CreateTable, UpdateNamespaceProperties
+from icecore.domain.errors import ApprovalUnavailable, ChangeRefused, CommitFailed
+from icecore.domain.identifiers import NamespaceIdentifier, TabularIdentifier
+from icecore.projections.verify import verify
+from icecore.queries.load_table import load_table
 from tests.fixtures.catalog import PROJECT_ID, context, opened_catalog
 from tests.integration.approval.judging import Judge, asking
 

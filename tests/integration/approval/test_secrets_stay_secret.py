@@ -9,9 +9,9 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from commands.warehouses.create_warehouse import CreateWarehouse, create_warehouse
-from domain.documents import Json
-from domain.errors import BadRequest
+from icecore.commands.warehouses.create_warehouse import CreateWarehouse, create_warehouse
+from icecore.domain.documents import Json
+from icecore.domain.errors import BadRequest
 from tests.fixtures.catalog import context, opened_catalog
 from tests.fixtures.repeating_servers import ANSWERS, CANARY, answering, webhook_headers, without_canary
 from tests.fixtures.rest_client import RestAnswer, RestClient

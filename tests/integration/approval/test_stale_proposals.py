@@ -12,7 +12,7 @@ from psycopg import sql
 from psycopg.conninfo import make_conninfo
 from uuid_utils.compat import uuid7
 
-from approval.contract import Hold
+from icecore.approval.contract import Hold
 from tests.fixtures.catalog import CatalogServer, served_catalog
 from tests.fixtures.rest_client import (
     SCHEMA,

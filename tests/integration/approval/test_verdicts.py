@@ -10,11 +10,11 @@ import psycopg
 import pytest
 from uuid_utils.compat import uuid7
 
-from api.iceberg.operations import OPERATIONS
-from approval.contract import ALLOW, REVIEWED_OPERATIONS, Hold, Refuse
-from approval.hooks import OnFailure
-from commands.warehouses.create_warehouse import CreateWarehouse, create_warehouse
-from domain.errors import ChangeRefused
+from icecore.api.iceberg.operations import OPERATIONS
+from icecore.approval.contract import ALLOW, REVIEWED_OPERATIONS, Hold, Refuse
+from icecore.approval.hooks import OnFailure
+from icecore.commands.warehouses.create_warehouse import CreateWarehouse, create_warehouse
+from icecore.domain.errors import ChangeRefused
 from tests.fixtures.catalog import CatalogServer, context, opened_catalog, served_catalog
 from tests.fixtures.rest_client import RestClient, set_properties, table_path
 from tests.integration.approval.judging import Approver, Judge, asking, held

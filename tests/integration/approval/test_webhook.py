@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from approval.webhook import ANSWER_BYTES_MAX
+from icecore.approval.webhook import ANSWER_BYTES_MAX
 from icecore.hooks import opened_hooks
 from icecore.settings import Settings, SettingsError
 from tests.fixtures.catalog import served_catalog

@@ -10,7 +10,7 @@ import aiohttp
 import orjson
 from aiohttp import web
 
-from api.server import build_runner
+from icecore.api.server import build_runner
 from icecore.compose import Catalog
 
 ANSWER_SECONDS_MAX = 30.0

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from api.paging import listing_digest, page_token
+from icecore.api.paging import listing_digest, page_token
 from icecore.compose import Catalog
 from tests.integration.history.serving import Served
 from tests.integration.history.test_event_pages import head

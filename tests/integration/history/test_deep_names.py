@@ -5,10 +5,10 @@ from pathlib import Path
 
 import psycopg
 
-from commands.namespaces.create_namespace import create_namespace
-from commands.namespaces.update_namespace_properties import update_namespace_properties
-from domain.commands import CreateNamespace, UpdateNamespaceProperties
-from domain.identifiers import NAME_CODE_POINTS_MAX, NAMESPACE_LEVELS_MAX, NamespaceIdentifier
+from icecore.commands.namespaces.create_namespace import create_namespace
+from icecore.commands.namespaces.update_namespace_properties import update_namespace_properties
+from icecore.domain.commands import CreateNamespace, UpdateNamespaceProperties
+from icecore.domain.identifiers import NAME_CODE_POINTS_MAX, NAMESPACE_LEVELS_MAX, NamespaceIdentifier
 from tests.fixtures.catalog import context, opened_catalog
 from tests.fixtures.command_runs import CommandRun
 from tests.integration.history.serving import serving

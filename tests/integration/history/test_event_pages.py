@@ -9,18 +9,18 @@ import orjson
 import psycopg
 import pytest
 
-from commands.namespaces.create_namespace import create_namespace
-from commands.warehouses.create_warehouse import CreateWarehouse, create_warehouse
-from domain.commands import CreateNamespace
-from domain.errors import AlreadyExists
-from domain.identifiers import NamespaceIdentifier
-from log import follow
-from log.follow import read_events
-from log.head import log_head
-from publishers import pull
-from publishers.cloud_events import encode_json, outgoing
-from publishers.describe import Describer
-from publishers.event_data import Dialect
+from icecore.commands.namespaces.create_namespace import create_namespace
+from icecore.commands.warehouses.create_warehouse import CreateWarehouse, create_warehouse
+from icecore.domain.commands import CreateNamespace
+from icecore.domain.errors import AlreadyExists
+from icecore.domain.identifiers import NamespaceIdentifier
+from icecore.log import follow
+from icecore.log.follow import read_events
+from icecore.log.head import log_head
+from icecore.publishers import pull
+from icecore.publishers.cloud_events import encode_json, outgoing
+from icecore.publishers.describe import Describer
+from icecore.publishers.event_data import Dialect
 from tests.fixtures.catalog import context, opened_catalog
 from tests.fixtures.command_runs import CommandRun
 from tests.integration.history.serving import Served

@@ -11,20 +11,20 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from api.history import event_stream
-from api.history.event_stream import LARGE_EVENTS
-from api.history.large_events import LARGE_EVENTS_BYTES_MAX
-from api.origins import ORIGIN_RULES
-from commands.execution.answer import Answer
-from commands.tables.commit_table import commit_table
-from commands.tables.create_table import create_table
-from commands.warehouses.create_warehouse import CreateWarehouse, create_warehouse
-from database.connections import Connection
-from domain.commands import CommitTable, CreateTable
-from domain.identifiers import NamespaceIdentifier, TabularIdentifier
-from domain.recorded import RecordedEvent
-from log import follow
-from publishers import pull
+from icecore.api.history import event_stream
+from icecore.api.history.event_stream import LARGE_EVENTS
+from icecore.api.history.large_events import LARGE_EVENTS_BYTES_MAX
+from icecore.api.origins import ORIGIN_RULES
+from icecore.commands.execution.answer import Answer
+from icecore.commands.tables.commit_table import commit_table
+from icecore.commands.tables.create_table import create_table
+from icecore.commands.warehouses.create_warehouse import CreateWarehouse, create_warehouse
+from icecore.database.connections import Connection
+from icecore.domain.commands import CommitTable, CreateTable
+from icecore.domain.identifiers import NamespaceIdentifier, TabularIdentifier
+from icecore.domain.recorded import RecordedEvent
+from icecore.log import follow
+from icecore.publishers import pull
 from tests.fixtures.catalog import context
 from tests.fixtures.command_runs import CommandRun, Step
 from tests.fixtures.snapshots import snapshot_updates

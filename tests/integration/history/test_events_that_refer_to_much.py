@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from api.paging import listing_digest, page_token
-from commands.tables.commit_table import commit_table
-from commands.tables.create_table import create_table
-from commands.views.commit_view import commit_view
-from commands.views.create_view import create_view
-from domain.commands import CommitTable, CommitView, CreateTable, CreateView
-from domain.identifiers import NamespaceIdentifier, TabularIdentifier
+from icecore.api.paging import listing_digest, page_token
+from icecore.commands.tables.commit_table import commit_table
+from icecore.commands.tables.create_table import create_table
+from icecore.commands.views.commit_view import commit_view
+from icecore.commands.views.create_view import create_view
+from icecore.domain.commands import CommitTable, CommitView, CreateTable, CreateView
+from icecore.domain.identifiers import NamespaceIdentifier, TabularIdentifier
 from tests.fixtures.catalog import context
 from tests.fixtures.command_runs import SCHEMA, CommandRun
 from tests.fixtures.rest_client import set_properties, view_version

@@ -12,9 +12,9 @@ import pytest
 from pydantic import TypeAdapter
 from pyiceberg.table.update import TableUpdate
 
-from commands.warehouses.create_warehouse import CreateWarehouse, create_warehouse
-from domain.events import Event, decode
-from domain.metadata.updates import apply_updates
+from icecore.commands.warehouses.create_warehouse import CreateWarehouse, create_warehouse
+from icecore.domain.events import Event, decode
+from icecore.domain.metadata.updates import apply_updates
 from tests.fixtures.catalog import context
 from tests.fixtures.command_runs import NAMES, CommandRun, Step
 from tests.integration.history.serving import Answered, Served
@@ -230,7 +230,7 @@ async def test_large_events_are_not_read_on_the_event_loop(served: Served, monke
         read.append((topic, threading.current_thread() is threading.main_thread()))
         return decode(topic, state)
 
-    for module in ("publishers.describe.decode", "publishers.iceberg_events.decode"):
+    for module in ("icecore.publishers.describe.decode", "icecore.publishers.iceberg_events.decode"):
         monkeypatch.setattr(module, reading, raising=False)
     listed = await events(served, operation_types=["create-table", "register-table"])
     assert ["create-table", "register-table"] == [event["operation"]["operation-type"] for event in listed]

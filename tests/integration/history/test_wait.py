@@ -7,13 +7,13 @@ from typing import Any
 import orjson
 import pytest
 
-from commands.tables.commit_table import commit_table
-from commands.tables.drop_table import drop_table
-from commands.tables.rename_table import rename_table
-from domain.commands import CommitTable, DropTable, RenameTable
-from domain.identifiers import NamespaceIdentifier, TabularIdentifier
-from log import follow
-from queries.load_table import load_table
+from icecore.commands.tables.commit_table import commit_table
+from icecore.commands.tables.drop_table import drop_table
+from icecore.commands.tables.rename_table import rename_table
+from icecore.domain.commands import CommitTable, DropTable, RenameTable
+from icecore.domain.identifiers import NamespaceIdentifier, TabularIdentifier
+from icecore.log import follow
+from icecore.queries.load_table import load_table
 from tests.fixtures.catalog import context, opened_catalog
 from tests.fixtures.command_runs import CommandRun, Step
 from tests.integration.history.serving import Answered, Served

@@ -14,9 +14,9 @@ import nats  # noqa: F401
 import orjson
 import uvloop
 
-import publishers.jetstream
-import publishers.kafka
-import publishers.webhook  # noqa: F401
+import icecore.publishers.jetstream
+import icecore.publishers.kafka
+import icecore.publishers.webhook  # noqa: F401
 from icecore.logs import configure_logs_for
 from icecore.server import stop_on_signals
 from icecore.settings import Settings, settings_from_json

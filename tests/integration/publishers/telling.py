@@ -21,13 +21,13 @@ from confluent_kafka import Consumer, KafkaError, TopicPartition
 from nats.js.errors import NotFoundError
 from pydantic import SecretStr
 
-from commands.tables.commit_table import commit_table
-from domain.commands import CommitTable
+from icecore.commands.tables.commit_table import commit_table
 from icecore.compose import Catalog
+from icecore.domain.commands import CommitTable
+from icecore.log.follow import read_events
+from icecore.publishers.cloud_events import Outgoing, outgoing
+from icecore.publishers.describe import Describer
 from icecore.settings import Settings
-from log.follow import read_events
-from publishers.cloud_events import Outgoing, outgoing
-from publishers.describe import Describer
 from tests.fixtures.catalog import context
 from tests.fixtures.command_runs import CommandRun, Step
 from tests.servers.kafka import KafkaBroker
@@ -322,7 +322,7 @@ class Writer:
 
 async def commit_property(run: CommandRun, name: str, key: str, value: str, *, namespace: str = "a") -> None:
     """Sets one property of a table; `namespace`: dotted."""
-    from domain.identifiers import NamespaceIdentifier, TabularIdentifier
+    from icecore.domain.identifiers import NamespaceIdentifier, TabularIdentifier
 
     updates = [{"action": "set-properties", "updates": {key: value}}]
     command = CommitTable(TabularIdentifier(NamespaceIdentifier(tuple(namespace.split("."))), name), [], updates)

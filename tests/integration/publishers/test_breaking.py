@@ -19,10 +19,10 @@ from rich.console import Console
 from icecore import sink_commands
 from icecore.compose import Catalog
 from icecore.exit_codes import ExitCode
+from icecore.publishers import checkpoints
+from icecore.publishers.event_filter import EventFilter
 from icecore.settings import Settings
 from icecore.sinks import run_publishers
-from publishers import checkpoints
-from publishers.event_filter import EventFilter
 from tests.fixtures.catalog import opened_catalog
 from tests.integration.publishers.telling import (
     FAULTLESS,

@@ -8,19 +8,19 @@ import orjson
 import psycopg
 import pytest
 
-from commands.tables.commit_table import commit_table
-from domain.commands import CommitTable
-from domain.events import topics
-from domain.identifiers import NamespaceIdentifier, TabularIdentifier
+from icecore.commands.tables.commit_table import commit_table
 from icecore.compose import Catalog
-from log.follow import read_events
-from projections import names
-from projections.rebuild import rebuild
-from publishers import pointers
-from publishers.cloud_events import OrjsonFormat, encode_json, outgoing
-from publishers.describe import Describer
-from publishers.description import Description
-from publishers.event_schemas import event_schemas
+from icecore.domain.commands import CommitTable
+from icecore.domain.events import topics
+from icecore.domain.identifiers import NamespaceIdentifier, TabularIdentifier
+from icecore.log.follow import read_events
+from icecore.projections import names
+from icecore.projections.rebuild import rebuild
+from icecore.publishers import pointers
+from icecore.publishers.cloud_events import OrjsonFormat, encode_json, outgoing
+from icecore.publishers.describe import Describer
+from icecore.publishers.description import Description
+from icecore.publishers.event_schemas import event_schemas
 from tests.fixtures.catalog import PROJECT_ID, context
 from tests.fixtures.command_runs import EVERY_KIND, CommandRun, Step
 

@@ -6,11 +6,11 @@ from types import SimpleNamespace
 import psycopg
 
 from icecore.compose import Catalog
-from log.follow import read_events
-from publishers.cloud_events import encode_json
-from publishers.describe import Describer
-from publishers.event_filter import EventFilter
-from publishers.publisher import DESCRIBED_BYTES_MAX, messages_of
+from icecore.log.follow import read_events
+from icecore.publishers.cloud_events import encode_json
+from icecore.publishers.describe import Describer
+from icecore.publishers.event_filter import EventFilter
+from icecore.publishers.publisher import DESCRIBED_BYTES_MAX, messages_of
 from tests.fixtures.catalog import catalog
 from tests.fixtures.command_runs import CommandRun
 from tests.integration.history.test_event_pages import as_sinks_have_it

@@ -5,8 +5,8 @@ import asyncio
 import psycopg
 import pytest
 
-from publishers import checkpoints
-from publishers.checkpoints import LeadershipLostError, leading
+from icecore.publishers import checkpoints
+from icecore.publishers.checkpoints import LeadershipLostError, leading
 from tests.integration.publishers.telling import row
 
 

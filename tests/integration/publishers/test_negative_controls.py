@@ -7,13 +7,13 @@ from uuid import uuid4
 import psycopg
 import pytest
 
-from log.follow import read_events
-from publishers.checkpoints import leading
-from publishers.cloud_events import outgoing
-from publishers.describe import Describer
-from publishers.jetstream import JetStream
-from publishers.sink import Checkpoint, SinkError
-from publishers.sink_settings import NatsSink
+from icecore.log.follow import read_events
+from icecore.publishers.checkpoints import leading
+from icecore.publishers.cloud_events import outgoing
+from icecore.publishers.describe import Describer
+from icecore.publishers.jetstream import JetStream
+from icecore.publishers.sink import Checkpoint, SinkError
+from icecore.publishers.sink_settings import NatsSink
 from tests.fixtures.catalog import opened_catalog
 from tests.integration.publishers.telling import FAULTLESS, SINK, NatsUnderTest, Verdict, Writer, judge, log_ids, messages
 from tests.servers.nats import NatsServer

@@ -23,19 +23,19 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from pydantic import SecretStr
 from rich.console import Console
 
-from commands.namespaces.create_namespace import create_namespace
-from commands.tables.create_table import create_table
-from domain.commands import CreateNamespace, CreateTable
-from domain.identifiers import NamespaceIdentifier
 from icecore import sink_commands
+from icecore.commands.namespaces.create_namespace import create_namespace
+from icecore.commands.tables.create_table import create_table
 from icecore.compose import Catalog
+from icecore.domain.commands import CreateNamespace, CreateTable
+from icecore.domain.identifiers import NamespaceIdentifier
 from icecore.exit_codes import CommandFailed, ExitCode
+from icecore.publishers.event_filter import EventFilter
+from icecore.publishers.kafka import EVENTS_PER_TRANSACTION, Kafka
+from icecore.publishers.sink import Checkpoint, SinkRefusedError
+from icecore.publishers.sink_settings import KafkaSink
 from icecore.settings import Settings
 from icecore.sinks import run_publishers
-from publishers.event_filter import EventFilter
-from publishers.kafka import EVENTS_PER_TRANSACTION, Kafka
-from publishers.sink import Checkpoint, SinkRefusedError
-from publishers.sink_settings import KafkaSink
 from tests.fixtures.catalog import context, opened_catalog
 from tests.fixtures.command_runs import SCHEMA, CommandRun, Step
 from tests.integration.publishers.telling import (

@@ -16,11 +16,11 @@ from typing import Any, Protocol
 import pytest
 from confluent_kafka.admin import AdminClient, ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
 
+from icecore.publishers.jetstream import JetStream
+from icecore.publishers.sink import SinkError, Tail
+from icecore.publishers.sink_settings import NatsSink
 from icecore.settings import load_settings
 from icecore.sinks import run_publishers
-from publishers.jetstream import JetStream
-from publishers.sink import SinkError, Tail
-from publishers.sink_settings import NatsSink
 from tests.integration.publishers.telling import (
     FAULTLESS,
     SINK,

@@ -17,10 +17,10 @@ import pytest
 from aiohttp import web
 from pydantic import SecretStr
 
+from icecore.publishers import checkpoints, publisher
+from icecore.publishers.event_filter import EventFilter
 from icecore.settings import Settings
 from icecore.sinks import run_publishers
-from publishers import checkpoints, publisher
-from publishers.event_filter import EventFilter
 from tests.fixtures.catalog import opened_catalog
 from tests.fixtures.command_runs import CommandRun, Step
 from tests.integration.history import test_event_stream

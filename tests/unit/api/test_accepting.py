@@ -7,9 +7,9 @@ import socket
 import pytest
 from aiohttp import web
 
-from api.accepting import stop_accepting
-from api.limits import ApiLimits
-from api.server import build_app, build_runner
+from icecore.api.accepting import stop_accepting
+from icecore.api.limits import ApiLimits
+from icecore.api.server import build_app, build_runner
 from tests.fixtures.empty_catalog import empty_catalog
 
 TURNS_MAX = 6

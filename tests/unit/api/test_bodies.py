@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from api.bodies import Fields, parse_json_object
-from api.limits import ApiLimits
-from api.origins import check_content_type
-from domain.errors import BadRequest
+from icecore.api.bodies import Fields, parse_json_object
+from icecore.api.limits import ApiLimits
+from icecore.api.origins import check_content_type
+from icecore.domain.errors import BadRequest
 
 LIMITS = ApiLimits(json_depth_max=10, json_values_max=1_000, properties_max=3, property_key_bytes_max=8, property_value_bytes_max=16)
 

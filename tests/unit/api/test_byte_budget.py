@@ -2,7 +2,7 @@
 
 import pytest
 
-from api.byte_budget import BudgetUsedUp, ByteBudget, HeldBytes, LargeAnswers
+from icecore.api.byte_budget import BudgetUsedUp, ByteBudget, HeldBytes, LargeAnswers
 
 
 def test_a_content_counts_once_until_its_last_holder_lets_go() -> None:

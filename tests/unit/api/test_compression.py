@@ -5,9 +5,9 @@ import zlib
 
 import pytest
 
-import api.compression
-from api.compression import GzipCache
-from api.limits import DEFAULT_LIMITS
+from icecore.api import compression
+from icecore.api.compression import GzipCache
+from icecore.api.limits import DEFAULT_LIMITS
 
 _GZIP_WINDOW_BITS = 31
 
@@ -16,8 +16,8 @@ _GZIP_WINDOW_BITS = 31
 def compressions(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
     """What was compressed, in order."""
     made: list[bytes] = []
-    gzip = api.compression.gzip
-    monkeypatch.setattr(api.compression, "gzip", lambda body: (made.append(body), gzip(body))[1])
+    gzip = compression.gzip
+    monkeypatch.setattr(compression, "gzip", lambda body: (made.append(body), gzip(body))[1])
     return made
 
 

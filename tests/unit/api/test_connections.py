@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from api.connections import DESCRIPTORS_SHARE, DRAINING_STALL_SECONDS_MAX, Awaited, Connections
+from icecore.api.connections import DESCRIPTORS_SHARE, DRAINING_STALL_SECONDS_MAX, Awaited, Connections
 
 STALL_SECONDS = 0.2
 RATE_MIN = 1_000

@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from api import draining
-from api.draining import Draining
+from icecore.api import draining
+from icecore.api.draining import Draining
 
 
 async def test_a_request_that_is_read_a_moment_later_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:

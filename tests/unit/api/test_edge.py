@@ -13,14 +13,14 @@ import pytest_asyncio
 import structlog
 from aiohttp import web
 
-from api.call import Call
-from api.health import get_health
-from api.limits import ApiLimits
-from api.protocol import HEAD_BYTES_MAX
-from api.request_figures import REQUEST_FIGURES
-from api.routing import Operation
-from api.server import build_app, build_runner
-from domain.errors import CatalogError, CommitFailed, CommitStateUnknown, NoSuchTable, ServiceUnavailable
+from icecore.api.call import Call
+from icecore.api.health import get_health
+from icecore.api.limits import ApiLimits
+from icecore.api.protocol import HEAD_BYTES_MAX
+from icecore.api.request_figures import REQUEST_FIGURES
+from icecore.api.routing import Operation
+from icecore.api.server import build_app, build_runner
+from icecore.domain.errors import CatalogError, CommitFailed, CommitStateUnknown, NoSuchTable, ServiceUnavailable
 from tests.fixtures.empty_catalog import empty_catalog
 
 LIMITS = ApiLimits(body_bytes_max=4_096, body_seconds_max=0.3, read_seconds_max=0.3, gzip_bytes_min=100, gzip_inline_bytes_max=1_000)

@@ -4,10 +4,10 @@ import asyncio
 
 import pytest
 
-from api.byte_budget import BudgetUsedUp
-from api.history.event_stream import _Batches
-from api.history.large_events import LargeEvents
-from publishers.pull import PulledEvent, PulledEvents
+from icecore.api.byte_budget import BudgetUsedUp
+from icecore.api.history.event_stream import _Batches
+from icecore.api.history.large_events import LargeEvents
+from icecore.publishers.pull import PulledEvent, PulledEvents
 
 
 async def test_who_waits_for_room_comes_before_others() -> None:

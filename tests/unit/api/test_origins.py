@@ -11,13 +11,13 @@ import pytest_asyncio
 from aiohttp import HttpVersion11, web
 from multidict import CIMultiDict
 
-from api.call import Call
-from api.health import get_health
-from api.limits import ApiLimits
-from api.origins import OriginRules, host_name
-from api.routing import Operation
-from api.server import build_app, build_runner
-from domain.errors import Forbidden
+from icecore.api.call import Call
+from icecore.api.health import get_health
+from icecore.api.limits import ApiLimits
+from icecore.api.origins import OriginRules, host_name
+from icecore.api.routing import Operation
+from icecore.api.server import build_app, build_runner
+from icecore.domain.errors import Forbidden
 from tests.fixtures.empty_catalog import empty_catalog
 
 

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from api.limits import ApiLimits
-from api.paging import listing_digest, page_token, parse_page
-from domain.errors import BadRequest
-from queries.answers import PageRequest
+from icecore.api.limits import ApiLimits
+from icecore.api.paging import listing_digest, page_token, parse_page
+from icecore.domain.errors import BadRequest
+from icecore.queries.answers import PageRequest
 
 LIMITS = ApiLimits(page_size_default=10, page_size_max=20)
 LISTING = listing_digest("listTables", "warehouse", "a", "b")

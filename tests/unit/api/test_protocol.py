@@ -7,11 +7,11 @@ import pytest
 import pytest_asyncio
 from aiohttp import web
 
-from api import server
-from api.call import Call
-from api.limits import ApiLimits
-from api.routing import Operation
-from api.server import build_app, build_runner
+from icecore.api import server
+from icecore.api.call import Call
+from icecore.api.limits import ApiLimits
+from icecore.api.routing import Operation
+from icecore.api.server import build_app, build_runner
 from tests.fixtures.empty_catalog import empty_catalog
 
 CONNECTIONS_MAX = 2

@@ -5,10 +5,10 @@ import time
 import pytest
 from aiohttp import web
 
-from api.call import Call
-from api.operations import OPERATIONS
-from api.routing import Operation, Routes
-from domain.errors import MethodNotAllowed, NotFound
+from icecore.api.call import Call
+from icecore.api.operations import OPERATIONS
+from icecore.api.routing import Operation, Routes
+from icecore.domain.errors import MethodNotAllowed, NotFound
 
 
 async def answer(call: Call) -> web.Response:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from api.targets import (
+from icecore.api.targets import (
     LEVEL_SEPARATOR,
     decode_segment,
     namespace_named,
@@ -18,8 +18,8 @@ from api.targets import (
     tabular_sought,
     warehouse_reference,
 )
-from domain.errors import BadRequest, NoSuchNamespace, NoSuchTable, NoSuchView
-from domain.identifiers import NAME_CODE_POINTS_MAX, NAMESPACE_LEVELS_MAX, NamespaceIdentifier, parse_name
+from icecore.domain.errors import BadRequest, NoSuchNamespace, NoSuchTable, NoSuchView
+from icecore.domain.identifiers import NAME_CODE_POINTS_MAX, NAMESPACE_LEVELS_MAX, NamespaceIdentifier, parse_name
 
 
 def is_name(text: str) -> bool:

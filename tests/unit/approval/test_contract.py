@@ -4,7 +4,7 @@ from uuid import UUID
 
 import pytest
 
-from approval.contract import ObjectChange, ObjectKind
+from icecore.approval.contract import ObjectChange, ObjectKind
 
 Names = tuple[str, ...] | None
 

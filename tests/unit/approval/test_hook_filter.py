@@ -5,8 +5,8 @@ from uuid import UUID
 
 import pytest
 
-from approval.contract import ObjectChange, ProposedChange
-from approval.hooks import HookFilter
+from icecore.approval.contract import ObjectChange, ProposedChange
+from icecore.approval.hooks import HookFilter
 
 WAREHOUSE_ID = UUID(int=7)
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from approval.contract import ALLOW, Hold, ObjectChange, ProposedChange, Refuse, Verdict
-from approval.schema_contract import Contract, SchemaContract, breaches
-from domain.metadata.schemas import SchemaIndex
+from icecore.approval.contract import ALLOW, Hold, ObjectChange, ProposedChange, Refuse, Verdict
+from icecore.approval.schema_contract import Contract, SchemaContract, breaches
+from icecore.domain.metadata.schemas import SchemaIndex
 
 PRIMITIVES = ("int", "long", "float", "double", "string", "date", "decimal(9, 2)", "boolean", "uuid")
 WIDER = {"int": "long", "float": "double", "date": "timestamp", "decimal(9, 2)": "decimal(18, 2)"}

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from approval.settings import PluginHook, WebhookHook
+from icecore.approval.settings import PluginHook, WebhookHook
 from icecore.settings import SettingsError, load_settings, settings_from_json
 
 FILE = """

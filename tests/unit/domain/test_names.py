@@ -5,9 +5,9 @@ from uuid import UUID
 
 import pytest
 
-from domain.errors import AlreadyExists, CatalogError, CommitFailed, NoSuchNamespace
-from domain.identifiers import NamespaceIdentifier, TabularIdentifier
-from domain.names import FreeName, ResolvedName, decide_destination, decide_new_name
+from icecore.domain.errors import AlreadyExists, CatalogError, CommitFailed, NoSuchNamespace
+from icecore.domain.identifiers import NamespaceIdentifier, TabularIdentifier
+from icecore.domain.names import FreeName, ResolvedName, decide_destination, decide_new_name
 
 NAMESPACE, TABLE, OTHER = (UUID(int=n) for n in (1, 2, 3))
 ORDERS = TabularIdentifier(NamespaceIdentifier(("Sales",)), "Orders")

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from domain.claims import NameClaim
-from domain.errors import AlreadyExists, NamespaceNotEmpty, NoSuchNamespace, UnprocessableEntity
-from domain.events import Event, NamespaceCreated, NamespaceDropped, NamespacePropertiesChanged, TableUnregistered
-from domain.identifiers import NamespaceIdentifier
-from domain.namespace import NamespaceState, claims, decide_create, decide_drop, decide_update, evolve
+from icecore.domain.claims import NameClaim
+from icecore.domain.errors import AlreadyExists, NamespaceNotEmpty, NoSuchNamespace, UnprocessableEntity
+from icecore.domain.events import Event, NamespaceCreated, NamespaceDropped, NamespacePropertiesChanged, TableUnregistered
+from icecore.domain.identifiers import NamespaceIdentifier
+from icecore.domain.namespace import NamespaceState, claims, decide_create, decide_drop, decide_update, evolve
 
 STREAM, WAREHOUSE, PARENT = (UUID(int=n) for n in (1, 2, 3))
 CREATED = NamespaceCreated(PARENT, "Sales", "sales", {"keep": "1", "change": "1"})

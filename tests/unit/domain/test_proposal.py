@@ -7,10 +7,18 @@ from uuid import UUID
 
 import pytest
 
-from domain.claims import NameClaim
-from domain.errors import ProposalClosed
-from domain.events import Event, NamespaceDropped, ProposalApproved, ProposalExpired, ProposalOpened, ProposalRejected, ProposalStale
-from domain.proposal import (
+from icecore.domain.claims import NameClaim
+from icecore.domain.errors import ProposalClosed
+from icecore.domain.events import (
+    Event,
+    NamespaceDropped,
+    ProposalApproved,
+    ProposalExpired,
+    ProposalOpened,
+    ProposalRejected,
+    ProposalStale,
+)
+from icecore.domain.proposal import (
     HeldChange,
     OpenDecision,
     ProposalState,

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from domain import commands
-from domain.commands import CommitTable, CommitTransaction, DropTable, RegisterTable, RegisterView
-from domain.identifiers import NamespaceIdentifier, TabularIdentifier
-from domain.stored_commands import _FORMS, WAITING_COMMANDS, UnreadableCommandError, decode, encode
+from icecore.domain import commands
+from icecore.domain.commands import CommitTable, CommitTransaction, DropTable, RegisterTable, RegisterView
+from icecore.domain.identifiers import NamespaceIdentifier, TabularIdentifier
+from icecore.domain.stored_commands import _FORMS, WAITING_COMMANDS, UnreadableCommandError, decode, encode
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=8)
 JSON = st.recursive(

@@ -6,10 +6,10 @@ from uuid import UUID
 
 import pytest
 
-from domain.claims import LocationClaim, NameClaim
-from domain.documents import TABLE_KINDS, joined_bodies, pieces, split, table_head
-from domain.errors import AlreadyExists, BadRequest, CommitFailed
-from domain.events import (
+from icecore.domain.claims import LocationClaim, NameClaim
+from icecore.domain.documents import TABLE_KINDS, joined_bodies, pieces, split, table_head
+from icecore.domain.errors import AlreadyExists, BadRequest, CommitFailed
+from icecore.domain.events import (
     Event,
     NamespaceDropped,
     TableCommitted,
@@ -21,11 +21,11 @@ from domain.events import (
     TableRenamed,
     TableUnregistered,
 )
-from domain.identifiers import NamespaceIdentifier, TabularIdentifier
-from domain.metadata.create import new_table_metadata
-from domain.metadata.updates import apply_updates
-from domain.names import FreeName, ResolvedName
-from domain.table import (
+from icecore.domain.identifiers import NamespaceIdentifier, TabularIdentifier
+from icecore.domain.metadata.create import new_table_metadata
+from icecore.domain.metadata.updates import apply_updates
+from icecore.domain.names import FreeName, ResolvedName
+from icecore.domain.table import (
     TableCommit,
     TableState,
     claims,
@@ -133,7 +133,7 @@ def test_a_fold_leaves_the_state_before_as_it_was() -> None:
 
 def test_an_event_decodes_to_the_same_fold() -> None:
     """What is folded is the encoded event: by way of its bytes the state is the same."""
-    from domain.events import decode
+    from icecore.domain.events import decode
 
     before = folded(CREATED)
     event = committed(before, SET, {"action": "set-location", "location": "file:///w/u"}, key="local|file:///w/u/")

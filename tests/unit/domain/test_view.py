@@ -6,13 +6,13 @@ from uuid import UUID
 
 import pytest
 
-from domain.claims import LocationClaim, NameClaim
-from domain.errors import AlreadyExists, CommitFailed
-from domain.events import Event, NamespaceDropped, ViewCommitted, ViewCreated, ViewDropped, ViewRegistered, ViewRenamed
-from domain.identifiers import NamespaceIdentifier, TabularIdentifier
-from domain.names import FreeName, ResolvedName
-from domain.view import ViewState, claims, decide_commit, decide_create, decide_drop, decide_register, decide_rename, evolve
-from domain.view_metadata.builder import new_view_metadata
+from icecore.domain.claims import LocationClaim, NameClaim
+from icecore.domain.errors import AlreadyExists, CommitFailed
+from icecore.domain.events import Event, NamespaceDropped, ViewCommitted, ViewCreated, ViewDropped, ViewRegistered, ViewRenamed
+from icecore.domain.identifiers import NamespaceIdentifier, TabularIdentifier
+from icecore.domain.names import FreeName, ResolvedName
+from icecore.domain.view import ViewState, claims, decide_commit, decide_create, decide_drop, decide_register, decide_rename, evolve
+from icecore.domain.view_metadata.builder import new_view_metadata
 
 STREAM, WAREHOUSE, NAMESPACE, OTHER = (UUID(int=n) for n in (1, 2, 3, 4))
 NOW = 1_800_000_000_000

@@ -4,10 +4,10 @@ from uuid import UUID
 
 import pytest
 
-from domain.claims import NameClaim
-from domain.errors import AlreadyExists, BadRequest
-from domain.events import NamespaceDropped, WarehouseCreated
-from domain.warehouse import WarehouseState, claims, decide_create, evolve
+from icecore.domain.claims import NameClaim
+from icecore.domain.errors import AlreadyExists, BadRequest
+from icecore.domain.events import NamespaceDropped, WarehouseCreated
+from icecore.domain.warehouse import WarehouseState, claims, decide_create, evolve
 
 STREAM, PROJECT = UUID(int=1), UUID(int=2)
 PROFILE = {"type": "local", "directory": "/w"}

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from domain.metadata.create import new_table_metadata
-from domain.metadata.updates import apply_updates
+from icecore.domain.metadata.create import new_table_metadata
+from icecore.domain.metadata.updates import apply_updates
 
 Json = dict[str, Any]
 

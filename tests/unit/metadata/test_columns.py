@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from domain.errors import CatalogError, IllegalArgument, ValidationFailed
+from icecore.domain.errors import CatalogError, IllegalArgument, ValidationFailed
 from tests.unit.metadata.tables import SCHEMA, after, ids, new_table
 
 Json = dict[str, Any]

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from domain.errors import BadRequest, CatalogError, IllegalArgument, ValidationFailed
+from icecore.domain.errors import BadRequest, CatalogError, IllegalArgument, ValidationFailed
 from tests.unit.metadata.tables import NOW_MS, new_table
 
 

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from domain.errors import IllegalArgument, ValidationFailed
-from domain.metadata.fields import Json
-from domain.metadata.logs import (
+from icecore.domain.errors import IllegalArgument, ValidationFailed
+from icecore.domain.metadata.fields import Json
+from icecore.domain.metadata.logs import (
     CLOCK_SKEW_MS_MAX,
     append_metadata_log,
     check_metadata_log,

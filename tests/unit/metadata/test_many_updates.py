@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from domain.errors import BadRequest, IllegalArgument
-from domain.metadata import columns, schemas
-from domain.metadata.columns import ColumnsBuilder
-from domain.metadata.parts import Parts
-from domain.metadata.schemas import SchemaIndex
-from domain.metadata.updates import PARTS_ADDED_MAX
-from domain.view_metadata import apply_view_updates, builder, new_view_metadata
+from icecore.domain.errors import BadRequest, IllegalArgument
+from icecore.domain.metadata import columns, schemas
+from icecore.domain.metadata.columns import ColumnsBuilder
+from icecore.domain.metadata.parts import Parts
+from icecore.domain.metadata.schemas import SchemaIndex
+from icecore.domain.metadata.updates import PARTS_ADDED_MAX
+from icecore.domain.view_metadata import apply_view_updates, builder, new_view_metadata
 from tests.unit.metadata.tables import NOW_MS, SCHEMA, Json, after, ids, new_table
 
 UUID = "9c12d441-03fe-4693-9a96-a0705ddf69c1"

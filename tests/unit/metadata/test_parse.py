@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from domain.errors import BadRequest, CatalogError, IllegalArgument, ValidationFailed
-from domain.metadata.parse import parse_table_metadata
-from domain.metadata.requirements import check_requirements
+from icecore.domain.errors import BadRequest, CatalogError, IllegalArgument, ValidationFailed
+from icecore.domain.metadata.parse import parse_table_metadata
+from icecore.domain.metadata.requirements import check_requirements
 from tests.unit.metadata.tables import NOW_MS, after, new_table, snapshot, table_with_snapshots
 
 Json = dict[str, Any]

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from domain.errors import BadRequest, CatalogError, CommitFailed, IllegalArgument, ValidationFailed
-from domain.metadata.requirements import check_requirements, is_creation, parse_requirements
+from icecore.domain.errors import BadRequest, CatalogError, CommitFailed, IllegalArgument, ValidationFailed
+from icecore.domain.metadata.requirements import check_requirements, is_creation, parse_requirements
 from tests.unit.metadata.tables import after, new_table, ref, table_with_snapshots
 
 Json = dict[str, Any]

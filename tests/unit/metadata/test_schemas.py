@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from domain.errors import BadRequest, CatalogError, IllegalArgument, ValidationFailed
-from domain.metadata.schemas import SchemaIndex, assign_fresh_ids, check_compatibility, parse_schema, same_schema
-from domain.metadata.types import parse_type_name
+from icecore.domain.errors import BadRequest, CatalogError, IllegalArgument, ValidationFailed
+from icecore.domain.metadata.schemas import SchemaIndex, assign_fresh_ids, check_compatibility, parse_schema, same_schema
+from icecore.domain.metadata.types import parse_type_name
 
 Json = dict[str, Any]
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from domain.errors import IllegalArgument
-from domain.metadata.transforms import bind_transform, can_transform, parse_transform
+from icecore.domain.errors import IllegalArgument
+from icecore.domain.metadata.transforms import bind_transform, can_transform, parse_transform
 
 TIMESTAMPS = {"timestamp", "timestamptz", "timestamp_ns", "timestamptz_ns"}
 BUCKETED = {*TIMESTAMPS, "int", "long", "date", "time", "string", "binary", "fixed[4]", "decimal(9, 2)", "uuid"}

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from domain.errors import BadRequest, CatalogError, CommitFailed, IllegalArgument, ValidationFailed
-from domain.metadata.updates import apply_updates, parse_updates
+from icecore.domain.errors import BadRequest, CatalogError, CommitFailed, IllegalArgument, ValidationFailed
+from icecore.domain.metadata.updates import apply_updates, parse_updates
 from tests.unit.metadata.tables import FILE, NOW_MS, SCHEMA, after, ids, new_table, ref, snapshot, table_with_snapshots
 
 Json = dict[str, Any]

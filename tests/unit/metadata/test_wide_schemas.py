@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from domain.metadata.schemas import schema_key
+from icecore.domain.metadata.schemas import schema_key
 from tests.fixtures.lock_holding import longest_hold_seconds
 
 COLUMNS = 100_000

@@ -9,10 +9,10 @@ import pytest
 from cloudevents.core.bindings import http, kafka
 from cloudevents.core.v1.event import CloudEvent
 
-from domain.recorded import RecordedEvent
-from publishers.cloud_events import OrjsonFormat, Replay, encode_http, encode_json, encode_kafka, outgoing
-from publishers.description import Description
-from publishers.event_data import NamespaceEvent, NamespaceName, TableEnded, TabularName, WarehouseName
+from icecore.domain.recorded import RecordedEvent
+from icecore.publishers.cloud_events import OrjsonFormat, Replay, encode_http, encode_json, encode_kafka, outgoing
+from icecore.publishers.description import Description
+from icecore.publishers.event_data import NamespaceEvent, NamespaceName, TableEnded, TabularName, WarehouseName
 
 WAREHOUSE = UUID("01900000-0000-7000-8000-000000000001")
 TABLE = UUID("01900000-0000-7000-8000-000000000002")

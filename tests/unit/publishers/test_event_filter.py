@@ -2,8 +2,8 @@
 
 import pytest
 
-from domain.scope_filter import FilterError
-from publishers.event_filter import EventFilter
+from icecore.domain.scope_filter import FilterError
+from icecore.publishers.event_filter import EventFilter
 from tests.unit.publishers.test_cloud_events import WAREHOUSE, dropped, recorded
 
 

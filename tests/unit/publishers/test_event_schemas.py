@@ -6,8 +6,8 @@ import jsonschema_rs
 import orjson
 import pytest
 
-from domain.events import topics
-from publishers.event_schemas import event_schemas, write_schemas
+from icecore.domain.events import topics
+from icecore.publishers.event_schemas import event_schemas, write_schemas
 
 FOLDER = Path(__file__).parents[3] / "docs" / "reference" / "event-schemas"
 
@@ -18,7 +18,7 @@ def test_every_topic_of_the_log_has_a_schema() -> None:
 
 
 def test_the_published_schemas_are_those_of_the_types(tmp_path: Path) -> None:
-    """A change of the types is seen by consumers: `python -m publishers.event_schemas docs/reference/event-schemas` writes them anew."""
+    """A change of the types is seen by consumers: `python -m icecore.publishers.event_schemas docs/reference/event-schemas` writes them anew."""
     written = tmp_path / "schemas"
     written.mkdir()
     (written / "of-a-type-that-is-gone.json").touch()

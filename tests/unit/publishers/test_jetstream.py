@@ -5,8 +5,8 @@ from typing import cast
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 
-from publishers.jetstream import JetStream
-from publishers.sink_settings import NatsSink
+from icecore.publishers.jetstream import JetStream
+from icecore.publishers.sink_settings import NatsSink
 
 
 async def test_a_batch_waits_for_its_last_answer() -> None:

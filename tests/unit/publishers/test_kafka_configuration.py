@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from publishers.kafka import Kafka, _configuration, _producer_properties
-from publishers.sink import SinkError
-from publishers.sink_settings import KafkaSink
+from icecore.publishers.kafka import Kafka, _configuration, _producer_properties
+from icecore.publishers.sink import SinkError
+from icecore.publishers.sink_settings import KafkaSink
 
 
 def configured(**settings: Any) -> dict[str, Any]:
@@ -56,7 +56,7 @@ def test_a_transaction_has_the_time_of_an_answer_and_room_for_the_largest_event(
 
 async def test_a_sink_is_closed_in_time_while_the_client_waits_for_brokers(unused_tcp_port: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """librdkafka cannot be interrupted: its thread is left behind, and the server stops meanwhile."""
-    monkeypatch.setattr("publishers.kafka._CLOSE_SECONDS_MAX", 0.1)
+    monkeypatch.setattr("icecore.publishers.kafka._CLOSE_SECONDS_MAX", 0.1)
     sink = Kafka("s", KafkaSink(type="kafka", url=f"127.0.0.1:{unused_tcp_port}", answer_seconds_max=3.0), "")  # type: ignore[arg-type]
     opening = asyncio.create_task(sink.open())
     await asyncio.sleep(0.1)

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 from pydantic import SecretStr
 
+from icecore.publishers.sink_settings import KafkaSink, NatsSink, StandardOutputSink, WebhookSink
 from icecore.settings import Settings, SettingsError, load_settings, settings_from_json
 from icecore.sinks import publishers
-from publishers.sink_settings import KafkaSink, NatsSink, StandardOutputSink, WebhookSink
 
 
 @pytest.fixture(autouse=True)

@@ -4,8 +4,8 @@ from typing import Any, cast
 
 import pytest
 
-from publishers.checkpoints import Lead
-from publishers.publisher import _Told
+from icecore.publishers.checkpoints import Lead
+from icecore.publishers.publisher import _Told
 
 
 class Row:

@@ -5,8 +5,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from publishers.sink_settings import WebhookSink
-from publishers.webhook import RETRY_AFTER_SECONDS_MAX, retry_after_seconds, signature, signing_key
+from icecore.publishers.sink_settings import WebhookSink
+from icecore.publishers.webhook import RETRY_AFTER_SECONDS_MAX, retry_after_seconds, signature, signing_key
 
 
 def test_the_published_example_of_standard_webhooks() -> None:

@@ -4,8 +4,8 @@ import time
 
 import pytest
 
-from domain.errors import BadRequest
-from security.property_rules import (
+from icecore.domain.errors import BadRequest
+from icecore.security.property_rules import (
     REGISTERED_PROPERTIES_MAX,
     carries_credential,
     check_registered_properties,

@@ -9,8 +9,8 @@ import pytest
 from cryptography.exceptions import InvalidTag
 
 from icecore.secret_keys import secret_store
+from icecore.security.secrets import KEY_BYTES, SecretKey, SecretKeyError
 from icecore.settings import Settings, SettingsError
-from security.secrets import KEY_BYTES, SecretKey, SecretKeyError
 
 KEY = bytes(range(KEY_BYTES))
 

@@ -8,8 +8,8 @@ import psycopg
 import psycopg.sql
 import pytest
 
-from domain.errors import ServiceUnavailable
-from security.secrets import KEY_BYTES, SecretKey, SecretStore, SecretUnreadable
+from icecore.domain.errors import ServiceUnavailable
+from icecore.security.secrets import KEY_BYTES, SecretKey, SecretStore, SecretUnreadable
 
 Connection = psycopg.AsyncConnection[Any]
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from domain.errors import BadRequest
-from storage.credentials import StorageCredential, parse_storage_credential
+from icecore.domain.errors import BadRequest
+from icecore.storage.credentials import StorageCredential, parse_storage_credential
 
 CANARY = "canary-5f1d"
 CREDENTIALS: list[dict[str, Any]] = [

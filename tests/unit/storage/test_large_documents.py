@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from domain.errors import TooManyRequests
-from storage.large_documents import BYTES_AT_ONCE_MAX, LargeDocuments, SteppedBack
+from icecore.domain.errors import TooManyRequests
+from icecore.storage.large_documents import BYTES_AT_ONCE_MAX, LargeDocuments, SteppedBack
 
 HALF = BYTES_AT_ONCE_MAX // 2
 

@@ -11,10 +11,10 @@ from uuid import UUID
 
 import pytest
 
-from domain.errors import BadRequest
-from storage.location_door import check_document_locations
-from storage.metadata_files import metadata_file_location
-from storage.profiles import parse_storage_profile
+from icecore.domain.errors import BadRequest
+from icecore.storage.location_door import check_document_locations
+from icecore.storage.metadata_files import metadata_file_location
+from icecore.storage.profiles import parse_storage_profile
 
 S3 = parse_storage_profile(
     {

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from domain.errors import BadRequest
-from storage import location_door
-from storage.location_door import check_document_locations
-from storage.locations import LOCATION_BYTES_MAX
-from storage.profiles import parse_storage_profile
+from icecore.domain.errors import BadRequest
+from icecore.storage import location_door
+from icecore.storage.location_door import check_document_locations
+from icecore.storage.locations import LOCATION_BYTES_MAX
+from icecore.storage.profiles import parse_storage_profile
 
 PROFILE = parse_storage_profile({"type": "local", "directory": "/data/wh", "allowed-locations": ["file:/imports"]})
 # Written out here: a property the code forgets must be missed.

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from domain.errors import BadRequest
-from storage.locations import KINDS, LOCATION_BYTES_MAX, LOCATION_LENGTH_MAX, StorageLocation
+from icecore.domain.errors import BadRequest
+from icecore.storage.locations import KINDS, LOCATION_BYTES_MAX, LOCATION_LENGTH_MAX, StorageLocation
 
 REFUSED = set("*?${}'\"\\`<>#%/")
 
@@ -168,7 +168,7 @@ def test_the_length_limit_counts_bytes() -> None:
 
 def test_a_long_text_is_refused_before_its_characters_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
     """As a base and as a place of a client: a text of 30 MB kept the server from everybody else for seconds."""
-    monkeypatch.setattr("storage.locations._check_visible", lambda text, what: pytest.fail("it was looked at"))
+    monkeypatch.setattr("icecore.storage.locations._check_visible", lambda text, what: pytest.fail("it was looked at"))
     for parse in (StorageLocation.parse, StorageLocation.parse_base, StorageLocation.parse_structure):
         with pytest.raises(BadRequest, match="longer than 1024 bytes") as refusal:
             parse("s3://b/" + "é" * LOCATION_LENGTH_MAX, what="location")

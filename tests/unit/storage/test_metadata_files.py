@@ -7,13 +7,13 @@ from uuid import UUID
 import orjson
 import pytest
 
-from domain.errors import BadRequest, CatalogError, IllegalArgument, NotFound, PayloadTooLarge
-from storage.large_documents import DocumentShare, LargeDocuments
-from storage.locations import StorageLocation
-from storage.metadata_files import metadata_file_location, read_metadata, write_metadata
-from storage.object_store import METADATA_BYTES_MAX
-from storage.profiles import parse_storage_profile
-from storage.store_errors import file_too_large
+from icecore.domain.errors import BadRequest, CatalogError, IllegalArgument, NotFound, PayloadTooLarge
+from icecore.storage.large_documents import DocumentShare, LargeDocuments
+from icecore.storage.locations import StorageLocation
+from icecore.storage.metadata_files import metadata_file_location, read_metadata, write_metadata
+from icecore.storage.object_store import METADATA_BYTES_MAX
+from icecore.storage.profiles import parse_storage_profile
+from icecore.storage.store_errors import file_too_large
 
 PROFILE = parse_storage_profile({"type": "local", "directory": "/data/wh"})
 FILE_ID = UUID("0198c0de-0000-4000-8000-000000000001")

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from domain.errors import Forbidden, ServiceUnavailable
-from storage import permitted_profiles
-from storage.cloud_profiles import Endpoint
-from storage.credentials import parse_storage_credential
-from storage.permitted_profiles import PermittedProfiles
-from storage.profiles import parse_storage_profile
+from icecore.domain.errors import Forbidden, ServiceUnavailable
+from icecore.storage import permitted_profiles
+from icecore.storage.cloud_profiles import Endpoint
+from icecore.storage.credentials import parse_storage_credential
+from icecore.storage.permitted_profiles import PermittedProfiles
+from icecore.storage.profiles import parse_storage_profile
 
 S3 = {"type": "s3", "bucket": "lake", "region": "eu-central-1"}
 S3_KEY = {"type": "s3", "credential-type": "access-key", "access-key-id": "id", "secret-access-key": "key"}

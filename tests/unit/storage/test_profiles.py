@@ -6,9 +6,9 @@ from uuid import UUID
 
 import pytest
 
-from domain.errors import BadRequest
-from storage.locations import StorageLocation
-from storage.profiles import parse_storage_profile
+from icecore.domain.errors import BadRequest
+from icecore.storage.locations import StorageLocation
+from icecore.storage.profiles import parse_storage_profile
 
 ID = UUID("0198c0de-0000-7000-8000-000000000001")
 LOCAL = {"type": "local", "directory": "/data/wh"}

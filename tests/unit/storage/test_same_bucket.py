@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from domain.errors import BadRequest
-from storage.profiles import S3Profile, parse_storage_profile
-from storage.same_bucket import refuse_bucket_in_endpoint, shared_buckets
+from icecore.domain.errors import BadRequest
+from icecore.storage.profiles import S3Profile, parse_storage_profile
+from icecore.storage.same_bucket import refuse_bucket_in_endpoint, shared_buckets
 
 
 def profile(endpoint: str | None, bucket: str = "data", key_prefix: str | None = None, **more: Any) -> S3Profile:

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from storage import same_folder
-from storage.object_store import ObjectStores
-from storage.profiles import LocalProfile, parse_storage_profile
-from storage.same_folder import COMPARED_AT_ONCE_MAX, shared_folders
-from storage.storage_profile import ALLOWED_LOCATIONS_MAX
+from icecore.storage import same_folder
+from icecore.storage.object_store import ObjectStores
+from icecore.storage.profiles import LocalProfile, parse_storage_profile
+from icecore.storage.same_folder import COMPARED_AT_ONCE_MAX, shared_folders
+from icecore.storage.storage_profile import ALLOWED_LOCATIONS_MAX
 
 PROCESSOR_SECONDS_MAX = 0.4
 
@@ -78,8 +78,8 @@ async def test_a_link_beside_what_it_leads_to_is_found_by_who_has_both(tmp_path:
 
 MOUNTS = """
 import asyncio, sys
-from storage.profiles import parse_storage_profile
-from storage.same_folder import shared_folders
+from icecore.storage.profiles import parse_storage_profile
+from icecore.storage.same_folder import shared_folders
 
 one, other = (parse_storage_profile({"type": "local", "directory": directory}) for directory in sys.argv[1:])
 print(asyncio.run(shared_folders(one, [other])) is not None, asyncio.run(shared_folders(other, [one])) is not None)

@@ -18,7 +18,7 @@ def test_every_topic_of_the_log_has_a_schema() -> None:
 
 
 def test_the_published_schemas_are_those_of_the_types(tmp_path: Path) -> None:
-    """A change of the types is seen by consumers: `python -m icecore.publishers.event_schemas docs/reference/event-schemas` writes them anew."""
+    """Consumers see a change of the types. `python -m icecore.publishers.event_schemas docs/reference/event-schemas` writes the schemas."""
     written = tmp_path / "schemas"
     written.mkdir()
     (written / "of-a-type-that-is-gone.json").touch()

@@ -94,7 +94,7 @@ def test_the_tables_of_the_log_are_named_by_the_sql_of_log_and_projections() -> 
 def test_each_table_is_named_by_those_who_own_or_join_it() -> None:
     """A new join is a decision."""
     found: dict[str, set[str]] = {table: set() for table in READERS}
-    for file in files("icecore.projections"):
+    for file in files("projections"):
         for table in tables_named(file) - {GENERATION}:
             found[table] |= {file.stem} - EVERY_TABLE
     assert found == READERS

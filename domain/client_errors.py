@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 
 _CAUSES_MAX = 4
 _SQLSTATE = re.compile(r"[0-9A-Z]{5}")
+_QUOTED_NAME = re.compile(r'"[^"]*" ?')
 _HOST = re.compile(r"[A-Za-z0-9._-]{1,255}|[0-9a-fA-F:.]{2,45}")
 _CAUSE_ATTRIBUTES = ("os_error", "certificate_error")
 """Of aiohttp's errors."""
@@ -19,6 +20,10 @@ _PHRASES = (
     "too many clients",
     "the database system is starting up",
     "the database system is shutting down",
+    "database does not exist",
+    "role does not exist",
+    "role is not permitted to log in",
+    "permission denied for database",
     "connection refused",
     "connection reset",
     "connection timeout expired",
@@ -53,7 +58,8 @@ def client_error_text(error: BaseException, address: str = "") -> str:
 
 
 def known_phrases(text: str) -> str:
-    """The well-known phrases that stand in a text of a client's."""
+    """The well-known phrases that stand in a text of a client's, names in quotes left out."""
+    text = _QUOTED_NAME.sub("", text)
     return ", ".join(phrase for phrase in _PHRASES if phrase.lower() in text.lower())
 
 

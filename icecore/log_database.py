@@ -59,6 +59,14 @@ async def prepare_database(settings: Settings) -> list[str]:
         if settings.database_owner_url is not None:
             await grant_serving(settings.owner_dsn, settings.dsn)
         return applied
+    except psycopg.errors.InsufficientPrivilege as error:
+        setting, dsn = ("DATABASE_URL", settings.dsn) if settings.database_owner_url is None else ("DATABASE_OWNER_URL", settings.owner_dsn)
+        said = client_error_text(error, database_address(dsn))
+        raise CommandFailed(
+            ExitCode.DATABASE,
+            f"The role of ICECORE_{setting} may not set up the schema icecore ({said}): grant it CREATE on the database, or, "
+            "where the schema is there already, give its owner's URL in ICECORE_DATABASE_OWNER_URL",
+        ) from None
     except (UnfitServerError, MigrationError, psycopg.Error) as error:
         raise _unusable(error, settings) from None
 

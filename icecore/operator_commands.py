@@ -18,6 +18,7 @@ from .commands.warehouses.create_warehouse import CreateWarehouse, create_wareho
 from .compose import open_catalog
 from .data_folder import DataFolder
 from .demo_warehouse import operator_context
+from .domain.client_errors import client_error_text
 from .exit_codes import CommandFailed, ExitCode
 from .log_database import opened_database, prepare_database, require_schema
 from .projections import statistics, warehouses
@@ -148,7 +149,9 @@ def health(settings: Settings, console: Console, url: str | None) -> ExitCode:
     try:
         status, body = asyncio.run(run())
     except (aiohttp.ClientError, TimeoutError) as error:
-        raise CommandFailed(ExitCode.NO, f"{asked} does not answer: {error or 'timed out'}") from None
+        raise CommandFailed(
+            ExitCode.NO, f"{asked} does not answer: {client_error_text(error)}; is `icecore serve` running there?"
+        ) from None
     console.out(body, highlight=False)
     return ExitCode.OK if status == 200 else ExitCode.NO
 

@@ -72,7 +72,7 @@ class VerifyReport:
         notes = [f"note: {note}" for note in self.notes]
         if self.ok:
             return "\n".join([f"no difference: {compared}", *notes])
-        lines = [f"{self.difference_count} differences: {compared}", *map(str, self.differences)]
+        lines = [f"{self.difference_count} difference{'' if self.difference_count == 1 else 's'}: {compared}", *map(str, self.differences)]
         if self.difference_count > len(self.differences):
             lines.append(f"… and {self.difference_count - len(self.differences)} more")
         return "\n".join([*lines, *notes])

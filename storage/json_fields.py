@@ -36,7 +36,7 @@ def refuse_long(json: dict[str, Any], what: str) -> None:
 def parsed(kinds: TypeAdapter[Value], json: object, what: str, rule: str) -> Value:
     """`json` as one of the models that `kinds` tells apart; null stands for a field that is not there.
 
-    BadRequest names the first wrong field of `what`; `rule` is said where it is of no kind.
+    BadRequest names one wrong field of `what`; `rule` is said where it is of no kind.
     """
     if not isinstance(json, dict):
         raise BadRequest(f"Invalid {what}: must be an object")
@@ -46,8 +46,11 @@ def parsed(kinds: TypeAdapter[Value], json: object, what: str, rule: str) -> Val
         return kinds.validate_python({name: value for name, value in json.items() if value is not None})
     except ValidationError as refused:
         # Neither its text nor its input goes on: they may hold a secret.
-        error = refused.errors(include_url=False, include_input=False)[0]
+        errors = refused.errors(include_url=False, include_input=False)
+    # A field that is not known first: it may be the misspelt one of another that lacks.
+    error = next((each for each in errors if each["type"] == "extra_forbidden"), errors[0])
     if error["type"].startswith("union_tag"):
         raise BadRequest(f"Invalid {what}: {rule}")
     field = ".".join(map(str, error["loc"][1:]))[:FIELD_NAME_LENGTH_MAX]
-    raise BadRequest(f"Invalid {what}: {field!r}: {error['msg'].removeprefix('Value error, ')}")
+    said = "no such field" if error["type"] == "extra_forbidden" else error["msg"].removeprefix("Value error, ")
+    raise BadRequest(f"Invalid {what}: {field!r}: {said}")

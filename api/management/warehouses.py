@@ -98,7 +98,7 @@ def _warehouse_id(call: Call) -> UUID:
     text = decode_segment(call.segments["warehouse_id"], "warehouse id")
     warehouse_id = uuid_or_none(text)
     if warehouse_id is None:
-        raise NoSuchWarehouse(f"Warehouse does not exist: {text[:64]}")
+        raise NoSuchWarehouse(f"Warehouse does not exist: {text[:64]} (its id is asked for; GET /management/v1/warehouse lists ids)")
     return warehouse_id
 
 

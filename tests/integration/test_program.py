@@ -519,7 +519,10 @@ def test_operators_commands_work_while_it_serves_and_when_it_does_not(serve: Ser
             assert 0 == served.stop()
             assert not postgres_runs(served.data)
     assert not postgres_runs(served.data)
-    assert ExitCode.NO == icecore("health", *data, ICECORE_PORT="1").returncode
+    away = icecore("health", *data, ICECORE_PORT="1")
+    assert ExitCode.NO == away.returncode
+    assert "http://127.0.0.1:1 does not answer: ClientConnectorError, ECONNREFUSED" in away.stderr
+    assert "ssl" not in away.stderr
 
 
 def test_log_tells_names_as_they_were_and_its_range(serve: Serve) -> None:

@@ -192,3 +192,17 @@ async def test_a_role_that_nobody_has_granted_anything_is_told_what_to_do(servin
         connection.execute(sql.SQL("revoke all on schema icecore from {}").format(sql.Identifier(str(role))))
     with pytest.raises(CommandFailed, match=r"no rights yet .* run `icecore migrate` first"):
         await require_schema(Settings(database_url=SecretStr(serving)))
+
+
+async def test_a_role_that_may_not_make_the_schema_is_told_what_it_lacks(serving: str, empty_database: str, database: str) -> None:
+    """By `migrate` and `serve` themselves: to run `migrate` first would be no help."""
+    role = str(psycopg.conninfo.conninfo_to_dict(serving)["user"])
+    with psycopg.connect(database, autocommit=True) as connection:
+        connection.execute(sql.SQL("revoke all on schema icecore from {}").format(sql.Identifier(role)))
+    for dsn in (make_conninfo(empty_database, user=role), serving):
+        with pytest.raises(
+            CommandFailed, match=r"DATABASE_URL may not set up the schema icecore .*CREATE on the database.*DATABASE_OWNER_URL"
+        ):
+            await prepare_database(Settings(database_url=SecretStr(dsn)))
+    with pytest.raises(CommandFailed, match=r"DATABASE_OWNER_URL may not set up the schema icecore"):
+        await prepare_database(Settings(database_url=SecretStr(database), database_owner_url=SecretStr(serving)))

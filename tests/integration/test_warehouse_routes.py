@@ -177,6 +177,12 @@ def test_what_is_not_there_is_not_found(management: Management, path: str, heade
     assert error == management.call_root("GET", path, headers=headers).error
 
 
+def test_a_name_in_place_of_an_id_is_told_where_ids_are(management: Management) -> None:
+    """The warehouse `demo` does exist."""
+    for route in ("/demo", "/demo/statistics"):
+        assert "demo (its id is asked for; GET /management/v1/warehouse lists ids)" in management.call_root("GET", route).message
+
+
 def test_none_is_created_in_another_project(management: Management, roots: Path) -> None:
     """As Lakekeeper's clients name it: by a header."""
     body = {"warehouse-name": "lake", "storage-profile": local(roots / "lake")}

@@ -32,3 +32,17 @@ def test_an_error_is_its_types_an_address_and_well_known_phrases() -> None:
     error.__cause__ = cause
     assert "ConnectionError, OSError at h:1 (authentication failed)" == client_error_text(error, "h:1")
     assert "OSError" == client_error_text(cause)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('connection failed: FATAL:  database "secret" does not exist', "database does not exist"),
+        ('connection failed: FATAL:  role "secret" does not exist', "role does not exist"),
+        ('connection failed: FATAL:  role "secret" is not permitted to log in', "role is not permitted to log in"),
+        ('FATAL:  permission denied for database "secret"', "permission denied for database"),
+    ],
+)
+def test_a_wrong_name_in_a_database_url_is_told_apart_from_a_server_that_is_away(text: str, said: str) -> None:
+    """Without the name: it stands in a setting."""
+    assert f"ConnectionError at h:1 ({said})" == client_error_text(ConnectionError(text), "h:1")

@@ -18,6 +18,7 @@ def test_differences_are_counted_and_the_first_are_shown() -> None:
     assert report.ok
     for number in range(DIFFERENCES_MAX):
         report.add("t", f"key {number}", None, 1, 2)
+        assert str(report).startswith("1 difference: " if number == 0 else f"{number + 1} differences: ")
     assert not report.ok
     assert (1 + DIFFERENCES_MAX, False) == (len(str(report).splitlines()), "more" in str(report))
     for number in range(7):

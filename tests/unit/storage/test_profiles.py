@@ -265,6 +265,13 @@ def test_an_object_of_very_many_fields_is_refused_before_they_are_looked_at(with
     assert "Invalid storage-profile: longer than 65536 bytes" == refused.value.message
 
 
+def test_a_misspelt_field_is_named_before_the_one_that_lacks() -> None:
+    """It is what to mend."""
+    with pytest.raises(BadRequest) as refused:
+        parse_storage_profile({"type": "local", "directry": "/lake"})
+    assert "Invalid storage-profile: 'directry': no such field" == refused.value.message
+
+
 @pytest.mark.parametrize(
     ("profile", "refusal"),
     [

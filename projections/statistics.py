@@ -43,4 +43,5 @@ async def reset_statistics(owner_dsn: str) -> None:
     """Removes what is counted: whoever counts begins again at the first event."""
     async with await connect(owner_dsn, application_name="icecore-rebuild") as connection, connection.transaction():
         await connection.execute(_SQL["set_back"])
+        await connection.execute(_SQL["remove_other_positions"])
         await connection.execute(_SQL["remove"])

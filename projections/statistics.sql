@@ -1,5 +1,5 @@
--- name: position --
-select notification_id from icecore.statistics_tracking
+-- name: tracking --
+select application_name, notification_id from icecore.statistics_tracking order by application_name
 
 -- name: page --
 -- The position, and beside it hours of a warehouse, the newest first; one row without an hour where there is none.
@@ -10,6 +10,7 @@ left join lateral (
   where warehouse_id = %(warehouse_id)s and hour < coalesce(%(before)s::timestamptz, 'infinity')
   order by hour desc limit %(limit)s
 ) s on true
+where t.application_name = 'Icecore'
 order by s.hour desc
 
 -- name: every --
@@ -29,7 +30,11 @@ set tables = s.tables + %(tables)s, views = s.views + %(views)s, namespaces = s.
     commits = s.commits + %(commits)s, updated_at = %(updated_at)s
 
 -- name: set_back --
-update icecore.statistics_tracking set notification_id = 0
+-- Also where the row is gone. First, so that whoever counts waits here and then finds that the position is another.
+insert into icecore.statistics_tracking values ('Icecore', 0) on conflict (application_name) do update set notification_id = 0
+
+-- name: remove_other_positions --
+delete from icecore.statistics_tracking where application_name <> 'Icecore'
 
 -- name: remove --
 delete from icecore.warehouse_statistics

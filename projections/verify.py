@@ -10,13 +10,16 @@ import asyncio
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Collection, Sequence
 from contextlib import AsyncExitStack
+from datetime import UTC, datetime
 from itertools import count
 from typing import Any, LiteralString
 from uuid import UUID
 
-from psycopg import AsyncConnection, ProgrammingError
+from psycopg import AsyncConnection, DataError, ProgrammingError
+from psycopg.abc import Buffer
 from psycopg.rows import TupleRow
 from psycopg.sql import Composed
+from psycopg.types.datetime import TimestamptzBinaryLoader
 
 from ..database.connection import connect
 from ..database.named_sql import named_sql
@@ -50,6 +53,7 @@ async def verify(dsn: str, *, admin_roles: Collection[str] = ()) -> VerifyReport
     started = time.monotonic()
     report = VerifyReport()
     async with await connect(dsn, application_name="icecore-verify") as connection:
+        connection.adapters.register_loader("timestamptz", _NearestTimeLoader)
         await connection.execute(_SQL["begin"])
         report.generation = await _generation(connection)
         await check_schema(connection, report, admin_roles)
@@ -68,6 +72,17 @@ async def verify(dsn: str, *, admin_roles: Collection[str] = ()) -> VerifyReport
         await connection.execute("rollback")
     report.seconds = time.monotonic() - started
     return report
+
+
+class _NearestTimeLoader(TimestamptzBinaryLoader):
+    """Times that Postgres has and Python has not, infinity among them: the nearest that Python has, when no event was recorded."""
+
+    def load(self, data: Buffer) -> datetime:
+        try:
+            return super().load(data)
+        except DataError:
+            is_past = bytes(data)[0] >= 0x80
+            return (datetime.min if is_past else datetime.max).replace(tzinfo=UTC)
 
 
 async def _generation(connection: Connection) -> int:

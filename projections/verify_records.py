@@ -57,7 +57,7 @@ def _check_key(row: Row, report: VerifyReport) -> None:
 
 async def check_secrets(connection: Connection, report: VerifyReport) -> None:
     """Every secret that a warehouse refers to is there; whether it can be decrypted is not looked at."""
-    cursor = await connection.execute(_SQL["secrets"], {"generation": report.generation})
+    cursor = await connection.execute(_SQL["secrets"], {"generation": report.generation}, binary=True)
     for warehouse_id, version, secret_ref, destroyed_at in await cursor.fetchall():
         key = f"id {secret_ref}, of warehouse_id {warehouse_id}, version {version}"
         if destroyed_at is None:

@@ -12,7 +12,7 @@ order by c.command_id
 -- name: idempotency --
 -- Keys that disagree with the command they were written with, name a version that is not in the log by then, or another than the last of
 -- the command's own (the one before, where that ended the object), or are not what was recorded: the hash is that of
--- icecore.idempotency_hash. A refusal has no events but those of the proposal that it opens.
+-- icecore.idempotency_hash, where infinity is no number. A refusal has no events but those of the proposal that it opens.
 select i.project_id, i.actor, i.key, i.command_id, i.position, i.recorded_at, i.object_id, i.version, i.status,
        c.last_position, c.recorded_at, e.actor, e.project_id, o.originator_version,
        c.first_position is not null and not starts_with(e.topic, 'proposal.'), i.keys, own.version, i.expected_hash, i.hash
@@ -20,7 +20,7 @@ from (
   select i.*, count(*) over (partition by i.command_id) as keys,
          sha256(coalesce(h.hash, decode(repeat('00', 32), 'hex')) || convert_to(jsonb_build_array(
            i.project_id, i.actor, i.key, i.command_id, encode(i.request_hash, 'hex'), i.operation, i.status, i.object_id, i.version,
-           i.position, encode(sha256(i.body), 'hex'), (extract(epoch from i.recorded_at) * 1000000)::bigint)::text, 'UTF8')) as expected_hash
+           i.position, encode(sha256(i.body), 'hex'), trim_scale(extract(epoch from i.recorded_at) * 1000000))::text, 'UTF8')) as expected_hash
   from icecore.idempotency i left join icecore.events h on h.notification_id = i.position
 ) i
 left join icecore.commands c on c.command_id = i.command_id

@@ -12,6 +12,7 @@ from ..domain.recorded import RecordedEvent
 from .verify_report import VerifyReport
 
 _SQL = named_sql("icecore.projections", "statistics.sql")
+_APPLICATION = "Icecore"
 _COLUMNS = ("tables", "views", "namespaces", "commits", "updated_at")
 
 
@@ -24,20 +25,22 @@ class StatisticsCheck:
 
     @classmethod
     async def begin(cls, connection: Connection, report: VerifyReport) -> "StatisticsCheck":
-        row = await (await connection.execute(_SQL["position"])).fetchone()
-        if row is None:
-            report.add("statistics_tracking", "application_name Icecore", None, "a position", None)
-            return cls(0)
-        return cls(row[0])
+        tracking = dict(await (await connection.execute(_SQL["tracking"])).fetchall())
+        position = tracking.pop(_APPLICATION, None)
+        if position is None:
+            report.add("statistics_tracking", f"application_name {_APPLICATION}", None, "a position", None)
+        for name, other in tracking.items():
+            report.add("statistics_tracking", f"application_name {name}", None, None, other)
+        return cls(position or 0)
 
     def add(self, event: RecordedEvent) -> None:
         if event.position <= self._position:
             count([event], self._counted)
 
     async def compare(self, connection: Connection, report: VerifyReport) -> None:
-        if self._position > report.head:
+        if not 0 <= self._position <= report.head:
             expected = f"a position up to {report.head}"
-            report.add("statistics_tracking", "application_name Icecore", "notification_id", expected, self._position)
+            report.add("statistics_tracking", f"application_name {_APPLICATION}", "notification_id", expected, self._position)
         rows: dict[tuple[UUID, datetime], tuple[object, ...]] = {}
         hours_in_order = sorted(self._counted, key=attrgetter("warehouse_id", "begins_at"))
         for _, hours in groupby(hours_in_order, attrgetter("warehouse_id")):

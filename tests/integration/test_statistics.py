@@ -159,6 +159,10 @@ async def test_verify_finds_what_was_counted_wrong(catalog: Catalog) -> None:
                 "delete from icecore.warehouse_statistics where updated_at > (select max(recorded_at) from icecore.events)",
             ),
             (
+                "insert into icecore.statistics_tracking values ('A', 3)",
+                "delete from icecore.statistics_tracking where application_name = 'A'",
+            ),
+            (
                 "update icecore.statistics_tracking set notification_id = notification_id + 1000",
                 "update icecore.statistics_tracking set notification_id = notification_id - 1000",
             ),
@@ -169,6 +173,10 @@ async def test_verify_finds_what_was_counted_wrong(catalog: Catalog) -> None:
         assert [] == (await verify(catalog.dsn)).differences
         connection.execute("delete from icecore.warehouse_statistics")
         assert 1 == len((await verify(catalog.dsn)).differences)
+        connection.execute("update icecore.statistics_tracking set notification_id = -1")
+        assert 1 == len((await verify(catalog.dsn)).differences)
+        connection.execute("update icecore.statistics_tracking set application_name = 'A', notification_id = 0")
+        assert 2 == len((await verify(catalog.dsn)).differences)
         connection.execute("delete from icecore.statistics_tracking")
         assert 1 == len((await verify(catalog.dsn)).differences)
 
@@ -186,6 +194,30 @@ async def test_it_counts_on_while_events_come_and_begins_anew_when_it_is_told_to
         await reset_statistics(catalog.dsn)
         await counted(catalog.dsn)
         assert expected == rows(catalog.dsn, ROWS)
+
+
+@pytest.mark.parametrize(
+    "harm",
+    [
+        "truncate icecore.statistics_tracking",
+        "update icecore.statistics_tracking set application_name = 'A'",
+        "update icecore.statistics_tracking set notification_id = -1",
+        "insert into icecore.statistics_tracking values ('A', 3)",
+        "truncate icecore.warehouse_statistics",
+    ],
+)
+async def test_removing_the_statistics_mends_whatever_became_of_them(catalog: Catalog, harm: str) -> None:
+    """Also the row of the position: without it nothing would be counted any more."""
+    run = await CommandRun.on(catalog)
+    for step in EVERY_KIND[:6]:
+        await run.step(step)
+    await count_statistics(catalog.dsn)
+    with psycopg.connect(catalog.dsn, autocommit=True) as connection:
+        connection.execute(harm.encode())
+    await reset_statistics(catalog.dsn)
+    await count_statistics(catalog.dsn)
+    assert rows(catalog.dsn, RECOUNT) == rows(catalog.dsn, ROWS)
+    assert [] == (await verify(catalog.dsn)).differences
 
 
 async def test_rows_that_are_removed_while_events_come_are_counted_once(catalog: Catalog) -> None:

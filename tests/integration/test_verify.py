@@ -171,6 +171,29 @@ async def test_every_column_of_every_table_is_compared(dsn: str, meddler: psycop
     assert [] == (await verify(dsn)).differences
 
 
+@pytest.mark.parametrize("value", ["infinity", "0044-03-15 BC"])
+async def test_a_time_that_python_has_not_is_a_difference_and_no_crash(dsn: str, meddler: psycopg.Connection[Any], value: str) -> None:
+    """Postgres has more of them; wherever one stands, the report names it and all else is still compared."""
+    await count_statistics(dsn)
+    for table in folded_tables(meddler):
+        for column in [name for name, kind, _ in columns(meddler, table) if kind == "timestamptz"]:
+            name, relation, where = sql.Identifier(column), sql.Identifier("icecore", table), sql.SQL(some_row(table))  # type: ignore[arg-type]
+            meddler.execute(
+                sql.SQL("create temp table kept as select ctid as place, {} as at from {} {} limit 1").format(name, relation, where)
+            )
+            update = sql.SQL("update {} t set {} = {} from kept where t.ctid = kept.place returning t.ctid")
+            changed = meddler.execute(update.format(relation, name, sql.Literal(value))).fetchone()
+            report = await verify(dsn)
+            assert any(d.table == table and (d.column in (column, "hash") or d.column is None) for d in report.differences), (
+                f"{table}.{column}"
+            )
+            assert changed is not None
+            meddler.execute("update kept set place = %s::tid", changed)
+            meddler.execute(update.format(relation, name, sql.SQL("kept.at")))
+            meddler.execute("drop table kept")
+    assert [] == (await verify(dsn)).differences
+
+
 def strangers(connection: psycopg.Connection[Any]) -> dict[str, UUID]:
     """Ids of no stream, by where they stand in the order that streams are compared in."""
     found = connection.execute("select distinct originator_id from icecore.events order by 1").fetchall()
@@ -299,6 +322,7 @@ async def test_a_state_that_cannot_be_read_is_a_difference_and_no_crash(dsn: str
         ("hash", "sha256(hash)"),
         ("position", "position + 1"),
         ("recorded_at", "recorded_at + interval '1 microsecond'"),
+        ("recorded_at", "'infinity'"),
         ("object_id", "gen_random_uuid()"),
         ("version", "version + 1"),
         ("actor", "actor || 'x'"),

@@ -6,6 +6,10 @@ from psycopg import AsyncConnection, IsolationLevel
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.rows import TupleRow
 
+from .named_sql import named_sql
+
+_SQL = named_sql("icecore.database", "connection.sql")
+
 # Compiling a statement takes longer than running it: all of ours are short, and the long ones read rows as they stand.
 # In a higher isolation level whoever waited for the append lock would not see what its holder wrote.
 OPTIONS = r"-c jit=off -c default_transaction_isolation=read\ committed"
@@ -30,3 +34,11 @@ async def connect(
     # Transactions that are begun by psycopg say so themselves, in case a pooler drops the options.
     await connection.set_isolation_level(IsolationLevel.READ_COMMITTED)
     return connection
+
+
+async def lift_time_limits(connection: AsyncConnection[TupleRow], *, local: bool = False) -> None:
+    """For work that takes as long as the log is: limits that the role or the database has for requests do not hold for it, as with pg_dump.
+
+    local -- for the transaction alone.
+    """
+    await connection.execute(_SQL["lift_time_limits"], {"local": local})

@@ -17,7 +17,7 @@ from typing import LiteralString
 import psycopg
 
 from ..database.advisory_locks import AdvisoryLock, lock_transaction
-from ..database.connection import connect
+from ..database.connection import connect, lift_time_limits
 from ..database.named_sql import named_sql
 
 _SQL = named_sql("icecore.migrations", "apply.sql")
@@ -88,6 +88,7 @@ async def apply_migrations(dsn: str, migrations: list[Migration] | None = None, 
     carried = load_migrations() if migrations is None else migrations
     newest = load_functions() if functions is None else functions
     async with await connect(dsn, application_name="icecore-migrate") as connection, connection.transaction():
+        await lift_time_limits(connection, local=True)
         await lock_transaction(connection, AdvisoryLock.MIGRATIONS)
         pending = _pending(carried, checksum(newest), await _recorded(connection))
         if pending:

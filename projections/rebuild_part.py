@@ -23,6 +23,7 @@ from psycopg import AsyncClientCursor
 
 from ..database.advisory_locks import AdvisoryLock, lock_session_shared
 from ..database.connection import connect as open_connection
+from ..database.connection import lift_time_limits
 from ..database.named_sql import named_sql
 from ..database.postgres import Connection
 from ..domain.read_models.definitions import READ_MODELS, Row
@@ -60,7 +61,9 @@ def parts_between(boundaries: Sequence[UUID]) -> list[Part]:
 
 
 async def connect(dsn: str) -> Connection:
-    return await open_connection(dsn, prepare_threshold=0, application_name="icecore-rebuild")
+    connection = await open_connection(dsn, prepare_threshold=0, application_name="icecore-rebuild")
+    await lift_time_limits(connection)
+    return connection
 
 
 async def copy_parts(reader: Connection, writer: Connection, generation: int, parts: AsyncIterator[Part]) -> int:

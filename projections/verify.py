@@ -21,7 +21,7 @@ from psycopg.rows import TupleRow
 from psycopg.sql import Composed
 from psycopg.types.datetime import TimestamptzBinaryLoader
 
-from ..database.connection import connect
+from ..database.connection import connect, lift_time_limits
 from ..database.named_sql import named_sql
 from ..domain.claims import Claim, NameClaim
 from ..domain.read_models.definitions import PART_TOMBSTONES, READ_MODELS, ReadModel, Row
@@ -55,6 +55,7 @@ async def verify(dsn: str, *, admin_roles: Collection[str] = ()) -> VerifyReport
     async with await connect(dsn, application_name="icecore-verify") as connection:
         connection.adapters.register_loader("timestamptz", _NearestTimeLoader)
         await connection.execute(_SQL["begin"])
+        await lift_time_limits(connection, local=True)
         report.generation = await _generation(connection)
         await check_schema(connection, report, admin_roles)
         try:

@@ -9,6 +9,7 @@ import pytest
 from psycopg.sql import SQL, Identifier
 
 from icecore.database import connection as connection_module
+from icecore.database.advisory_locks import AdvisoryLock
 from icecore.migrations.apply import (
     Migration,
     MigrationError,
@@ -195,6 +196,18 @@ async def test_five_processes_at_once_apply_each_migration_once(empty_database: 
     assert [0] * 5 == [process.returncode for process in processes]
     for name in map(str, load_migrations()):
         assert 1 == sum(name in answer for answer in answers), f"{name} was applied by {answers}"
+
+
+async def test_limits_for_requests_do_not_hold_for_a_migration(empty_database: str) -> None:
+    """It takes as long as the tables are large, and waits for another process that is at it."""
+    with psycopg.connect(empty_database, autocommit=True) as connection:
+        for limit in ("statement_timeout", "lock_timeout"):
+            connection.execute(SQL("alter database {} set {} = '300ms'").format(Identifier(connection.info.dbname), SQL(limit)))
+        with connection.transaction():
+            connection.execute("select pg_advisory_xact_lock(%s)", (AdvisoryLock.MIGRATIONS,))
+            applying = asyncio.create_task(apply_migrations(empty_database, [migration(1, "select pg_sleep(0.5)")], ""))
+            await asyncio.sleep(1)
+    assert ["0001_step_1"] == await applying
 
 
 async def test_a_durable_server_is_accepted(database: str) -> None:

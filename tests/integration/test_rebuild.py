@@ -2,6 +2,7 @@
 
 import asyncio
 import sys
+import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from icecore.database.advisory_locks import AdvisoryLock
 from icecore.domain.commands import CommitTable, CreateNamespace
 from icecore.domain.identifiers import NamespaceIdentifier, TabularIdentifier
 from icecore.domain.read_models.definitions import PART_TOMBSTONES, READ_MODELS
+from icecore.domain.read_models.stream_fold import StreamFold
 from icecore.projections import rebuild as rebuilding
 from icecore.projections.rebuild import RebuildRunningError, rebuild
 from icecore.projections.rebuild_part import Helper, Part, forked_helpers, parts_between
@@ -75,6 +77,23 @@ async def test_a_rebuilt_generation_equals_the_one_before_byte_for_byte(catalog:
     assert {2} == generations(catalog.dsn)
     assert (2, sum(map(len, inline.values()))) == (report.generation, report.rows)
     assert report.events == (await verify(catalog.dsn)).head
+
+
+async def test_limits_for_requests_hold_neither_for_a_rebuild_nor_for_verify(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A large stream is folded for longer than a database may allow its transactions to be idle."""
+    await (await CommandRun.on(catalog)).step(Step("create_namespace"))
+    with psycopg.connect(catalog.dsn, autocommit=True) as connection:
+        limit = sql.SQL("alter database {} set idle_in_transaction_session_timeout = '300ms'")
+        connection.execute(limit.format(sql.Identifier(connection.info.dbname)))
+    apply = StreamFold.apply
+
+    def slowly(fold: StreamFold, *event: Any) -> None:
+        time.sleep(0.6)
+        apply(fold, *event)
+
+    monkeypatch.setattr(StreamFold, "apply", slowly)
+    assert 2 == (await rebuild(catalog.dsn)).generation
+    assert [] == (await verify(catalog.dsn)).differences
 
 
 @pytest.fixture

@@ -76,14 +76,14 @@ async def verify(dsn: str, *, admin_roles: Collection[str] = ()) -> VerifyReport
 
 
 class _NearestTimeLoader(TimestamptzBinaryLoader):
-    """Times that Postgres has and Python has not, infinity among them: the nearest that Python has, when no event was recorded."""
+    """Times that Postgres has and Python has not, infinity among them: one at the end of Python's, when no event was recorded."""
 
     def load(self, data: Buffer) -> datetime:
         try:
             return super().load(data)
         except DataError:
             is_past = bytes(data)[0] >= 0x80
-            return (datetime.min if is_past else datetime.max).replace(tzinfo=UTC)
+            return datetime(1, 1, 1, tzinfo=UTC) if is_past else datetime(9999, 12, 31, 23, tzinfo=UTC)
 
 
 async def _generation(connection: Connection) -> int:

@@ -25,7 +25,7 @@ class StatisticsCheck:
 
     @classmethod
     async def begin(cls, connection: Connection, report: VerifyReport) -> "StatisticsCheck":
-        tracking = dict(await (await connection.execute(_SQL["tracking"])).fetchall())
+        tracking: dict[str, int] = dict(await (await connection.execute(_SQL["tracking"])).fetchall())
         position = tracking.pop(_APPLICATION, None)
         if position is None:
             report.add("statistics_tracking", f"application_name {_APPLICATION}", None, "a position", None)

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 import aiohttp
 import orjson
 import psycopg
+import structlog
 import uvloop
 from rich.cells import cell_len, set_cell_size
 from rich.console import Console
@@ -28,6 +29,8 @@ from .server import stop_on_signals
 from .settings import Settings
 from .storage.profiles import parse_storage_profile
 from .worker import run_worker
+
+_log = structlog.get_logger("icecore.worker")
 
 HEALTH_SECONDS_MAX = 5.0
 JSON_FILE_BYTES_MAX = 1024 * 1024
@@ -76,7 +79,9 @@ def work(settings: Settings) -> ExitCode:
         await require_schema(opened)
         stop = asyncio.Event()
         stop_on_signals(stop, signal.SIGTERM, signal.SIGINT)
+        _log.info("worker_started", sinks=sorted(opened.sinks))
         await run_worker(opened, stop)
+        _log.info("stopped")
 
     with opened_database(settings) as opened:
         uvloop.run(run(opened))

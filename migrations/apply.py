@@ -132,7 +132,7 @@ def _pending(carried: list[Migration], functions: str, recorded: dict[int, Recor
     if number in recorded and recorded[number].name == name:
         raise MigrationError(
             "The database was made by a build from before the first release, which no version upgrades. Run that build, "
-            "or begin a new data folder or database"
+            "or begin a new data folder (--data) or database, and register its tables there: docs/how-to/upgrade.md"
         )
     unknown = sorted(recorded.keys() - {migration.number for migration in carried})
     if unknown:

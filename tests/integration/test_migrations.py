@@ -154,7 +154,10 @@ async def test_a_database_of_a_build_before_the_first_release_is_refused(empty_d
         connection.execute("create table icecore.migrations (number integer primary key, name text, checksum text)")
         connection.execute("insert into icecore.migrations values (1, 'log', '0026'), (13, 'functions', '1515')")
     for run in (apply_migrations, pending_migrations):
-        with pytest.raises(MigrationError, match=r"build from before the first release.*begin a new data folder or database"):
+        with pytest.raises(
+            MigrationError,
+            match=r"build from before the first release.*begin a new data folder .*register its tables.*docs/how-to/upgrade.md",
+        ):
             await run(empty_database)
 
 

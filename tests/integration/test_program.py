@@ -4,6 +4,7 @@ import base64
 import http.client
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -602,7 +603,7 @@ def test_work_may_run_apart_from_serving(serve: Serve) -> None:
     served.post(f"{served.prefix()}/namespaces", {"namespace": ["town"]})
     time.sleep(2)
     assert (0, []) == tuple(served.get(statistics)[name] for name in ("position", "stats"))
-    with subprocess.Popen(command("worker", "--data", str(served.data)), cwd=CHECKOUT) as working:
+    with subprocess.Popen(command("worker", "--data", str(served.data)), cwd=CHECKOUT, stderr=subprocess.PIPE, text=True) as working:
         wait_until(lambda: served.get(statistics)["position"] == 2)
         assert [1] == [hour["number-of-namespaces"] for hour in served.get(statistics)["stats"]]
         again = icecore("rebuild", "--statistics", "--data", str(served.data))
@@ -610,7 +611,10 @@ def test_work_may_run_apart_from_serving(serve: Serve) -> None:
         wait_until(lambda: served.get(statistics)["position"] == 2)
         assert [1] == [hour["number-of-namespaces"] for hour in served.get(statistics)["stats"]]
         working.send_signal(signal.SIGTERM)
-        assert 0 == working.wait(30)
+        _, log = working.communicate(timeout=30)
+        assert 0 == working.returncode
+        # Also where another leads all tasks, so that it has nothing else to say.
+        assert ["worker_started", "stopping", "stopped"] == re.findall(r"\b(worker_started|stopping|stopped)\b", log)
 
 
 def connections_of(process: int) -> int:

@@ -14,7 +14,7 @@ DOCS = ROOT / "docs"
 PAGES = sorted([*DOCS.rglob("*.md"), *ROOT.glob("*.md")])
 FOLDERS = {"start", "how-to", "reference", "concepts", "decisions"}
 GLOSSARY_TERMS_MAX = 30
-LEVELS = {"debug", "info", "warning", "error", "exception", "critical"}
+LEVELS = {"log", "debug", "info", "warning", "error", "exception", "critical"}
 PACKAGES = (
     "access",
     "api",

@@ -28,8 +28,9 @@ _DEFLATE_LEVEL = 1
 _LARGEST_LIST = ("metadata", "snapshots")
 # What a zlib stream begins with, and JSON never does.
 _DEFLATED = b"\x78"
-# Counted at a time.
+# Counted at a time, of so many bytes that are stored: what is left of them is copied each time.
 _INFLATED_BYTES = 256 * 1024
+_STORED_BYTES = 64 * 1024
 
 
 class Event:
@@ -114,9 +115,11 @@ def state_size(state: bytes) -> int:
     if not state.startswith(_DEFLATED):
         return len(state)
     inflate, size = zlib.decompressobj(), 0
-    while state:
-        size += len(inflate.decompress(state, _INFLATED_BYTES))
-        state = inflate.unconsumed_tail
+    for start in range(0, len(state), _STORED_BYTES):
+        left = state[start : start + _STORED_BYTES]
+        while left:
+            size += len(inflate.decompress(left, _INFLATED_BYTES))
+            left = inflate.unconsumed_tail
     return size + len(inflate.flush())
 
 

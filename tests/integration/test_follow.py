@@ -51,11 +51,14 @@ async def test_a_page_holds_what_comes_after_a_position(database: str, committer
 async def test_a_page_is_bounded_in_bytes_and_never_empty_for_that(
     database: str, committer: Committer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One large event is a page of its own."""
+    """One large event is a page of its own, whose bytes nobody counts: to inflate it takes as long as to send it."""
     await append(committer, 4)
     monkeypatch.setattr(follow, "BATCH_BYTES_MAX", 1)
+    counted: list[bytes] = []
+    monkeypatch.setattr(follow, "is_large", counted.append)
     async with await AsyncConnection.connect(database, autocommit=True) as connection:
         assert [2] == [event.position for event in await read_events(connection, 1, 3)]
+    assert [] == counted
     assert [1, 2, 3, 4] == await positions(database, 0, 4)
 
 

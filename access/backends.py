@@ -7,7 +7,7 @@ from uuid import UUID
 
 from cachetools import LRUCache
 
-from ..database.connections import Connection, ConnectionHandOff
+from ..database.connections import Connection, ConnectionPool
 from ..projections.bounded_reads import BYTES_UNBOUNDED, LargeDocument
 from ..security.secrets import SecretStore
 from ..storage.credentials import StorageCredential
@@ -25,7 +25,7 @@ class Backends:
 
     def __init__(
         self,
-        connections: ConnectionHandOff,
+        connections: ConnectionPool,
         stores: ObjectStores,
         secrets: SecretStore,
         *,

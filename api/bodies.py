@@ -14,7 +14,7 @@ from ..domain.json_rules import broken_rule, count_values
 from .byte_budget import UNCOUNTED_BYTES_MAX, HeldBytes
 from .errors import RequestTimeout, UnsupportedMediaType
 from .limits import ApiLimits
-from .targets import tabular_of
+from .path_parameters import existing_tabular
 
 JsonObject = dict[str, Any]
 
@@ -86,7 +86,7 @@ def parse_json_object(body: bytes, limits: ApiLimits) -> JsonObject:
     return document
 
 
-class Fields:
+class BodyReader:
     """One JSON object with typed readers; an absent field and an explicit null are the same thing."""
 
     __slots__ = ("_limits", "_path", "_values")
@@ -148,8 +148,8 @@ class Fields:
     def object_or_none(self, name: str) -> JsonObject | None:
         return None if self._values.get(name) is None else self.object(name)
 
-    def fields(self, name: str) -> "Fields":
-        return Fields(self.object(name), self._limits, f"{self._path}{name}.")
+    def fields(self, name: str) -> "BodyReader":
+        return BodyReader(self.object(name), self._limits, f"{self._path}{name}.")
 
     def _list(self, name: str, items_max: int) -> list[Any]:
         values = self._values.get(name)
@@ -168,8 +168,10 @@ class Fields:
             raise self.invalid(name, "must be a list of objects")
         return values
 
-    def each(self, name: str, items_max: int) -> "list[Fields]":
-        return [Fields(value, self._limits, f"{self._path}{name}[{index}].") for index, value in enumerate(self.objects(name, items_max))]
+    def each(self, name: str, items_max: int) -> "list[BodyReader]":
+        return [
+            BodyReader(value, self._limits, f"{self._path}{name}[{index}].") for index, value in enumerate(self.objects(name, items_max))
+        ]
 
     def texts(self, name: str, items_max: int) -> list[str]:
         """A list of strings; empty where the field is absent."""
@@ -223,8 +225,8 @@ class Fields:
         identifier = self.fields(name)
         return TabularIdentifier(identifier.namespace("namespace"), identifier.name("name", what))
 
-    def identifier_sought(self, name: str, kind: Literal["table", "view"]) -> TabularIdentifier:
+    def existing_identifier(self, name: str, kind: Literal["table", "view"]) -> TabularIdentifier:
         """A TableIdentifier of something that is there; NoSuchTable or NoSuchView where nothing can have that name."""
         identifier = self.fields(name)
         identifier._required("namespace")
-        return tabular_of(identifier.texts("namespace", NAMESPACE_LEVELS_MAX), identifier.text("name"), kind)
+        return existing_tabular(identifier.texts("namespace", NAMESPACE_LEVELS_MAX), identifier.text("name"), kind)

@@ -17,8 +17,8 @@ from .byte_budget import BODY_HELD
 from .draining import Draining
 from .errors import error_response, from_http_exception
 from .origins import OriginRules
-from .request_figures import RequestFigures
 from .request_ids import REQUEST_ID, REQUEST_ID_HEADER, name_answer, request_id_of
+from .request_metrics import RequestMetrics
 from .routing import Operation
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -85,8 +85,8 @@ def _log_request(request: web.Request, status: int, refusal: CatalogError | None
 class Edge:
     """Around the handler of one server."""
 
-    def __init__(self, handler: Handler, figures: RequestFigures, draining: Draining, origins: OriginRules) -> None:
-        self._handler, self._figures, self._draining, self._origins = handler, figures, draining, origins
+    def __init__(self, handler: Handler, metrics: RequestMetrics, draining: Draining, origins: OriginRules) -> None:
+        self._handler, self._metrics, self._draining, self._origins = handler, metrics, draining, origins
 
     async def answer(self, request: web.Request) -> web.StreamResponse:
         """What the handler answers, or its failure as an answer."""
@@ -122,11 +122,11 @@ class Edge:
             # Frames of the trace hold what waits for the error, and this one the refusal: a cycle that would keep the body and the answer.
             refusal.__traceback__ = error.__traceback__ = None
             response = error_response(refusal, head=request.method == "HEAD")
-            self._figures.refusals[refusal.type] += 1
+            self._metrics.refusals[refusal.type] += 1
         if not response.prepared:
             name_answer(response, request_id)
             self._origins.permit_reading(request, response)
         seconds = time.perf_counter() - started
-        self._figures.add(_operation_name(request), response.status, seconds)
+        self._metrics.add(_operation_name(request), response.status, seconds)
         _log_request(request, response.status, refusal, seconds)
         return response

@@ -3,10 +3,10 @@
 import orjson
 from aiohttp import web
 
-from .call import Call
+from .api_request import ApiRequest
 
 
-async def get_health(call: Call) -> web.Response:
+async def get_health(call: ApiRequest) -> web.Response:
     """200 where it can, else 503; the body says why not."""
     state = await call.catalog.health()
     status = 200 if state.get("status") == "ok" else 503

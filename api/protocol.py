@@ -18,8 +18,8 @@ from .edge import Edge, Handler
 from .errors import ChunksTooSmall, error_response
 from .origins import ORIGIN_RULES
 from .pipelining import PipelinedRequests
-from .request_figures import REQUEST_FIGURES
 from .request_ids import name_answer, request_id_of
+from .request_metrics import REQUEST_FIGURES
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger("icecore.api")
 

@@ -8,7 +8,7 @@ from aiohttp import web
 
 from ..domain.errors import MethodNotAllowed, NotFound
 
-# It takes a `Call` (api/call.py), which knows the operation it is of.
+# It takes a `Call` (api/api_request.py), which knows the operation it is of.
 Handler = Callable[[Any], Awaitable[web.StreamResponse]]
 
 CATALOG_BASE = "/catalog/v1"

@@ -8,8 +8,8 @@ from aiohttp import HttpVersion11, web
 
 from ..access.request_context import ANONYMOUS
 from ..domain.errors import BadRequest
+from .api_request import ANSWER_BUDGET, BODY_BUDGET, GZIP_CACHE, LARGE_ANSWERS, SEPARATOR, ApiRequest
 from .byte_budget import ByteBudget, LargeAnswers
-from .call import ANSWER_BUDGET, BODY_BUDGET, GZIP_CACHE, LARGE_ANSWERS, SEPARATOR, Call
 from .catalog import CATALOG, Catalog
 from .compression import GzipCache
 from .connections import Connections
@@ -21,8 +21,8 @@ from .limits import ApiLimits
 from .operations import OPERATIONS
 from .origins import ORIGIN_RULES, OriginRules
 from .protocol import EdgeRunner
-from .request_figures import REQUEST_FIGURES, RequestFigures
 from .request_ids import REQUEST_ID_HEADER, name_answer, request_id_of
+from .request_metrics import REQUEST_FIGURES, RequestMetrics
 from .routing import ROUTES, Operation, Routes
 
 _LINE_BYTES_MAX = 64 * 1024
@@ -63,7 +63,7 @@ def _serving(app: web.Application) -> Handler:
         operation, segments = routes.find(request.method, request.rel_url.raw_path)
         request[OPERATION] = operation
         principal = ANONYMOUS if operation.open else await authenticator.authenticate(request.headers)
-        call = Call(app, request, principal, operation, segments)
+        call = ApiRequest(app, request, principal, operation, segments)
         if operation.mutates:
             return await operation.handler(call)
         if operation.method == "GET" and not operation.waits and len(large_answers):
@@ -103,7 +103,7 @@ def build_app(
     app[BODY_BUDGET] = ByteBudget("Request bodies", catalog.limits.body_bytes_held_max)
     answers = app[ANSWER_BUDGET] = ByteBudget("Answers", catalog.limits.answer_bytes_held_max)
     app[LARGE_ANSWERS] = LargeAnswers(answers)
-    app[REQUEST_FIGURES] = RequestFigures()
+    app[REQUEST_FIGURES] = RequestMetrics()
     app[LARGE_EVENTS] = LargeEvents()
     app[ROUTES] = Routes(operations)
     app.on_shutdown.append(_end_event_streams)

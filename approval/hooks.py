@@ -19,7 +19,7 @@ from ..domain.errors import ApprovalUnavailable, CatalogError, ChangeForbidden, 
 from ..domain.identifiers import dotted_key
 from ..domain.proposal import ProposalState
 from ..domain.scope_filter import ScopeFilter, kinds_like
-from ..domain.streams import Change
+from ..domain.streams import StreamChange
 from .contract import ALLOW, REVIEWED_OPERATIONS, Allow, ApprovalHook, Hold, NoVerdictError, ProposedChange, Refuse, Verdict
 from .proposed_change import ChangeReader, Connections, carries_files, held_objects
 
@@ -75,14 +75,14 @@ class ConfiguredHook:
 
 
 @dataclass(slots=True)
-class ApprovalFigures:
+class ApprovalMetrics:
     """Counts for the metrics: verdicts by (hook, `allow` `refuse` `hold` or `failure`), and the seconds they took by hook."""
 
     verdicts: Counter[tuple[str, str]] = field(default_factory=Counter)
     seconds: Counter[str] = field(default_factory=Counter)
 
 
-class HeldBack(ChangeHeld, status=409, type="ChangeHeldException"):
+class PendingApproval(ChangeHeld, status=409, type="ChangeHeldException"):
     """A hook holds the change: what its proposal will say. Never sent as it is: the proposal's id is missing."""
 
     def __init__(self, hook: str, reason: str, expires_in_seconds: float, objects: list[Json], refusal_status: RefusalStatus) -> None:
@@ -97,14 +97,14 @@ class Approval:
     """The hooks of this process. Only asked where there are any."""
 
     def __init__(self, hooks: Sequence[ConfiguredHook], connections: Connections) -> None:
-        self.figures = ApprovalFigures()
+        self.metrics = ApprovalMetrics()
         self._hooks = tuple(hooks)
         self._reader = ChangeReader(connections)
 
-    async def review(self, context: RequestContext, warehouse: Warehouse, changes: Sequence[Change]) -> Mapping[UUID, UUID]:
+    async def review(self, context: RequestContext, warehouse: Warehouse, changes: Sequence[StreamChange]) -> Mapping[UUID, UUID]:
         """Returns where the change may take effect: the namespaces that this rests on, by their newest events.
 
-        Raises ChangeRefused, HeldBack, or ApprovalUnavailable where a hook gave no verdict and its policy is to refuse.
+        Raises ChangeRefused, PendingApproval, or ApprovalUnavailable where a hook gave no verdict and its policy is to refuse.
         """
         if all(isinstance(change.after, ProposalState) for change in changes):
             return {}
@@ -122,7 +122,7 @@ class Approval:
         return dict(rests_on)
 
     def _combine(
-        self, change: ProposedChange, answers: Sequence[tuple[ConfiguredHook, Verdict | CatalogError]], changes: Sequence[Change]
+        self, change: ProposedChange, answers: Sequence[tuple[ConfiguredHook, Verdict | CatalogError]], changes: Sequence[StreamChange]
     ) -> None:
         refusals = [(hook, answer.reason) for hook, answer in answers if isinstance(answer, Refuse)]
         if refusals:
@@ -142,7 +142,7 @@ class Approval:
             raise _refusal(status, f"Refused because {_told(told)} {why}")
         reason = holds[0][1].reason[:REASON_LENGTH_MAX] if len(holds) == 1 else _told(told)
         objects = held_objects(change, changes)
-        raise HeldBack(holds[0][0].name, reason, min(hold.expires_in_seconds for _, hold in holds), objects, status)
+        raise PendingApproval(holds[0][0].name, reason, min(hold.expires_in_seconds for _, hold in holds), objects, status)
 
     async def _ask(self, hook: ConfiguredHook, change: ProposedChange) -> Verdict | CatalogError:
         """The hook's verdict, or what its policy makes of there being none."""
@@ -182,8 +182,8 @@ class Approval:
         return ApprovalUnavailable(f"The approval hook {hook.name} gave no verdict; nothing was changed")
 
     def _count(self, hook: ConfiguredHook, what: str, started: float) -> None:
-        self.figures.verdicts[hook.name, what] += 1
-        self.figures.seconds[hook.name] += time.perf_counter() - started  # type: ignore[assignment]
+        self.metrics.verdicts[hook.name, what] += 1
+        self.metrics.seconds[hook.name] += time.perf_counter() - started  # type: ignore[assignment]
 
 
 def _told(reasons: Sequence[tuple[ConfiguredHook, str]]) -> str:

@@ -14,7 +14,7 @@ from ..domain.documents import Json
 from ..domain.events import TableCommitted, TableCreated, TableOverwritten, TableRegistered, ViewRegistered
 from ..domain.namespace import NamespaceState
 from ..domain.proposal import ProposalState
-from ..domain.streams import Change, State
+from ..domain.streams import State, StreamChange
 from ..domain.table import TableState
 from ..domain.view import ViewState
 from ..domain.warehouse import WarehouseState
@@ -37,7 +37,7 @@ class ChangeReader:
         self._known: LRUCache[UUID, Levels] = LRUCache(NAMESPACES_KNOWN_MAX)
 
     async def read(
-        self, context: RequestContext, warehouse: Warehouse, changes: Sequence[Change], rests_on: dict[UUID, UUID]
+        self, context: RequestContext, warehouse: Warehouse, changes: Sequence[StreamChange], rests_on: dict[UUID, UUID]
     ) -> ProposedChange:
         """Raises ServiceUnavailable where names cannot be read.
 
@@ -65,7 +65,7 @@ class ChangeReader:
             declared,
         )
 
-    async def _object(self, warehouse: Warehouse, change: Change) -> ObjectChange:
+    async def _object(self, warehouse: Warehouse, change: StreamChange) -> ObjectChange:
         before, after = _present(change.before), _present(change.after)
         state = change.after
         uuid: str | None = None
@@ -101,7 +101,7 @@ class ChangeReader:
         return known
 
 
-def object_heads(changes: Sequence[Change]) -> list[Json]:
+def object_heads(changes: Sequence[StreamChange]) -> list[Json]:
     """Which objects the changes are of, as a proposal keeps them: their newest events before the change, and what they lie in after it."""
     return [
         {
@@ -115,7 +115,7 @@ def object_heads(changes: Sequence[Change]) -> list[Json]:
     ]
 
 
-def held_objects(change: ProposedChange, changes: Sequence[Change]) -> list[Json]:
+def held_objects(change: ProposedChange, changes: Sequence[StreamChange]) -> list[Json]:
     """The same with their names."""
     names = [[*(each.name_before or each.name_after or ())] for each in change.objects]
     return [{**head, "name": name} for head, name in zip(object_heads(changes), names, strict=True)]
@@ -141,7 +141,7 @@ def _parent_id(state: State) -> str | None:
     return None
 
 
-def carries_files(changes: Sequence[Change]) -> bool:
+def carries_files(changes: Sequence[StreamChange]) -> bool:
     """Whether the change names files that whoever asked for it has written, and deletes on a refusal."""
     return any(_carries_files(event) for change in changes for event in change.events)
 

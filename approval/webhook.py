@@ -19,7 +19,7 @@ ANSWER_BYTES_MAX = 64 * 1024
 _HISTORY = frozenset({"snapshots", "snapshot-log", "metadata-log", "statistics", "partition-statistics"})
 
 
-class RubbishAnswerError(NoVerdictError):
+class InvalidVerdictError(NoVerdictError):
     """The endpoint answered something that is no verdict."""
 
 
@@ -51,7 +51,7 @@ class ApprovalWebhook:
         try:
             async with self._session.post(self._settings.url, data=body, headers=headers, allow_redirects=False) as answer:
                 if answer.status != 200:
-                    raise RubbishAnswerError(f"the endpoint answers {answer.status}")
+                    raise InvalidVerdictError(f"the endpoint answers {answer.status}")
                 return parse_verdict(await _read(answer.content))
         except (aiohttp.ClientError, OSError, TimeoutError, ValueError) as error:
             # Its text may hold the address with its secrets, headers, and what the endpoint answered.
@@ -59,11 +59,11 @@ class ApprovalWebhook:
 
 
 def parse_verdict(body: bytes) -> Verdict:
-    """`{"verdict": "allow"}`, or `refuse` with `reason`, or `hold` with `reason` and `expires-in-seconds`; RubbishAnswerError."""
+    """`{"verdict": "allow"}`, or `refuse` with `reason`, or `hold` with `reason` and `expires-in-seconds`; InvalidVerdictError."""
     try:
         answer = orjson.loads(body)
     except orjson.JSONDecodeError as error:
-        raise RubbishAnswerError("the endpoint's answer is not JSON") from error
+        raise InvalidVerdictError("the endpoint's answer is not JSON") from error
     match answer:
         case {"verdict": "allow"}:
             return ALLOW
@@ -71,7 +71,9 @@ def parse_verdict(body: bytes) -> Verdict:
             return Refuse(reason)
         case {"verdict": "hold", "reason": str(reason), "expires-in-seconds": int() | float() as seconds} if not isinstance(seconds, bool):
             return Hold(reason, seconds)
-    raise RubbishAnswerError("the endpoint's answer is no verdict (allow; refuse with a reason; hold with a reason and expires-in-seconds)")
+    raise InvalidVerdictError(
+        "the endpoint's answer is no verdict (allow; refuse with a reason; hold with a reason and expires-in-seconds)"
+    )
 
 
 async def _read(content: aiohttp.StreamReader) -> bytes:
@@ -79,7 +81,7 @@ async def _read(content: aiohttp.StreamReader) -> bytes:
     async for chunk in content.iter_any():
         body += chunk
         if len(body) > ANSWER_BYTES_MAX:
-            raise RubbishAnswerError(f"the endpoint's answer is longer than {ANSWER_BYTES_MAX} bytes")
+            raise InvalidVerdictError(f"the endpoint's answer is longer than {ANSWER_BYTES_MAX} bytes")
     return bytes(body)
 
 

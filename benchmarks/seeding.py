@@ -23,7 +23,7 @@ from icecore.commands.execution.submission import Submission
 from icecore.commands.namespaces.create_namespace import create_namespace
 from icecore.commands.tabulars.metadata_files import location_key, written_table
 from icecore.commands.warehouses.create_warehouse import CreateWarehouse, create_warehouse
-from icecore.compose import Catalog, open_catalog
+from icecore.compose import Application, open_catalog
 from icecore.domain.byte_pieces import joined
 from icecore.domain.commands import CreateNamespace
 from icecore.domain.documents import TABLE_KINDS, split
@@ -138,7 +138,7 @@ async def _append_tables(dsn: str, namespace: str, count: int, with_files: bool,
     return Seeded(count, time.monotonic() - started, position)
 
 
-async def _append_table(catalog: Catalog, warehouse: Warehouse, namespace_id: UUID, name: str, with_files: bool) -> None:
+async def _append_table(catalog: Application, warehouse: Warehouse, namespace_id: UUID, name: str, with_files: bool) -> None:
     table_id = uuid7()
     location = str(warehouse.profile.default_table_location(table_id))
     metadata = parse_table_metadata(table_document(location, str(table_id)))

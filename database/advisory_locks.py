@@ -25,7 +25,8 @@ class AdvisoryLock(IntEnum):
     REBUILD = 4936203176
     """Held by a rebuild, by its session."""
     SETTLE_PARTS_JOB = 4936203177
-    """Held by the one process that closes parts (commands/tables/settle_parts.py), for a round; by a rebuild while it deletes rows."""
+    """Held by the one process that closes parts (commands/tables/close_removed_parts.py), for a round; by a rebuild while it
+    deletes rows."""
     EXPIRE_PROPOSALS_JOB = 4936203178
     """Held by the one process that expires proposals, for a round."""
     REBUILD_PARTS = 4936203179

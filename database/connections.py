@@ -13,10 +13,10 @@ import psycopg
 
 from ..domain.errors import ServiceUnavailable
 from .connection import connect
+from .connection_watchdog import ConnectionWatchdog, StatementUse, sever
 from .postgres import Connection
-from .silence_watch import SilenceWatch, StatementUse, sever
 
-__all__ = ["Connection", "ConnectionHandOff", "HandOffFigures", "has_ended"]
+__all__ = ["Connection", "ConnectionPool", "ConnectionPoolMetrics", "has_ended"]
 
 CONNECT_SECONDS_MAX = 2
 # However alive Postgres is, nobody waits longer than this for one statement: a line may be dead on which no error ever comes.
@@ -37,14 +37,14 @@ def has_ended(connection: Connection) -> bool:
 
 
 @dataclass(slots=True)
-class HandOffFigures:
+class ConnectionPoolMetrics:
     """Counts for the metrics: requests that waited for a connection, and how long all together."""
 
     waits: int = 0
     wait_seconds: float = 0.0
 
 
-class ConnectionHandOff:
+class ConnectionPool:
     """At most `connections_max` connections, opened when first needed and handed over first come, first served.
 
     psycopg_pool is not on this path: it costs a third to a half of a hot read's throughput, and a queue of connections
@@ -55,13 +55,13 @@ class ConnectionHandOff:
         self._dsn = dsn
         self._application_name = application_name
         self._options = options
-        self.figures = HandOffFigures()
+        self.metrics = ConnectionPoolMetrics()
         self._connections_max = connections_max
         self._room = connections_max
         self._idle: deque[Connection] = deque()
         self._waiting: deque[asyncio.Future[Connection | None]] = deque()
         self._retired: set[Connection] = set()
-        self._watch = SilenceWatch(dsn, self._refuse_waiting, self._drop_idle)
+        self._watch = ConnectionWatchdog(dsn, self._refuse_waiting, self._drop_idle)
         self.on_broken: Callable[[], None] = lambda: None
         """Called whenever a connection has ended or broken: what answers next may be another Postgres."""
 
@@ -122,7 +122,7 @@ class ConnectionHandOff:
         turn: asyncio.Future[Connection | None] = asyncio.get_running_loop().create_future()
         self._waiting.append(turn)
         came = time.monotonic()
-        self.figures.waits += 1
+        self.metrics.waits += 1
         try:
             handed = await turn
         except asyncio.CancelledError:
@@ -130,7 +130,7 @@ class ConnectionHandOff:
                 self._hand_on(turn.result())
             raise
         finally:
-            self.figures.wait_seconds += time.monotonic() - came
+            self.metrics.wait_seconds += time.monotonic() - came
         return handed if handed is not None else await self._open()
 
     async def _open(self) -> Connection:

@@ -27,7 +27,7 @@ class DropNamespace:
 
 @dataclass(frozen=True, slots=True)
 class CreateTable:
-    """Fields as in the spec's CreateTableRequest; None where the client sent none."""
+    """BodyReader as in the spec's CreateTableRequest; None where the client sent none."""
 
     namespace: NamespaceIdentifier
     name: str
@@ -82,7 +82,7 @@ class RenameTable:
 
 @dataclass(frozen=True, slots=True)
 class CreateView:
-    """Fields as in the spec's CreateViewRequest."""
+    """BodyReader as in the spec's CreateViewRequest."""
 
     namespace: NamespaceIdentifier
     name: str

@@ -1,4 +1,4 @@
-"""What filters mean, those of sinks, replays, followers and hooks: kinds, with `*` for any part, and where something lies."""
+"""What filters mean, those of sinks, replays, subscribers and hooks: kinds, with `*` for any part, and where something lies."""
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass

@@ -16,7 +16,7 @@ from .warehouse import WarehouseState
 State = WarehouseState | NamespaceState | TableState | ViewState | ProposalState
 
 
-class Change(NamedTuple):
+class StreamChange(NamedTuple):
     """What a command makes of one stream."""
 
     before: State | None

@@ -14,9 +14,9 @@ from eventsourcing.utils import Environment, EnvType
 
 from .database.advisory_locks import AdvisoryLock, holds, try_lock
 from .database.connection import connect
+from .database.connection_watchdog import sever
 from .database.connections import CONNECT_SECONDS_MAX, NETWORK_OPTIONS, Connection
 from .database.outage_log import OutageLog
-from .database.silence_watch import sever
 from .domain.client_errors import client_error_text
 from .log.event_store import LogApplication, environment, sever_connections
 from .log.head import log_head

@@ -22,18 +22,18 @@ from .commands.execution import idempotency
 from .commands.execution.committer import Committer
 from .commands.execution.executor import CommandExecutor
 from .commands.proposals.expire_proposals import ExpiryJob
+from .commands.tables.close_removed_parts import ClosePartsJob
 from .commands.tables.delete_old_metadata_files import OldMetadataFilesJob
 from .commands.tables.metrics_reports import MetricsReports
 from .commands.tables.purge_tables import PurgeJob
-from .commands.tables.settle_parts import PartsJob
-from .database.connections import ConnectionHandOff
+from .database.connections import ConnectionPool
 from .database.outage_log import OutageLog
 from .domain.client_errors import client_error_text
 from .domain.errors import CatalogError
 from .hooks import opened_hooks
 from .log.head import is_read_only, log_head
 from .publishers.event_schemas import event_schemas
-from .publishers.pull import EventSource
+from .publishers.pull import LogEventSource
 from .queries.executor import QueryExecutor
 from .secret_keys import secret_store
 from .settings import Settings
@@ -46,7 +46,7 @@ _FORGET_KEYS_EVERY_SECONDS = 600
 
 
 @dataclass(slots=True)
-class Catalog:
+class Application:
     """The parts of one running catalog."""
 
     backends: Backends
@@ -56,9 +56,9 @@ class Catalog:
     limits: ApiLimits
     purge: PurgeJob
     old_files: OldMetadataFilesJob
-    parts: PartsJob
+    parts: ClosePartsJob
     expiry: ExpiryJob
-    events: EventSource
+    events: LogEventSource
     dsn: str
     namespace_separator: str | None
     origin_rules: OriginRules
@@ -93,7 +93,7 @@ class Catalog:
 
 
 @asynccontextmanager
-async def open_catalog(settings: Settings, *, jobs: bool = False) -> AsyncIterator[Catalog]:
+async def open_catalog(settings: Settings, *, jobs: bool = False) -> AsyncIterator[Application]:
     """The catalog on the database of the settings, whose schema must be this code's.
 
     jobs -- also run what one process at a time does in the background: purge, settling parts, expiring proposals, and
@@ -101,7 +101,7 @@ async def open_catalog(settings: Settings, *, jobs: bool = False) -> AsyncIterat
     """
     secrets = secret_store(settings)
     async with AsyncExitStack() as opened:
-        connections = ConnectionHandOff(settings.dsn, settings.database_read_connections_max, application_name="icecore-reads")
+        connections = ConnectionPool(settings.dsn, settings.database_read_connections_max, application_name="icecore-reads")
         opened.push_async_callback(connections.close)
         stores = ObjectStores(fsync=settings.local_files_fsync)
         backends = Backends(connections, stores, secrets, large_documents_bytes_max=settings.large_documents_bytes_max)
@@ -118,11 +118,11 @@ async def open_catalog(settings: Settings, *, jobs: bool = False) -> AsyncIterat
         hooks = await opened.enter_async_context(opened_hooks(settings))
         if hooks:
             commands.appender.approval = Approval(hooks, backends.connection)
-        events = EventSource(settings.dsn, followers_max=settings.event_followers_max, base_url=settings.public_url or "")
+        events = LogEventSource(settings.dsn, subscribers_max=settings.event_subscribers_max, base_url=settings.public_url or "")
         opened.push_async_callback(events.close)
-        purge, old_files, parts = PurgeJob(commands), OldMetadataFilesJob(commands), PartsJob(commands)
+        purge, old_files, parts = PurgeJob(commands), OldMetadataFilesJob(commands), ClosePartsJob(commands)
         expiry = ExpiryJob(commands, PROJECT_ID_DEFAULT)
-        catalog = Catalog(
+        catalog = Application(
             backends, AuthenticateNobody(), commands, queries, settings.api_limits(), purge, old_files, parts, expiry, events,
             settings.dsn, settings.namespace_separator, settings.origin_rules(), settings.permitted_profiles(),
         )  # fmt: skip

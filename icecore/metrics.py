@@ -11,12 +11,12 @@ from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamil
 from prometheus_client.registry import Collector
 
 from .api.origins import ORIGIN_RULES
-from .api.request_figures import REQUEST_FIGURES, SECONDS_BOUNDS, RequestFigures
+from .api.request_metrics import REQUEST_FIGURES, SECONDS_BOUNDS, RequestMetrics
 from .api.server import build_edge_runner
-from .approval.hooks import ApprovalFigures
+from .approval.hooks import ApprovalMetrics
 from .commands.execution.committer import APPEND_COMMANDS_MAX
 from .commands.execution.stream_queue import STREAM_BATCH_COMMANDS_MAX
-from .compose import Catalog
+from .compose import Application
 from .domain.errors import CatalogError, MethodNotAllowed, NotFound
 from .log.head import log_head
 
@@ -27,12 +27,12 @@ _SIZE_BOUNDS = (1, 2, 4, 8, 16, 32, 64)
 
 
 class CatalogCollector(Collector):
-    """Reads the figures the parts keep; nothing on a request's path knows of Prometheus.
+    """Reads the metrics the parts keep; nothing on a request's path knows of Prometheus.
 
     position -- of the last event, read before a scrape; None where the log could not be read.
     """
 
-    def __init__(self, catalog: Catalog) -> None:
+    def __init__(self, catalog: Application) -> None:
         self._catalog = catalog
         self.position: int | None = None
 
@@ -50,58 +50,58 @@ class CatalogCollector(Collector):
     def _writes(self) -> Iterator[Metric]:
         queues, committer = self._catalog.commands.queues, self._catalog.commands.committer
         yield _gauge("icecore_stream_queue_commands_waiting", "Commands that wait behind others on the same object", queues.queued)
-        yield _sizes("icecore_stream_batch_commands", "Commands decided on each other and appended together", queues.figures.batch_lengths)
-        yield _counter("icecore_stream_batches_lost", "Batches decided again because another process came first", queues.figures.lost)
-        yield _counter("icecore_commands_refused_unappended", "Commands refused without a statement", queues.figures.refused)
+        yield _sizes("icecore_stream_batch_commands", "Commands decided on each other and appended together", queues.metrics.batch_lengths)
+        yield _counter("icecore_stream_batches_lost", "Batches decided again because another process came first", queues.metrics.lost)
+        yield _counter("icecore_commands_refused_unappended", "Commands refused without a statement", queues.metrics.refused)
         yield _gauge("icecore_committer_commands_waiting", "Commands that wait for a call of append", committer.queued)
-        yield _sizes("icecore_append_commands", "Commands in one call of append", committer.figures.append_sizes)
-        yield _counter("icecore_append_seconds", "Seconds in calls of append, as the process sees them", committer.figures.append_seconds)
-        yield _counter("icecore_append_locked_seconds", "Seconds under the append lock", committer.figures.locked_seconds)
+        yield _sizes("icecore_append_commands", "Commands in one call of append", committer.metrics.append_sizes)
+        yield _counter("icecore_append_seconds", "Seconds in calls of append, as the process sees them", committer.metrics.append_seconds)
+        yield _counter("icecore_append_locked_seconds", "Seconds under the append lock", committer.metrics.locked_seconds)
         if (approval := self._catalog.commands.appender.approval) is not None:
-            yield from _approval(approval.figures)
-        yield _counter("icecore_appends_in_doubt", "Calls of append whose answer was lost", committer.figures.in_doubt)
+            yield from _approval(approval.metrics)
+        yield _counter("icecore_appends_in_doubt", "Calls of append whose answer was lost", committer.metrics.in_doubt)
 
     def _reads(self) -> Iterator[Metric]:
-        cache, connections = self._catalog.queries.cache.figures, self._catalog.backends.connections
+        cache, connections = self._catalog.queries.cache.metrics, self._catalog.backends.connections
         yield _counter("icecore_read_cache_hits", "Answers given from memory", cache.hits)
         yield _counter("icecore_read_cache_misses", "Answers that had to be read", cache.misses)
         yield _counter("icecore_read_cache_evictions", "Answers let go for want of room", cache.evicted)
         yield _gauge("icecore_read_cache_bytes", "Bytes of answers held in memory", cache.bytes_held)
-        yield _counter("icecore_connection_waits", "Requests that waited for a connection to Postgres", connections.figures.waits)
-        yield _counter("icecore_connection_wait_seconds", "Seconds requests waited for a connection", connections.figures.wait_seconds)
+        yield _counter("icecore_connection_waits", "Requests that waited for a connection to Postgres", connections.metrics.waits)
+        yield _counter("icecore_connection_wait_seconds", "Seconds requests waited for a connection", connections.metrics.wait_seconds)
         yield _gauge("icecore_connections_in_use", "Connections to Postgres in use for reads", connections.in_use)
 
     def _events(self) -> Iterator[Metric]:
-        figures = self._catalog.events.figures
-        yield _gauge("icecore_event_followers", "Clients that wait for events", figures.followers)
-        yield _counter("icecore_event_followers_refused", "Clients that found no place to wait for events", figures.followers_refused)
-        yield _counter("icecore_events_told", "Events given to clients that asked for them", figures.events_told)
+        metrics = self._catalog.events.metrics
+        yield _gauge("icecore_event_subscribers", "Clients that wait for events", metrics.subscribers)
+        yield _counter("icecore_event_subscribers_refused", "Clients that found no place to wait for events", metrics.subscribers_refused)
+        yield _counter("icecore_events_told", "Events given to clients that asked for them", metrics.events_published)
 
 
-def _approval(figures: ApprovalFigures) -> Iterator[Metric]:
+def _approval(metrics: ApprovalMetrics) -> Iterator[Metric]:
     verdicts = CounterMetricFamily(
         "icecore_approval_verdicts", "What approval hooks said of changes; failure: no verdict", labels=["hook", "verdict"]
     )
-    for (hook, verdict), count in figures.verdicts.items():
+    for (hook, verdict), count in metrics.verdicts.items():
         verdicts.add_metric([hook, verdict], count)
     yield verdicts
     seconds = CounterMetricFamily("icecore_approval_seconds", "Seconds approval hooks took", labels=["hook"])
-    for hook, taken in figures.seconds.items():
+    for hook, taken in metrics.seconds.items():
         seconds.add_metric([hook], taken)
     yield seconds
 
 
-def _requests(figures: RequestFigures) -> Iterator[Metric]:
+def _requests(metrics: RequestMetrics) -> Iterator[Metric]:
     answers = CounterMetricFamily("icecore_requests", "Answers by operation and HTTP status", labels=["operation", "status"])
-    for (operation, status), count in figures.answers.items():
+    for (operation, status), count in metrics.answers.items():
         answers.add_metric([operation, str(status)], count)
     yield answers
     durations = HistogramMetricFamily("icecore_request_seconds", "Seconds from a request's arrival to its answer", labels=["operation"])
-    for operation, taken in figures.durations.items():
+    for operation, taken in metrics.durations.items():
         durations.add_metric([operation], _cumulative(SECONDS_BOUNDS, taken.counts), taken.seconds)
     yield durations
     refusals = CounterMetricFamily("icecore_refusals", "Answers that were errors, by Iceberg type", labels=["type"])
-    for kind, count in figures.refusals.items():
+    for kind, count in metrics.refusals.items():
         refusals.add_metric([kind], count)
     yield refusals
 
@@ -138,7 +138,7 @@ def _gauge(name: str, text: str, value: float) -> Metric:
 
 
 @asynccontextmanager
-async def served_metrics(catalog: Catalog, host: str, port: int) -> AsyncIterator[str]:
+async def served_metrics(catalog: Application, host: str, port: int) -> AsyncIterator[str]:
     """`GET /metrics` on `host:port` while the block runs; its address. Raises OSError where the port is taken."""
     collector, registry = CatalogCollector(catalog), CollectorRegistry()
     registry.register(collector)
@@ -156,7 +156,7 @@ async def served_metrics(catalog: Catalog, host: str, port: int) -> AsyncIterato
         return web.Response(body=generate_latest(registry), headers={"Content-Type": CONTENT_TYPE_LATEST})
 
     app = web.Application()
-    app[ORIGIN_RULES], app[REQUEST_FIGURES] = catalog.app[ORIGIN_RULES], RequestFigures()
+    app[ORIGIN_RULES], app[REQUEST_FIGURES] = catalog.app[ORIGIN_RULES], RequestMetrics()
     runner = build_edge_runner(app, catalog.limits, serve)
     await runner.setup()
     try:

@@ -9,7 +9,7 @@ def secret_store(settings: Settings) -> SecretStore:
 
     Raises SettingsError for a key that is missing or malformed. There is no default: two servers of one log need the same key.
     """
-    return SecretStore(_key(settings), [_from_file(settings, number) for number in range(len(settings.secret_key_files_older))])
+    return SecretStore(_key(settings), [_from_file(settings, number) for number in range(len(settings.secret_key_files_previous))])
 
 
 def _key(settings: Settings) -> SecretKey:
@@ -28,9 +28,9 @@ def _key(settings: Settings) -> SecretKey:
 
 def _from_file(settings: Settings, number: int) -> SecretKey:
     try:
-        return SecretKey.from_file(settings.secret_key_files_older[number])
+        return SecretKey.from_file(settings.secret_key_files_previous[number])
     except (SecretKeyError, OSError) as error:
-        raise SettingsError(f"ICECORE_SECRET_KEY_FILES_OLDER: {_said(error)}") from None
+        raise SettingsError(f"ICECORE_SECRET_KEY_FILES_PREVIOUS: {_said(error)}") from None
 
 
 def _said(error: SecretKeyError | OSError) -> str:

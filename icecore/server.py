@@ -14,7 +14,7 @@ from aiohttp import web
 from .allocator import return_large_blocks
 from .api.protocol import EdgeRunner
 from .api.server import build_runner
-from .compose import Catalog, open_catalog
+from .compose import Application, open_catalog
 from .listening import BACKLOG_CONNECTIONS_MAX, Unattended, permit_descriptors
 from .metrics import served_metrics
 from .settings import Settings
@@ -99,7 +99,7 @@ async def _accept_waiting(runner: EdgeRunner, opened: socket.socket) -> None:
             await loop.connect_accepted_socket(runner.server, connection)
 
 
-def _metrics(catalog: Catalog, settings: Settings, worker: int) -> contextlib.AbstractAsyncContextManager[object]:
+def _metrics(catalog: Application, settings: Settings, worker: int) -> contextlib.AbstractAsyncContextManager[object]:
     if settings.metrics_port is None:
         return contextlib.nullcontext()
     return served_metrics(catalog, settings.host, settings.metrics_port + worker)

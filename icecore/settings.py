@@ -135,7 +135,7 @@ class Settings(BaseSettings):
 
     # The log told to the world
     sinks: dict[SinkName, SinkSettings] = {}
-    event_followers_max: int = Field(default=200, ge=1)
+    event_subscribers_max: int = Field(default=200, ge=1)
     public_url: PublicUrl | None = None
 
     # Who is asked before a change takes effect
@@ -144,7 +144,7 @@ class Settings(BaseSettings):
     # Secrets of warehouses
     secret_key: SecretStr | None = None
     secret_key_file: Path | None = None
-    secret_key_files_older: Annotated[tuple[Path, ...], NoDecode] = ()
+    secret_key_files_previous: Annotated[tuple[Path, ...], NoDecode] = ()
 
     # What warehouses clients may create
     local_warehouse_roots: Annotated[tuple[AbsolutePath, ...], NoDecode] = ()
@@ -173,7 +173,7 @@ class Settings(BaseSettings):
             check_database_url(value.get_secret_value())
         return value
 
-    @field_validator("secret_key_files_older", "local_warehouse_roots", mode="before")
+    @field_validator("secret_key_files_previous", "local_warehouse_roots", mode="before")
     @classmethod
     def _split_paths(cls, value: Any) -> Any:
         return [part for part in value.split(os.pathsep) if part] if isinstance(value, str) else value

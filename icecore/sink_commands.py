@@ -96,7 +96,7 @@ def _table(rows: list[dict[str, Any]], settings: Settings) -> Table:
     for row in rows:
         sink = settings.sinks.get(row["name"])
         lag = str(row["lag-events"]) + (f" ({row['lag-seconds']:.0f} s)" if row.get("lag-seconds") else "")
-        state = "; ".join(row["trouble"]) or (f"replay at {row['replay']['told']}" if row.get("replay") else "well")
+        state = "; ".join(row["trouble"]) or (f"replay at {row['replay']['told']}" if row.get("replay") else "healthy")
         position = "" if row["position"] is None else str(row["position"])
         table.add_row(row["name"], "not in the settings" if sink is None else sink.type, position, lag, row.get("leader") or "", state)
     return table

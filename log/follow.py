@@ -1,6 +1,6 @@
 """Follows the log: every event after a position, in order, once, as soon as it is committed.
 
-Positions are dense and their order is the order of commits (migrations/functions/append.sql), so a follower asks for what lies after
+Positions are dense and their order is the order of commits (migrations/functions/append.sql), so a subscriber asks for what lies after
 its last one and misses nothing.
 """
 
@@ -22,7 +22,7 @@ _SQL = named_sql("icecore.log", "follow.sql")
 
 BATCH_EVENTS_MAX = 500
 BATCH_BYTES_MAX = 16 * 1024 * 1024
-# NOTIFY wakes a follower; one that was lost costs no more than this.
+# NOTIFY wakes a subscriber; one that was lost costs no more than this.
 POLL_SECONDS_MAX = 1.0
 _STOP_LOOKED_AT_SECONDS = 0.1
 _RECONNECT_SECONDS_MIN = 0.1
@@ -60,7 +60,7 @@ async def follow_events(
     A lost connection is opened again, and reading goes on after the last event that was given: none is missed or given twice.
     """
     pause_seconds = _RECONNECT_SECONDS_MIN
-    outage = OutageLog("icecore.follow", "follower_reconnecting", "follower_reconnected")
+    outage = OutageLog("icecore.follow", "subscriber_reconnecting", "subscriber_reconnected")
     while not _set(stop):
         try:
             async with await listening(dsn) as connection:
@@ -88,7 +88,7 @@ async def listen(connection: AsyncConnection[TupleRow]) -> None:
 
 async def listening(dsn: str) -> AsyncConnection[TupleRow]:
     """A connection that hears NOTIFY from now on: what is committed before it listens, the first read sees."""
-    connection = await connect(dsn, prepare_threshold=0, application_name="icecore-follower", connect_timeout=int(_CONNECT_SECONDS_MAX))
+    connection = await connect(dsn, prepare_threshold=0, application_name="icecore-subscriber", connect_timeout=int(_CONNECT_SECONDS_MAX))
     try:
         await listen(connection)
     except BaseException:

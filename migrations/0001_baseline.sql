@@ -186,7 +186,7 @@ alter table icecore.table_parts set (autovacuum_vacuum_scale_factor = 0.01, auto
 create index table_parts_now_idx on icecore.table_parts (generation, table_id, kind, ordinal) where valid_to is null;
 
 -- Parts that one version closed, too many for an append: every reader takes them for closed at `valid_to`, a job writes it into them
--- (commands/tables/settle_parts.py) and removes this row.
+-- (commands/tables/close_removed_parts.py) and removes this row.
 create table icecore.part_tombstones (
   generation integer not null,
   table_id uuid not null,
@@ -239,7 +239,7 @@ create index proposals_opened_idx on icecore.proposals (generation, proposal_id)
 
 -- Tables to come whose parts are written before the append that gives them a head: nobody reads parts without one. The append removes
 -- the row; what is left of an append that did not come to effect is given up, and removed with its parts.
-create table icecore.staged_parts (
+create table icecore.preloaded_parts (
   table_id uuid primary key,
   generation integer not null,
   staged_at timestamptz not null,
@@ -261,7 +261,7 @@ insert into icecore.old_metadata_files values ('', '00000000-0000-0000-0000-0000
 -- Where a table empties, vacuum would give its pages back under a lock that keeps every append waiting, and a plan made for no page at all
 -- prices a scan at nothing.
 alter table icecore.idempotency set (vacuum_truncate = false);
-alter table icecore.staged_parts set (vacuum_truncate = false);
+alter table icecore.preloaded_parts set (vacuum_truncate = false);
 alter table icecore.part_tombstones set (vacuum_truncate = false);
 alter table icecore.old_metadata_files set (vacuum_truncate = false);
 
@@ -295,7 +295,7 @@ create table icecore.sinks (
   name text primary key,
   epoch bigint not null default 0,      -- counts its leaders: what an earlier one writes is refused
   position bigint not null,             -- everything up to it is told, or passed over by a filter or a recorded skip
-  mark bigint not null default 0,       -- the broker's own number of the last message it acknowledged; 0: none, or none that counts
+  broker_sequence bigint not null default 0,       -- the broker's own number of the last message it acknowledged; 0: none, or none that counts
   leader text,
   led_since timestamptz,
   last_error text,

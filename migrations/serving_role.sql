@@ -16,7 +16,7 @@ GRANT EXECUTE ON FUNCTION icecore.append(jsonb, bytea[]) TO {role};
 GRANT DELETE ON icecore.idempotency TO {role};
 -- Parts of large tables are written before their append and closed after it; what is written of them stays as it is.
 GRANT INSERT, UPDATE (valid_to), DELETE ON icecore.table_parts TO {role};
-GRANT INSERT, UPDATE (given_up, parts), DELETE ON icecore.staged_parts TO {role};
+GRANT INSERT, UPDATE (given_up, parts), DELETE ON icecore.preloaded_parts TO {role};
 GRANT DELETE ON icecore.part_tombstones TO {role};
 -- The append adds them.
 GRANT UPDATE (begun), DELETE ON icecore.old_metadata_files TO {role};

@@ -27,7 +27,7 @@ from ..domain.read_models.stream_fold import StreamFold
 from .model_sql import model_sql
 from .rebuild_part import (
     Helper,
-    Part,
+    StreamRange,
     connect,
     copy_parts,
     copy_parts_by,
@@ -141,7 +141,7 @@ class _Attempt:
         self.rows += await _together(*works)
         await self._reader.execute("rollback")
 
-    async def _divided(self, processes: int) -> list[Part]:
+    async def _divided(self, processes: int) -> list[StreamRange]:
         """The streams in parts of about as many events each: one for a single process, at least one for each of several."""
         if processes == 1:
             return parts_between([])
@@ -213,7 +213,7 @@ async def _together(*works: Coroutine[Any, Any, int]) -> int:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def _each(parts: Iterator[Part]) -> AsyncIterator[Part]:
+async def _each(parts: Iterator[StreamRange]) -> AsyncIterator[StreamRange]:
     for part in parts:
         yield part
 

@@ -46,18 +46,18 @@ class PartFailedError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class StreamRange:
     """The streams from `first` to `last`, both among them."""
 
     first: UUID
     last: UUID
 
 
-def parts_between(boundaries: Sequence[UUID]) -> list[Part]:
+def parts_between(boundaries: Sequence[UUID]) -> list[StreamRange]:
     """Every id is in one of the parts; each boundary begins one."""
     firsts = sorted({_LOWEST, *boundaries})
     lasts = [UUID(int=first.int - 1) for first in firsts[1:]]
-    return [Part(first, last) for first, last in zip(firsts, [*lasts, _HIGHEST], strict=True)]
+    return [StreamRange(first, last) for first, last in zip(firsts, [*lasts, _HIGHEST], strict=True)]
 
 
 async def connect(dsn: str) -> Connection:
@@ -66,7 +66,7 @@ async def connect(dsn: str) -> Connection:
     return connection
 
 
-async def copy_parts(reader: Connection, writer: Connection, generation: int, parts: AsyncIterator[Part]) -> int:
+async def copy_parts(reader: Connection, writer: Connection, generation: int, parts: AsyncIterator[StreamRange]) -> int:
     """Folds every stream of the parts as `reader`'s transaction sees it; how many rows were copied."""
     copied = 0
     async with aclosing(_streams(reader, parts)) as streams:
@@ -105,7 +105,7 @@ def forked_helpers(count: int) -> Iterator[list[Helper]]:
             helper.process.join()
 
 
-async def copy_parts_by(helper: Helper, dsn: str, snapshot: str, generation: int, parts: Iterator[Part]) -> int:
+async def copy_parts_by(helper: Helper, dsn: str, snapshot: str, generation: int, parts: Iterator[StreamRange]) -> int:
     """The same by a helper, on a snapshot that was exported, as far as it comes with the parts; raises PartFailedError."""
     first = next(parts, None)
     if first is None:
@@ -142,7 +142,7 @@ def new_fold(event: Row) -> StreamFold:
     return StreamFold(event[0], project_id=event[6], warehouse_id=event[7])
 
 
-async def _streams(reader: Connection, parts: AsyncIterator[Part]) -> AsyncGenerator[list[Row], None]:
+async def _streams(reader: Connection, parts: AsyncIterator[StreamRange]) -> AsyncGenerator[list[Row], None]:
     """The events of each stream in turn."""
     async for part in parts:
         pending: list[Row] = []
@@ -204,7 +204,7 @@ async def _copy_for(pipe: Pipe) -> None:
             # The first process has ended, or wants no more of this one, whatever it was doing.
             os._exit(1)
 
-    async def parts() -> AsyncIterator[Part]:
+    async def parts() -> AsyncIterator[StreamRange]:
         while (part := await heard.get()) is not None:
             yield part
             pipe.send(None)

@@ -23,7 +23,7 @@ _PARTS_ASSEMBLED_AT_ONCE_MAX = 1_000
 TABLES_LOADED_AT_ONCE_MAX = 16
 
 
-class SoughtTable(NamedTuple):
+class TableLookup(NamedTuple):
     """A table by name: name keys below a warehouse, the last of them its own; `referenced_only`: snapshots a branch or tag names."""
 
     warehouse_id: UUID
@@ -42,8 +42,8 @@ class LoadedTable:
     metadata: Content
 
 
-async def load_now(
-    connection: Connection, sought: Sequence[SoughtTable], bytes_max: int = BYTES_UNBOUNDED
+async def load_current(
+    connection: Connection, sought: Sequence[TableLookup], bytes_max: int = BYTES_UNBOUNDED
 ) -> list[LoadedTable | LargeDocument | None]:
     """The table each name stands for, in their order, as of one moment after the call; TABLES_LOADED_AT_ONCE_MAX of them at most.
 
@@ -51,32 +51,32 @@ async def load_now(
     """
     assert len(sought) <= TABLES_LOADED_AT_ONCE_MAX, "the statement reads no further"
     given = [{"warehouse_id": one.warehouse_id, "keys": one.keys, "referenced_only": one.referenced_only} for one in sought]
-    cursor = await connection.execute(_SQL["load_now"], {"sought": orjson.dumps(given).decode(), "bytes_max": bytes_max}, binary=True)
+    cursor = await connection.execute(_SQL["load_current"], {"sought": orjson.dumps(given).decode(), "bytes_max": bytes_max}, binary=True)
     loaded: list[LoadedTable | LargeDocument | None] = [None] * len(sought)
     for number, size, *row in await cursor.fetchall():
         loaded[number - 1] = LargeDocument(size) if size > bytes_max else _loaded(*row)
     return loaded
 
 
-async def load_then(
+async def load_as_of(
     connection: Connection, table_id: UUID, as_of: int, *, referenced_only: bool, bytes_max: int = BYTES_UNBOUNDED
 ) -> LoadedTable | LargeDocument | None:
     """The table's document as of a position, if it has no more than `bytes_max` bytes."""
-    return await _load_then(connection, table_id, bytes_max, as_of=as_of, version=None, referenced_only=referenced_only)
+    return await _load_as_of(connection, table_id, bytes_max, as_of=as_of, version=None, referenced_only=referenced_only)
 
 
 async def load_version(connection: Connection, table_id: UUID, version: int) -> LoadedTable | None:
     """The table's document at a version of its stream."""
-    loaded = await _load_then(connection, table_id, BYTES_UNBOUNDED, as_of=None, version=version, referenced_only=False)
+    loaded = await _load_as_of(connection, table_id, BYTES_UNBOUNDED, as_of=None, version=version, referenced_only=False)
     assert not isinstance(loaded, LargeDocument)
     return loaded
 
 
-async def _load_then(
+async def _load_as_of(
     connection: Connection, table_id: UUID, bytes_max: int, **parameters: int | None
 ) -> LoadedTable | LargeDocument | None:
     given = {"table_id": table_id, "bytes_max": bytes_max, **parameters}
-    cursor = await connection.execute(_SQL["load_then"], given, binary=True)
+    cursor = await connection.execute(_SQL["load_as_of"], given, binary=True)
     row = await cursor.fetchone()
     if row is None:
         return None

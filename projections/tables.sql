@@ -1,4 +1,4 @@
--- name: load_now --
+-- name: load_current --
 -- The tables that names stand for: of each its number among those asked for, its head and its parts, each kind's bodies joined.
 -- One parameter for all that is asked for: arrays would be planned again for every length.
 with recursive path(number, keys, referenced_only, depth, id) as (
@@ -50,7 +50,7 @@ left join lateral (
   ) k
 ) p on true
 
--- name: load_then --
+-- name: load_as_of --
 -- A table by its id: its newest version of those up to a position, or up to a version of its stream.
 select p.size, t.table_id, t.version, t.event_id, t.metadata_location, case when p.size <= %(bytes_max)s::bigint then t.head end, p.kinds, p.bodies
 from (

@@ -174,7 +174,7 @@ async def _check_streams(connection: Connection, report: VerifyReport) -> None:
     """Every stream folded, and whatever the tables hold of it compared; what is left in the tables belongs to no stream."""
     async with AsyncExitStack() as opened:
         parameters = {"generation": report.generation}
-        staged = {row[0] async for batch in _rows(connection, _SQL["staged_parts"], parameters) for row in batch}
+        staged = {row[0] async for batch in _rows(connection, _SQL["preloaded_parts"], parameters) for row in batch}
         models = [(model, _Groups(_rows(connection, model_sql(_SQL["rows"], model), parameters))) for model in READ_MODELS]
         tombstones = _Groups(_rows(connection, _SQL["part_tombstones"], parameters))
         names, places = _Groups(_rows(connection, _SQL["claims"])), _Groups(_rows(connection, _SQL["location_claims"]))
@@ -187,7 +187,7 @@ async def _check_streams(connection: Connection, report: VerifyReport) -> None:
             folded, rows = _fold(events, report)
             expected = rows.finished()
             if stream_id in staged:
-                report.add("staged_parts", f"table_id {stream_id}", None, None, (stream_id,))
+                report.add("preloaded_parts", f"table_id {stream_id}", None, None, (stream_id,))
             stray_tombstones, closing = await tombstones.take(stream_id)
             _check_rows(PART_TOMBSTONES, [], stray_tombstones, report)
             for model, groups in models:

@@ -38,6 +38,6 @@ select {columns} from {table} where generation = %(generation)s order by {key}
 select table_id, kind, valid_to, ordinals::text
 from icecore.part_tombstones where generation = %(generation)s order by table_id, kind, valid_to
 
--- name: staged_parts --
+-- name: preloaded_parts --
 -- Tables to come: their parts may be there, their streams may not.
-select table_id from icecore.staged_parts where generation = %(generation)s
+select table_id from icecore.preloaded_parts where generation = %(generation)s

@@ -90,8 +90,8 @@ from granted g
 where g.privilege in ('INSERT', 'UPDATE', 'DELETE', 'TRUNCATE', 'TRIGGER', 'EXECUTE', 'CREATE')
   and not (g.grantee in (select grantee from serving) and (g.name, g.privilege) in (
     ('function append', 'EXECUTE'), ('idempotency', 'DELETE'), ('table_parts', 'INSERT'), ('table_parts valid_to', 'UPDATE'),
-    ('table_parts', 'DELETE'), ('staged_parts', 'INSERT'), ('staged_parts given_up', 'UPDATE'), ('staged_parts parts', 'UPDATE'),
-    ('staged_parts', 'DELETE'), ('part_tombstones', 'DELETE'), ('old_metadata_files begun', 'UPDATE'), ('old_metadata_files', 'DELETE'),
+    ('table_parts', 'DELETE'), ('preloaded_parts', 'INSERT'), ('preloaded_parts given_up', 'UPDATE'), ('preloaded_parts parts', 'UPDATE'),
+    ('preloaded_parts', 'DELETE'), ('part_tombstones', 'DELETE'), ('old_metadata_files begun', 'UPDATE'), ('old_metadata_files', 'DELETE'),
     ('secrets', 'INSERT'), ('secrets', 'UPDATE'), ('sinks', 'INSERT'), ('sinks', 'UPDATE'), ('sink_replays', 'INSERT'),
     ('sink_replays', 'UPDATE'), ('sink_skips', 'INSERT'), ('metrics_reports', 'INSERT'), ('metrics_reports', 'DELETE'), ('warehouse_statistics', 'INSERT'),
     ('warehouse_statistics', 'UPDATE'), ('statistics_tracking notification_id', 'UPDATE')))

@@ -28,14 +28,14 @@ async def load(
     connection: Connection, view_id: UUID, as_of: int | None = None, *, bytes_max: int = BYTES_UNBOUNDED
 ) -> LoadedView | LargeDocument | None:
     """The view's document now, or as of a position, if it has no more than `bytes_max` bytes."""
-    block = "load_now" if as_of is None else "load_then"
+    block = "load_current" if as_of is None else "load_as_of"
     return await _loaded(connection, block, {"view_id": view_id, "as_of": as_of, "version": None, "bytes_max": bytes_max})
 
 
 async def load_version(connection: Connection, view_id: UUID, version: int) -> LoadedView | None:
     """The view's document at a version of its stream."""
     parameters: dict[str, object] = {"view_id": view_id, "as_of": None, "version": version, "bytes_max": BYTES_UNBOUNDED}
-    loaded = await _loaded(connection, "load_then", parameters)
+    loaded = await _loaded(connection, "load_as_of", parameters)
     assert not isinstance(loaded, LargeDocument)
     return loaded
 

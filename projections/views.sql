@@ -1,10 +1,10 @@
--- name: load_now --
+-- name: load_current --
 select view_id, version, metadata_location, case when octet_length(document) <= %(bytes_max)s::bigint then document end, octet_length(document)
 from icecore.views
 where generation = (select generation from icecore.read_models) and view_id = %(view_id)s
 order by version desc limit 1
 
--- name: load_then --
+-- name: load_as_of --
 select view_id, version, metadata_location, case when octet_length(document) <= %(bytes_max)s::bigint then document end, octet_length(document)
 from icecore.views
 where generation = (select generation from icecore.read_models) and view_id = %(view_id)s

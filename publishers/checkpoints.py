@@ -33,7 +33,7 @@ class LeadershipLostError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class ReplayOrder:
+class ReplayRequest:
     """A replay an operator asked for; `told_position`: how far it is."""
 
     id: UUID
@@ -44,34 +44,34 @@ class ReplayOrder:
 
 
 @dataclass(frozen=True, slots=True)
-class Orders:
+class OperatorRequests:
     """What operators ask of a sink at the moment."""
 
     skips: frozenset[int]
-    replay: ReplayOrder | None
+    replay: ReplayRequest | None
 
 
-class Lead:
+class Leadership:
     """The leader's hold on a sink; `connection` is the session that holds the lock, and reading the log shares its fate."""
 
-    def __init__(self, connection: Connection, name: str, epoch: int, position: int, mark: int) -> None:
+    def __init__(self, connection: Connection, name: str, epoch: int, position: int, broker_sequence: int) -> None:
         self.connection = connection
         self.name = name
         self.position = position
-        self.mark = mark
+        self.broker_sequence = broker_sequence
         self._epoch = epoch
         # An earlier leader may have left one.
         self._error_stands = True
 
-    async def move(self, position: int, mark: int) -> None:
+    async def move(self, position: int, broker_sequence: int) -> None:
         """Everything up to `position` is told. Raises LeadershipLostError where the row is not where it was left."""
-        await self._write("move", position=position, mark=mark, before=self.position)
-        self.position, self.mark = position, mark
+        await self._write("move", position=position, broker_sequence=broker_sequence, before=self.position)
+        self.position, self.broker_sequence = position, broker_sequence
 
-    async def lost(self, position: int, mark: int) -> None:
+    async def lost(self, position: int, broker_sequence: int) -> None:
         """What the sink acknowledged up to `position` is not there any more."""
-        await self._write("set_lost", lost_position=position, mark=mark)
-        self.mark = mark
+        await self._write("set_lost", lost_position=position, broker_sequence=broker_sequence)
+        self.broker_sequence = broker_sequence
 
     async def report(self, error: str, blocked_position: int | None) -> None:
         self._error_stands = True
@@ -96,17 +96,17 @@ class Lead:
         row = await cursor.fetchone()
         return None if row is None else Checkpoint(position, row[0])
 
-    async def orders(self) -> Orders:
-        cursor = await self.connection.execute(_SQL["orders"], {"name": self.name})
+    async def operator_requests(self) -> OperatorRequests:
+        cursor = await self.connection.execute(_SQL["operator_requests"], {"name": self.name})
         row = await cursor.fetchone()
         assert row is not None
         skips, replay_id, from_position, to_position, told_position, chosen = row
         replay = None
         if replay_id is not None:
-            replay = ReplayOrder(replay_id, from_position, to_position, told_position, EventFilter.from_json(chosen))
-        return Orders(frozenset(skips), replay)
+            replay = ReplayRequest(replay_id, from_position, to_position, told_position, EventFilter.from_json(chosen))
+        return OperatorRequests(frozenset(skips), replay)
 
-    async def move_replay(self, replay: ReplayOrder, position: int, events: int) -> None:
+    async def move_replay(self, replay: ReplayRequest, position: int, events: int) -> None:
         """Everything of the replay up to `position` was told again; it was cancelled meanwhile if nothing is found."""
         values = {"replay_id": replay.id, "position": position, "events": events, "before": replay.told_position, "epoch": self._epoch}
         await self.connection.execute(_SQL["move_replay"], values)
@@ -126,7 +126,7 @@ class Lead:
 
 
 @asynccontextmanager
-async def leading(dsn: str, name: str, start: Literal["beginning", "now"]) -> AsyncIterator[Lead | None]:
+async def leading(dsn: str, name: str, start: Literal["beginning", "now"]) -> AsyncIterator[Leadership | None]:
     """The lead of a sink while the block runs; None where another process has it.
 
     start -- where a sink begins that was never led. The lock belongs to the session: it cannot go through a transaction pooler.
@@ -144,21 +144,21 @@ async def leading(dsn: str, name: str, start: Literal["beginning", "now"]) -> As
         cursor = await connection.execute(_SQL["begin"], {"name": name, "start": start, "leader": leader})
         begun = await cursor.fetchone()
         assert begun is not None
-        lead = Lead(connection, name, *begun)
-        beating = asyncio.create_task(_beat(lead), name=f"sink-heartbeat-{name}")
+        leadership = Leadership(connection, name, *begun)
+        beating = asyncio.create_task(_beat(leadership), name=f"sink-heartbeat-{name}")
         try:
-            yield lead
-            await lead.resign()
+            yield leadership
+            await leadership.resign()
         finally:
             beating.cancel()
             await asyncio.gather(beating, return_exceptions=True)
 
 
-async def _beat(lead: Lead) -> None:
+async def _beat(leadership: Leadership) -> None:
     """Keeps the session from ending while a sink is slow to answer."""
     while True:
         await asyncio.sleep(HEARTBEAT_SECONDS)
-        await lead.check()
+        await leadership.check()
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,14 +8,14 @@ insert into icecore.sinks as s (name, epoch, position, leader, led_since)
 values (%(name)s, 1, case when %(start)s = 'now' then (select coalesce(max(notification_id), 0) from icecore.events) else 0 end,
         %(leader)s, now())
 on conflict (name) do update set epoch = s.epoch + 1, leader = excluded.leader, led_since = excluded.led_since
-returning epoch, position, mark
+returning epoch, position, broker_sequence
 
 -- name: move --
-update icecore.sinks set position = %(position)s, mark = %(mark)s, updated_at = now()
+update icecore.sinks set position = %(position)s, broker_sequence = %(broker_sequence)s, updated_at = now()
 where name = %(name)s and epoch = %(epoch)s and position = %(before)s
 
 -- name: set_lost --
-update icecore.sinks set lost_position = %(lost_position)s, mark = %(mark)s where name = %(name)s and epoch = %(epoch)s
+update icecore.sinks set lost_position = %(lost_position)s, broker_sequence = %(broker_sequence)s where name = %(name)s and epoch = %(epoch)s
 
 -- name: report --
 update icecore.sinks set last_error = %(error)s, last_error_at = now(), blocked_position = %(blocked_position)s
@@ -33,7 +33,7 @@ update icecore.sinks set leader = null where name = %(name)s and epoch = %(epoch
 -- name: event_id --
 select event_id from icecore.events where notification_id = %(position)s
 
--- name: orders --
+-- name: operator_requests --
 -- What operators asked of a sink: positions to pass over, and the replay whose turn it is.
 select array(select position from icecore.sink_skips where sink = %(name)s),
        r.replay_id, r.from_position, r.to_position, r.told_position, r.filter

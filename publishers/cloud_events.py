@@ -13,7 +13,7 @@ from cloudevents.core.formats.json import JSONFormat
 from cloudevents.core.v1.event import CloudEvent
 
 from ..domain.byte_pieces import exact
-from .description import Description
+from .enriched_event import EnrichedEvent
 from .event_data import SCHEMA_PREFIX, TYPE_PREFIX, Dialect, Mode
 from .lakekeeper_dialect import lakekeeper_attributes
 
@@ -87,7 +87,7 @@ class Encoded:
         return len(self.body) + sum(len(name) + len(value.encode()) + 4 for name, value in self.headers.items())
 
 
-def outgoing(description: Description, dialect: Dialect, replay: Replay | None = None) -> Outgoing:
+def outgoing(description: EnrichedEvent, dialect: Dialect, replay: Replay | None = None) -> Outgoing:
     """The CloudEvent of a description; the same bytes whenever it is made."""
     event = description.event
     stream_id, warehouse_id = _id_text(event.stream_id), _id_text(event.warehouse_id)

@@ -33,7 +33,7 @@ _StringsByName = Annotated[dict[str, str], Field(json_schema_extra={"default": {
 
 
 @dataclass(slots=True)
-class Told:
+class EventData:
     """One JSON object of an event's data.
 
     A plain dataclass, which pydantic writes: making a model, member by member checked, took twice as long as all of the writing.
@@ -59,7 +59,7 @@ class Told:
 
 
 @dataclass(slots=True, kw_only=True)
-class WarehouseName(Told):
+class WarehouseName(EventData):
     """A warehouse, and its name as of the event."""
 
     id: UUID
@@ -67,7 +67,7 @@ class WarehouseName(Told):
 
 
 @dataclass(slots=True, kw_only=True)
-class NamespaceName(Told):
+class NamespaceName(EventData):
     """A namespace, and its levels as of the event, outermost first."""
 
     id: UUID
@@ -75,7 +75,7 @@ class NamespaceName(Told):
 
 
 @dataclass(slots=True, kw_only=True)
-class TabularName(Told):
+class TabularName(EventData):
     """A table or view, and what it was called as of the event."""
 
     id: UUID
@@ -88,7 +88,7 @@ class TabularName(Told):
 
 
 @dataclass(slots=True, kw_only=True)
-class PreviousName(Told):
+class PreviousName(EventData):
     """Where a table or view was found before it was renamed."""
 
     name: str
@@ -96,7 +96,7 @@ class PreviousName(Told):
 
 
 @dataclass(slots=True, kw_only=True)
-class SnapshotPointer(Told):
+class SnapshotPointer(EventData):
     """A snapshot, without its manifests."""
 
     snapshot_id: int
@@ -109,7 +109,7 @@ class SnapshotPointer(Told):
 
 
 @dataclass(slots=True, kw_only=True)
-class RefPointer(Told):
+class RefPointer(EventData):
     """A branch or tag and the snapshot it names."""
 
     name: str
@@ -122,7 +122,7 @@ _Refs = Annotated[list[RefPointer], Field(json_schema_extra={"default": []})]
 
 
 @dataclass(slots=True, kw_only=True)
-class WarehouseEvent(Told):
+class WarehouseEvent(EventData):
     """A warehouse."""
 
     warehouse: WarehouseName
@@ -133,7 +133,7 @@ class WarehouseEvent(Told):
 
 
 @dataclass(slots=True, kw_only=True)
-class NamespaceEvent(Told):
+class NamespaceEvent(EventData):
     """A namespace; `properties_set` and `properties_removed` are what this event changed."""
 
     namespace: NamespaceName
@@ -143,7 +143,7 @@ class NamespaceEvent(Told):
 
 
 @dataclass(slots=True, kw_only=True)
-class TableWritten(Told):
+class TableWritten(EventData):
     """A table that has a new metadata file: created, registered, overwritten or committed to."""
 
     table: TabularName
@@ -178,7 +178,7 @@ class TableWritten(Told):
 
 
 @dataclass(slots=True, kw_only=True)
-class TableRenamed(Told):
+class TableRenamed(EventData):
     """`table` is what it is called now."""
 
     table: TabularName
@@ -187,7 +187,7 @@ class TableRenamed(Told):
 
 
 @dataclass(slots=True, kw_only=True)
-class TableEnded(Told):
+class TableEnded(EventData):
     """A table that left the catalog's names, or whose files are gone."""
 
     table: TabularName
@@ -203,7 +203,7 @@ class TableEnded(Told):
 
 
 @dataclass(slots=True, kw_only=True)
-class TableChanged(Told):
+class TableChanged(EventData):
     """Anything else that happened to a table; `change` is the fact as the log holds it."""
 
     table: TabularName
@@ -212,7 +212,7 @@ class TableChanged(Told):
 
 
 @dataclass(slots=True, kw_only=True)
-class ViewWritten(Told):
+class ViewWritten(EventData):
     """A view that has a new metadata file: created, registered or committed to."""
 
     view: TabularName
@@ -229,7 +229,7 @@ class ViewWritten(Told):
 
 
 @dataclass(slots=True, kw_only=True)
-class ViewRenamed(Told):
+class ViewRenamed(EventData):
     """`view` is what it is called now."""
 
     view: TabularName
@@ -238,7 +238,7 @@ class ViewRenamed(Told):
 
 
 @dataclass(slots=True, kw_only=True)
-class ViewEnded(Told):
+class ViewEnded(EventData):
     """A view that left the catalog's names."""
 
     view: TabularName
@@ -247,7 +247,7 @@ class ViewEnded(Told):
 
 
 @dataclass(slots=True, kw_only=True)
-class ViewChanged(Told):
+class ViewChanged(EventData):
     """Anything else that happened to a view; `change` is the fact as the log holds it."""
 
     view: TabularName
@@ -256,7 +256,7 @@ class ViewChanged(Told):
 
 
 @dataclass(slots=True, kw_only=True)
-class ProposalObject(Told):
+class ProposalObject(EventData):
     """Something a proposed change is about, as it was called when the proposal was opened."""
 
     kind: str
@@ -267,7 +267,7 @@ class ProposalObject(Told):
 
 
 @dataclass(slots=True, kw_only=True)
-class ProposalEvent(Told):
+class ProposalEvent(EventData):
     """A change that an approval hook held back; the command itself is at /management/v1/proposals/<id>."""
 
     id: UUID
@@ -289,7 +289,7 @@ class ProposalEvent(Told):
 
 
 @dataclass(slots=True, kw_only=True)
-class OtherEvent(Told):
+class OtherEvent(EventData):
     """A thing that is neither warehouse, namespace, table, view nor proposal; `change` is the fact as the log holds it."""
 
     id: UUID
@@ -298,7 +298,7 @@ class OtherEvent(Told):
     change: dict[str, Any]
 
 
-_TYPES: dict[str, type[Told]] = {
+_TYPES: dict[str, type[EventData]] = {
     "table.created": TableWritten,
     "table.registered": TableWritten,
     "table.overwritten": TableWritten,
@@ -313,7 +313,7 @@ _TYPES: dict[str, type[Told]] = {
     "view.renamed": ViewRenamed,
     "view.dropped": ViewEnded,
 }
-_OTHER_OF_NOUN: dict[str, type[Told]] = {
+_OTHER_OF_NOUN: dict[str, type[EventData]] = {
     "warehouse": WarehouseEvent,
     "namespace": NamespaceEvent,
     "table": TableChanged,
@@ -322,7 +322,7 @@ _OTHER_OF_NOUN: dict[str, type[Told]] = {
 }
 
 
-def data_type(topic: str) -> type[Told]:
+def data_type(topic: str) -> type[EventData]:
     """The type of the data that goes out for a topic of the log (`table.committed.v1`)."""
     noun, _, rest = topic.partition(".")
     return _TYPES.get(f"{noun}.{rest.rpartition('.')[0]}") or _OTHER_OF_NOUN.get(noun, OtherEvent)

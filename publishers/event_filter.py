@@ -7,9 +7,9 @@ from typing import Any
 from ..domain.events import topics
 from ..domain.recorded import RecordedEvent
 from ..domain.scope_filter import ScopeFilter, kinds_like
-from .description import Description
+from .enriched_event import EnrichedEvent
 from .event_data import TYPE_PREFIX
-from .pointers import Path
+from .references import Path
 
 _VERSION = re.compile(r"\.v\d+$")
 
@@ -38,7 +38,7 @@ class EventFilter:
         """What can be told before the event's names are read."""
         return not self.types or event.topic in self._topics
 
-    def matches(self, description: Description) -> bool:
+    def matches(self, description: EnrichedEvent) -> bool:
         """For an event that may match."""
         warehouse_name = description.path[0] if description.path else ""
         return self.scope.matches(description.event.warehouse_id, warehouse_name, lambda: (description.namespace_key,))

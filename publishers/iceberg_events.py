@@ -21,8 +21,8 @@ from ..domain.recorded import RecordedEvent
 from ..log.commands import event_counts
 from ..projections.versions import read_removed_parts
 from . import event_data as data
-from .describe import Describer
-from .description import Described, Description
+from .enriched_event import EnrichedBatch, EnrichedEvent
+from .enricher import EventEnricher
 from .iceberg_updates import (
     REMOVALS_NAMED,
     part_value,
@@ -31,7 +31,7 @@ from .iceberg_updates import (
     updates_of_table,
     updates_of_view,
 )
-from .pointers import KnownNames, Path
+from .references import KnownNames, Path
 
 OBJECT_TYPES = ("namespace", "table", "view")
 OWN_PREFIX = "x-icecore-"
@@ -116,7 +116,7 @@ class IcebergFilter:
         levels = tuple(name_key(level, exact=True) for level in path.names[1:]) if self.exact_names else path.keys[1:]
         return any(levels[: len(name)] == name[: len(levels)] for name in self.names)
 
-    def matches(self, description: Description) -> bool:
+    def matches(self, description: EnrichedEvent) -> bool:
         """For an event that may match."""
         if self.uuids and _uuid(description.data) not in self.uuids:
             return False
@@ -131,16 +131,18 @@ class IcebergEvents:
 
     def __init__(self, chosen: IcebergFilter, known_names: KnownNames | None = None) -> None:
         self._chosen = chosen
-        self._describer = Describer(names_only=_WITHOUT_CHANGE, current_snapshots=False, known_names=known_names)
+        self._enricher = EventEnricher(names_only=_WITHOUT_CHANGE, current_snapshots=False, known_names=known_names)
 
-    async def describe(self, connection: Connection, wanted: Sequence[RecordedEvent], *, bytes_max: int | None) -> Described[IcebergEvent]:
+    async def enrich(
+        self, connection: Connection, wanted: Sequence[RecordedEvent], *, bytes_max: int | None
+    ) -> EnrichedBatch[IcebergEvent]:
         """Those `wanted` that the filter lets through, in their order.
 
-        bytes_max -- of what they hold beside their states, as `Describer.describe` has it, and of the parts they removed.
+        bytes_max -- of what they hold beside their states, as `EventEnricher.describe` has it, and of the parts they removed.
         """
         numbers = [number for number, event in enumerate(wanted) if self._chosen.may_match(event)]
         asked = [wanted[number] for number in numbers]
-        described = await self._describer.describe_facts(connection, asked, chosen=self._chosen.matches_path, bytes_max=bytes_max)
+        described = await self._enricher.enrich_decoded(connection, asked, chosen=self._chosen.matches_path, bytes_max=bytes_max)
         told = [(each, fact) for each, fact in described.events if self._chosen.matches(each)]
         removed = await _removed_parts(connection, told, bytes_max)
         done = described.count if removed.count == len(told) else asked.index(told[removed.count][0].event)
@@ -148,7 +150,7 @@ class IcebergEvents:
         counts = await event_counts(connection, {each.event.command_id for each, _ in told})
         events = [_event(each, fact, counts[each.event.command_id], removed.parts) for each, fact in told]
         count = len(wanted) if done == len(asked) else numbers[done]
-        return Described(events, count, described.bytes_read + removed.bytes_read)
+        return EnrichedBatch(events, count, described.bytes_read + removed.bytes_read)
 
 
 def operation_type(topic: str) -> str:
@@ -160,7 +162,7 @@ def operation_type(topic: str) -> str:
 Removed = Mapping[tuple[UUID, str, int], Json]
 
 
-def _event(description: Description, fact: Event | None, count: int, removed: Removed) -> IcebergEvent:
+def _event(description: EnrichedEvent, fact: Event | None, count: int, removed: Removed) -> IcebergEvent:
     event = description.event
     kind = operation_type(event.topic)
     body = {
@@ -174,7 +176,7 @@ def _event(description: Description, fact: Event | None, count: int, removed: Re
     return IcebergEvent(event.position, kind, exact(orjson.dumps(body)))
 
 
-def _operation(description: Description, fact: Event | None, removed: Removed) -> Json:
+def _operation(description: EnrichedEvent, fact: Event | None, removed: Removed) -> Json:
     """The members of an operation, beside its type."""
     told = description.data
     match told:
@@ -213,16 +215,16 @@ def _change(event: RecordedEvent, fact: Event | None, removed: Removed) -> Json:
     return {}
 
 
-def _noun(description: Description) -> str:
+def _noun(description: EnrichedEvent) -> str:
     return description.event.topic.partition(".")[0]
 
 
-def _tabular(told: data.Told) -> data.TabularName | None:
+def _tabular(told: data.EventData) -> data.TabularName | None:
     found: Any = getattr(told, "table", None) or getattr(told, "view", None)
     return found if isinstance(found, data.TabularName) else None
 
 
-def _uuid(told: data.Told) -> str | None:
+def _uuid(told: data.EventData) -> str | None:
     named = _tabular(told)
     return None if named is None else str(named.uuid)
 
@@ -231,7 +233,7 @@ def _identifier(name: data.TabularName | data.PreviousName) -> Json:
     return {"namespace": name.namespace.name, "name": name.name}
 
 
-def _paths(description: Description) -> list[tuple[str, ...]]:
+def _paths(description: EnrichedEvent) -> list[tuple[str, ...]]:
     """What the thing was called below its warehouse, and before, where the event renamed it."""
     paths = [description.path[1:]]
     if isinstance(description.data, data.TableRenamed | data.ViewRenamed):
@@ -249,7 +251,9 @@ class _RemovedParts:
     bytes_read: int
 
 
-async def _removed_parts(connection: Connection, told: Sequence[tuple[Description, Event | None]], bytes_max: int | None) -> _RemovedParts:
+async def _removed_parts(
+    connection: Connection, told: Sequence[tuple[EnrichedEvent, Event | None]], bytes_max: int | None
+) -> _RemovedParts:
     """What commits removed, of as many as removed `bytes_max` together, and one more; an event holds its place only."""
     wanted = [
         (number, each.event.stream_id, kind, ordinal)

@@ -26,7 +26,7 @@ from nats.js.api import DiscardPolicy, Header, RawStreamMsg, StorageType, Stream
 from ..domain.client_errors import address_of, client_error_text
 from .cloud_events import Encoded, Outgoing, encode_http
 from .setting_files import require_file
-from .sink import Checkpoint, SinkError, SinkMovedError, SinkRefusedError, Tail
+from .sink import Checkpoint, SinkError, SinkMovedError, SinkPosition, SinkRefusedError
 from .sink_settings import NatsSink
 
 _log = structlog.get_logger("icecore.sinks.nats")
@@ -75,13 +75,13 @@ class JetStream:
         self._all_answered = asyncio.Event()
         self._event_bytes_max = settings.event_bytes_max
 
-    async def open(self) -> Tail:
+    async def open(self) -> SinkPosition:
         try:
-            async with asyncio.timeout(self._settings.answer_seconds_max):
+            async with asyncio.timeout(self._settings.timeout_seconds):
                 # Ours before it is connected: one that could not connect has something to close too.
                 self._client = Client()
                 await self._client.connect(**self._connection())
-                self._stream = self._client.jetstream(timeout=self._settings.answer_seconds_max)
+                self._stream = self._client.jetstream(timeout=self._settings.timeout_seconds)
                 self._inbox = self._client.new_inbox()
                 await self._client.subscribe(f"{self._inbox}.*", cb=self._answered)
                 self._event_bytes_max = min(self._settings.event_bytes_max, self._client.max_payload - _HEADERS_ROOM_BYTES)
@@ -101,7 +101,7 @@ class JetStream:
         sent = 0
         # One limit for all of them: a task and a timer for each message took as long as sending it.
         with suppress(TimeoutError):
-            async with asyncio.timeout(self._settings.answer_seconds_max):
+            async with asyncio.timeout(self._settings.timeout_seconds):
                 try:
                     for event in events:
                         await self._send(event, self._sequence + sent, events[sent - 1] if sent else None, live)
@@ -176,7 +176,7 @@ class JetStream:
                 return SinkError(f"NATS did not take position {event.position}: {client_error_text(error, self._addresses())}")
         return error
 
-    async def _tail(self) -> Tail:
+    async def _tail(self) -> SinkPosition:
         """The last message that is left; the stream is made where there is none."""
         assert self._stream is not None
         stream = self._settings.stream
@@ -189,9 +189,9 @@ class JetStream:
             _log.info("stream_created", sink=self._name, stream=stream)
         self._sequence = info.state.last_seq
         if not info.state.messages:
-            return Tail(None, self._sequence)
+            return SinkPosition(None, self._sequence)
         checkpoint = self._checkpoint(await self._stream.get_last_msg(stream, f"{self._settings.subject}.>"))
-        return Tail(checkpoint, self._sequence)
+        return SinkPosition(checkpoint, self._sequence)
 
     def _new_stream(self) -> StreamConfig:
         return StreamConfig(
@@ -223,7 +223,7 @@ class JetStream:
             "name": f"icecore-{self._name}",
             "allow_reconnect": False,
             "skip_subject_validation": True,  # ours are made of names that were looked at, ids and topics
-            "connect_timeout": min(CONNECT_SECONDS_MAX, settings.answer_seconds_max),
+            "connect_timeout": min(CONNECT_SECONDS_MAX, settings.timeout_seconds),
             "user": settings.user,
             "password": None if settings.password is None else settings.password.get_secret_value(),
             "token": None if settings.token is None else settings.token.get_secret_value(),

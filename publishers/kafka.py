@@ -28,7 +28,7 @@ from confluent_kafka.cimpl import NewTopic
 from ..domain.client_errors import address_of, known_phrases
 from .cloud_events import Encoded, Outgoing, encode_kafka
 from .setting_files import read_secret, require_file
-from .sink import Checkpoint, SinkError, SinkMovedError, SinkRefusedError, Tail
+from .sink import Checkpoint, SinkError, SinkMovedError, SinkPosition, SinkRefusedError
 from .sink_settings import KafkaSink
 
 _log = structlog.get_logger("icecore.sinks.kafka")
@@ -66,7 +66,7 @@ class Kafka:
         self._closed = threading.Event()
         self._producer: Producer | None = None
 
-    async def open(self) -> Tail:
+    async def open(self) -> SinkPosition:
         return await self._run(self._open)
 
     async def publish(self, events: Sequence[Outgoing], live: Checkpoint | None) -> int:
@@ -100,25 +100,25 @@ class Kafka:
         if error.code() != KafkaError._ALL_BROKERS_DOWN:
             self._complaint = _described(error)
 
-    def _open(self) -> Tail:
+    def _open(self) -> SinkPosition:
         self._make_topics()
         producer = Producer(_producer_properties(self._name, self._settings) | self._configuration, logger=None)
         self._producer = producer
         self._until_done(producer.init_transactions)
         checkpoint = self._read_checkpoint()
-        return Tail(checkpoint, 0 if checkpoint is None else checkpoint.position)
+        return SinkPosition(checkpoint, 0 if checkpoint is None else checkpoint.position)
 
     def _publish(self, events: Sequence[Outgoing], live: Checkpoint | None) -> int:
         """One transaction after the other, without a turn of the loop between: it is busy making what comes next."""
-        mark = 0
+        broker_sequence = 0
         for start in range(0, len(events), EVENTS_PER_TRANSACTION):
             if self._closed.is_set():
                 raise SinkError("closed while events were on their way")
             part = events[start : start + EVENTS_PER_TRANSACTION]
             checkpoint = live or Checkpoint(part[-1].position, part[-1].event_id)
             self._transaction(part, checkpoint)
-            mark = checkpoint.position
-        return mark
+            broker_sequence = checkpoint.position
+        return broker_sequence
 
     def _transaction(self, events: Sequence[Outgoing], checkpoint: Checkpoint) -> None:
         """No event has a callback: one that is not delivered fails the commit, and a broker refuses all that came in one request."""
@@ -162,7 +162,7 @@ class Kafka:
 
     def _until_done(self, call: Callable[[float], object]) -> None:
         """Calls again what may be called again, until the answer's time is over or the sink is closed."""
-        deadline = time.monotonic() + self._settings.answer_seconds_max
+        deadline = time.monotonic() + self._settings.timeout_seconds
         while True:
             try:
                 call(_STEP_SECONDS)
@@ -173,7 +173,7 @@ class Kafka:
 
     def _make_topics(self) -> None:
         admin = AdminClient(self._configuration)
-        seconds = self._settings.answer_seconds_max
+        seconds = self._settings.timeout_seconds
         try:
             there = admin.list_topics(timeout=seconds).topics
         except KafkaException:
@@ -208,7 +208,7 @@ class Kafka:
             }
         )
         try:
-            low, high = consumer.get_watermark_offsets(TopicPartition(self._checkpoint_topic, 0), timeout=self._settings.answer_seconds_max)
+            low, high = consumer.get_watermark_offsets(TopicPartition(self._checkpoint_topic, 0), timeout=self._settings.timeout_seconds)
             records = _TAIL_RECORDS
             while high > low:
                 start = max(low, high - records)
@@ -223,7 +223,7 @@ class Kafka:
     def _last_record(self, consumer: Consumer, start: int) -> Checkpoint | None:
         consumer.assign([TopicPartition(self._checkpoint_topic, 0, start)])
         found: Checkpoint | None = None
-        deadline = time.monotonic() + self._settings.answer_seconds_max
+        deadline = time.monotonic() + self._settings.timeout_seconds
         while time.monotonic() < deadline and not self._closed.is_set():
             message = consumer.poll(_STEP_SECONDS)
             if message is None:
@@ -267,7 +267,7 @@ def _configuration(name: str, settings: KafkaSink) -> dict[str, Any]:
     given: dict[str, Any] = {
         "bootstrap.servers": ",".join(settings.url),
         "client.id": f"icecore-{name}",
-        "socket.timeout.ms": max(1_000, int(settings.answer_seconds_max * 1_000)),
+        "socket.timeout.ms": max(1_000, int(settings.timeout_seconds * 1_000)),
         "log_level": 2,  # its complaints come back as errors
         "sasl.mechanism": settings.sasl_mechanism,
         "sasl.username": settings.user,
@@ -286,7 +286,7 @@ def _producer_properties(name: str, settings: KafkaSink) -> dict[str, Any]:
     """What the producer has besides; the operator's own properties stand over it."""
     return {
         "transactional.id": settings.transactional_id or f"icecore-{settings.topic}-{name}",
-        "transaction.timeout.ms": max(1_000, int(settings.answer_seconds_max * 1_000)),
+        "transaction.timeout.ms": max(1_000, int(settings.timeout_seconds * 1_000)),
         "partitioner": "murmur2_random",  # the Java client's: other producers of a key agree with us
         "message.max.bytes": settings.event_bytes_max + _MESSAGE_ROOM_BYTES,
     }

@@ -3,7 +3,7 @@
 Its attributes `tabular-id`, `warehouse-id` and the like have names CloudEvents does not allow; here they lose their hyphens.
 """
 
-from .description import Description
+from .enriched_event import EnrichedEvent
 
 _TYPES = {
     "table.created": "createTable",
@@ -23,7 +23,7 @@ _TYPES = {
 }
 
 
-def lakekeeper_attributes(topic: str, description: Description) -> dict[str, str]:
+def lakekeeper_attributes(topic: str, description: EnrichedEvent) -> dict[str, str]:
     """Its type and extensions; events it does not have keep Icecore's type."""
     noun = topic.partition(".")[0]
     named = _TYPES.get(topic.rpartition(".")[0])

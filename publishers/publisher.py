@@ -14,13 +14,13 @@ from ..database.outage_log import OutageLog
 from ..domain.client_errors import client_error_text
 from ..domain.recorded import RecordedEvent
 from ..log.follow import listen, read_events, wait_for_events
-from .checkpoints import Lead, LeadershipLostError, Orders, ReplayOrder, leading
+from .checkpoints import Leadership, LeadershipLostError, OperatorRequests, ReplayRequest, leading
 from .cloud_events import Outgoing, Replay, outgoing
-from .describe import Describer
+from .enricher import EventEnricher
 from .event_data import Dialect
 from .event_filter import EventFilter
-from .pointers import Path
-from .sink import Checkpoint, Sink, SinkError, SinkRefusedError, Tail
+from .references import Path
+from .sink import Checkpoint, Sink, SinkError, SinkPosition, SinkRefusedError
 
 _log = structlog.get_logger("icecore.publisher")
 
@@ -66,11 +66,11 @@ class Publisher:
         """Until `stop` is set; a lost database or lead is waited for."""
         while not stop.is_set():
             try:
-                async with leading(self._dsn, self._name, self._start) as lead:
+                async with leading(self._dsn, self._name, self._start) as leadership:
                     self._log_outage.succeeded()
-                    if lead is not None:
-                        _log.info("sink_leader_started", sink=self._name, position=lead.position)
-                        await self._lead(lead, stop)
+                    if leadership is not None:
+                        _log.info("sink_leader_started", sink=self._name, position=leadership.position)
+                        await self._publish_as_leader(leadership, stop)
                         continue
             except LeadershipLostError:
                 _log.warning("sink_leader_lost", sink=self._name)
@@ -78,69 +78,69 @@ class Publisher:
                 self._log_outage.failed(error=client_error_text(error))
             await _sleep(TAKE_OVER_SECONDS, stop)
 
-    async def _lead(self, lead: Lead, stop: asyncio.Event) -> None:
-        await listen(lead.connection)
+    async def _publish_as_leader(self, leadership: Leadership, stop: asyncio.Event) -> None:
+        await listen(leadership.connection)
         while not stop.is_set():
             sink: Sink | None = None
             again_after_seconds = 0.0
             try:
                 # It reads files with secrets, which may be missing.
                 sink = self._make_sink()
-                await self._tell(lead, sink, stop)
+                await self._tell(leadership, sink, stop)
                 return
             except (LeadershipLostError, psycopg.Error):
                 raise
             except SinkError as error:
-                await self._report(lead, error)
+                await self._report(leadership, error)
                 again_after_seconds = error.again_after_seconds
             except Exception as error:
                 self._outage.failed(type(error), began="publisher_failed", exc_info=error)
-                await self._report(lead, error)
+                await self._report(leadership, error)
             finally:
                 if sink is not None:
                     await sink.close()
             await _sleep(max(self._pause * random.uniform(0.5, 1.0), again_after_seconds), stop)  # noqa: S311
             self._pause = min(2 * self._pause, PAUSE_SECONDS_MAX)
 
-    async def _report(self, lead: Lead, error: Exception) -> None:
-        if isinstance(error, SinkError) and error.told is not None and error.told > lead.position:
-            await lead.move(error.told, lead.mark)
+    async def _report(self, leadership: Leadership, error: Exception) -> None:
+        if isinstance(error, SinkError) and error.told is not None and error.told > leadership.position:
+            await leadership.move(error.told, leadership.broker_sequence)
             self._pause = PAUSE_SECONDS_MIN
         blocked = error.position if isinstance(error, SinkError) else None
         # A SinkError's words are ours; of any other the text may hold what a client was given.
         said = str(error) if isinstance(error, SinkError) else client_error_text(error)
         if isinstance(error, SinkError):
             self._outage.failed(blocked, error=said, blocked_position=blocked)
-        await lead.report(said, blocked)
+        await leadership.report(said, blocked)
 
-    async def _tell(self, lead: Lead, sink: Sink, stop: asyncio.Event) -> None:
+    async def _tell(self, leadership: Leadership, sink: Sink, stop: asyncio.Event) -> None:
         """Until `stop` is set. Raises SinkError, and whatever a fault of ours raises."""
-        live = await self._begin(lead, await sink.open())
-        told = _Told(lead, sink.REMEMBERS)
-        describer, replaying = Describer(), _Replaying(self._dialect, self._chosen)
+        live = await self._begin(leadership, await sink.open())
+        told = _Told(leadership, sink.REMEMBERS)
+        enricher, replaying = EventEnricher(), _Replaying(self._dialect, self._chosen)
         following: asyncio.Task[_Batch] | None = None
         try:
             while not stop.is_set():
-                orders = await lead.orders()
-                batch = await (following or self._batch(lead, describer, orders, live.position, sink))
+                operator_requests = await leadership.operator_requests()
+                batch = await (following or self._batch(leadership, enricher, operator_requests, live.position, sink))
                 following = None
                 if batch.events:
                     end = batch.events[-1].position
                     if batch.is_full:
                         # Read and made while this one is on its way.
-                        following = asyncio.create_task(self._batch(lead, describer, orders, end, sink))
+                        following = asyncio.create_task(self._batch(leadership, enricher, operator_requests, end, sink))
                     if batch.messages:
-                        told.mark = await self._publish(sink, batch)
+                        told.broker_sequence = await self._publish(sink, batch)
                         self._outage.succeeded()
                     live = Checkpoint(end, batch.events[-1].event_id)
                     await told.up_to(end)
                     self._pause = PAUSE_SECONDS_MIN
-                if orders.replay is not None:
-                    told.mark = await replaying.step(lead, sink, orders, live) or told.mark
+                if operator_requests.replay is not None:
+                    told.broker_sequence = await replaying.step(leadership, sink, operator_requests, live) or told.broker_sequence
                 elif not batch.events:
                     await told.now()
                     self._outage.succeeded()
-                    await wait_for_events(lead.connection, stop)
+                    await wait_for_events(leadership.connection, stop)
             await told.now()
         finally:
             if following is not None:
@@ -156,15 +156,17 @@ class Publisher:
             self._singly_until = max(self._singly_until, batch.events[-1].position)
             raise
 
-    async def _batch(self, lead: Lead, describer: Describer, orders: Orders, after: int, sink: Sink) -> "_Batch":
+    async def _batch(
+        self, leadership: Leadership, enricher: EventEnricher, operator_requests: OperatorRequests, after: int, sink: Sink
+    ) -> "_Batch":
         """What comes after a position, and what of it goes out."""
         events_max = self._batch_events_max(sink, after)
-        events: Sequence[RecordedEvent] = await read_events(lead.connection, after, events_max)
+        events: Sequence[RecordedEvent] = await read_events(leadership.connection, after, events_max)
         if not events:
             return _Batch([], [], False)
         read = len(events)
         try:
-            events, messages = await messages_of(lead, describer, events, orders.skips, (self._chosen,), self._dialect)
+            events, messages = await messages_of(leadership, enricher, events, operator_requests.skips, (self._chosen,), self._dialect)
         except psycopg.Error:
             raise
         except Exception as error:
@@ -177,29 +179,29 @@ class Publisher:
             raise problem from error
         return _Batch(events, messages, read == events_max or len(events) < read)
 
-    async def _begin(self, lead: Lead, tail: Tail) -> Checkpoint:
+    async def _begin(self, leadership: Leadership, sink_position: SinkPosition) -> Checkpoint:
         """Where to go on: the larger of what the sink holds and what the row says, unless the sink lost what it had acknowledged."""
-        start = lead.position
-        if tail.checkpoint is None:
-            if lead.mark > tail.mark:
-                _log.error("sink_lost_events", sink=self._name, acknowledged_up_to=lead.position)
-                await lead.lost(lead.position, tail.mark)
+        start = leadership.position
+        if sink_position.checkpoint is None:
+            if leadership.broker_sequence > sink_position.broker_sequence:
+                _log.error("sink_lost_events", sink=self._name, acknowledged_up_to=leadership.position)
+                await leadership.lost(leadership.position, sink_position.broker_sequence)
         else:
-            await self._check_log(lead, tail.checkpoint)
-            if tail.mark < lead.mark and tail.checkpoint.position < start:
-                _log.error("sink_position_reset", sink=self._name, acknowledged_up_to=start, holds_up_to=tail.checkpoint.position)
-                start = tail.checkpoint.position
+            await self._check_log(leadership, sink_position.checkpoint)
+            if sink_position.broker_sequence < leadership.broker_sequence and sink_position.checkpoint.position < start:
+                _log.error("sink_position_reset", sink=self._name, acknowledged_up_to=start, holds_up_to=sink_position.checkpoint.position)
+                start = sink_position.checkpoint.position
             else:
-                start = max(start, tail.checkpoint.position)
-        await lead.move(start, max(tail.mark, 0))
-        live = await lead.checkpoint(start)
+                start = max(start, sink_position.checkpoint.position)
+        await leadership.move(start, max(sink_position.broker_sequence, 0))
+        live = await leadership.checkpoint(start)
         if live is None:
             raise SinkError(f"the sink's row says position {start}, which the log does not have: is this another log?")
         return live
 
-    async def _check_log(self, lead: Lead, held: Checkpoint) -> None:
+    async def _check_log(self, leadership: Leadership, held: Checkpoint) -> None:
         """What the sink holds must be of this log: else its position says nothing, and events would be missed in silence."""
-        if await lead.checkpoint(held.position) != held:
+        if await leadership.checkpoint(held.position) != held:
             raise SinkError(
                 f"the sink holds position {held.position} with event {held.event_id}, which is not in this log: it was filled from another,"
                 " or the database was restored to an earlier point; nothing is told until its stream is emptied or another one is named"
@@ -218,11 +220,11 @@ class _Batch:
 class _Told:
     """Moves the row: after every batch, or now and then behind a sink that remembers."""
 
-    def __init__(self, lead: Lead, remembers: bool) -> None:
-        self.mark = lead.mark
-        self._lead = lead
+    def __init__(self, leadership: Leadership, remembers: bool) -> None:
+        self.broker_sequence = leadership.broker_sequence
+        self._leadership = leadership
         self._seconds = ROW_SECONDS if remembers else 0.0
-        self._position = lead.position
+        self._position = leadership.position
         self._moved_at = asyncio.get_running_loop().time()
 
     async def up_to(self, position: int) -> None:
@@ -232,9 +234,9 @@ class _Told:
 
     async def now(self) -> None:
         # First: a sink that has been told everything must not be seen with an error that no longer stands.
-        await self._lead.recovered()
-        if (self._position, self.mark) != (self._lead.position, self._lead.mark):
-            await self._lead.move(self._position, self.mark)
+        await self._leadership.recovered()
+        if (self._position, self.broker_sequence) != (self._leadership.position, self._leadership.broker_sequence):
+            await self._leadership.move(self._position, self.broker_sequence)
         self._moved_at = asyncio.get_running_loop().time()
 
 
@@ -244,36 +246,38 @@ class _Replaying:
     def __init__(self, dialect: Dialect, chosen: EventFilter) -> None:
         self._dialect: Dialect = dialect
         self._chosen = chosen
-        self._order: ReplayOrder | None = None
-        self._describer = Describer()
+        self._replay_request: ReplayRequest | None = None
+        self._enricher = EventEnricher()
 
-    async def step(self, lead: Lead, sink: Sink, orders: Orders, live: Checkpoint) -> int | None:
+    async def step(self, leadership: Leadership, sink: Sink, operator_requests: OperatorRequests, live: Checkpoint) -> int | None:
         """Tells the next batch again; the sink's mark after it, None where nothing of it goes out."""
-        order = orders.replay
-        assert order is not None
-        if self._order is None or self._order.id != order.id:
-            self._describer = Describer()
-        self._order = order
-        limit = min(sink.BATCH_EVENTS_MAX, order.to_position - order.told_position)
+        replay_request = operator_requests.replay
+        assert replay_request is not None
+        if self._replay_request is None or self._replay_request.id != replay_request.id:
+            self._enricher = EventEnricher()
+        self._replay_request = replay_request
+        limit = min(sink.BATCH_EVENTS_MAX, replay_request.to_position - replay_request.told_position)
         # The log reaches the end of every replay: it was checked when the replay was asked for.
-        events: Sequence[RecordedEvent] = await read_events(lead.connection, order.told_position, limit)
-        both = (self._chosen, order.filter)
-        events, messages = await messages_of(lead, self._describer, events, orders.skips, both, self._dialect, replay=Replay(order.id))
+        events: Sequence[RecordedEvent] = await read_events(leadership.connection, replay_request.told_position, limit)
+        both = (self._chosen, replay_request.filter)
+        events, messages = await messages_of(
+            leadership, self._enricher, events, operator_requests.skips, both, self._dialect, replay=Replay(replay_request.id)
+        )
         try:
-            mark = await sink.publish(messages, live) if messages else None
+            broker_sequence = await sink.publish(messages, live) if messages else None
         except SinkError as error:
             # How far the replay came says nothing of what is told live, which may be behind it.
             if error.told is not None:
-                await lead.move_replay(order, error.told, sum(message.position <= error.told for message in messages))
+                await leadership.move_replay(replay_request, error.told, sum(message.position <= error.told for message in messages))
             error.told = None
             raise
-        await lead.move_replay(order, events[-1].position, len(messages))
-        return mark
+        await leadership.move_replay(replay_request, events[-1].position, len(messages))
+        return broker_sequence
 
 
 async def messages_of(
-    lead: Lead,
-    describer: Describer,
+    leadership: Leadership,
+    enricher: EventEnricher,
     events: Sequence[RecordedEvent],
     skips: frozenset[int],
     filters: Sequence[EventFilter],
@@ -287,7 +291,7 @@ async def messages_of(
     def chosen(event: RecordedEvent, path: Path | None) -> bool:
         return all(each.matches_path(event, path) for each in filters)
 
-    described = await describer.describe(lead.connection, wanted, chosen=chosen, bytes_max=DESCRIBED_BYTES_MAX)
+    described = await enricher.enrich(leadership.connection, wanted, chosen=chosen, bytes_max=DESCRIBED_BYTES_MAX)
     if described.count < len(wanted):
         events = [event for event in events if event.position < wanted[described.count].position]
     return events, [outgoing(each, dialect, replay) for each in described.events]

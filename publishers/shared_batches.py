@@ -5,16 +5,16 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from ..database.connections import ConnectionHandOff
+from ..database.connections import ConnectionPool
 from ..log.follow import read_events
 from .cloud_events import Outgoing, encode_json, outgoing
-from .describe import Describer
-from .description import Description
+from .enriched_event import EnrichedEvent
+from .enricher import EventEnricher
 from .event_data import Dialect
-from .pointers import KnownNames
+from .references import KnownNames
 
 KEPT_MAX = 4
-"""Batches kept for followers that are a little behind the others."""
+"""Batches kept for subscribers that are a little behind the others."""
 KEPT_SECONDS_MAX = 1.0
 """For so long a batch is kept: a database that was restored to an earlier point meanwhile may hold other events at its positions."""
 
@@ -23,7 +23,7 @@ KEPT_SECONDS_MAX = 1.0
 class SharedBatch:
     """The events after one position, as many as were there and may be held; each is encoded once per dialect."""
 
-    descriptions: Sequence[Description]
+    descriptions: Sequence[EnrichedEvent]
     _encoded: dict[tuple[Dialect, int], tuple[Outgoing, bytes]] = field(default_factory=dict)
 
     def encoded(self, number: int, dialect: Dialect) -> tuple[Outgoing, bytes]:
@@ -38,7 +38,7 @@ class SharedBatch:
 class SharedBatches:
     """Who asks for what stands after the same position gets the same batch; one that is being read is waited for."""
 
-    def __init__(self, connections: ConnectionHandOff, known_names: KnownNames, *, events_max: int, bytes_max: int) -> None:
+    def __init__(self, connections: ConnectionPool, known_names: KnownNames, *, events_max: int, bytes_max: int) -> None:
         self._connections = connections
         self._known_names = known_names
         self._events_max = events_max
@@ -50,11 +50,11 @@ class SharedBatches:
         reading = self._batches.get(position)
         if reading is None:
             reading = self._batches[position] = asyncio.create_task(self._read(position), name="shared-batch")
-            reading.add_done_callback(lambda done: self._settle(position, done))
-        # One follower that goes takes nothing from the others.
+            reading.add_done_callback(lambda done: self._finish(position, done))
+        # One subscriber that goes takes nothing from the others.
         return await asyncio.shield(reading)
 
-    def _settle(self, position: int, done: "asyncio.Task[SharedBatch]") -> None:
+    def _finish(self, position: int, done: "asyncio.Task[SharedBatch]") -> None:
         """What failed, or found nothing, is asked for anew; of the rest the newest are kept."""
         if done.cancelled() or done.exception() is not None or not done.result().descriptions:
             self._drop(position, done)
@@ -76,5 +76,5 @@ class SharedBatches:
             events = await read_events(connection, position, self._events_max, bytes_max=self._bytes_max)
             if not events:
                 return SharedBatch(())
-            describer = Describer(known_names=self._known_names)
-            return SharedBatch((await describer.describe(connection, events, bytes_max=self._bytes_max)).events)
+            enricher = EventEnricher(known_names=self._known_names)
+            return SharedBatch((await enricher.enrich(connection, events, bytes_max=self._bytes_max)).events)

@@ -47,14 +47,14 @@ class Checkpoint:
 
 
 @dataclass(frozen=True, slots=True)
-class Tail:
+class SinkPosition:
     """What the sink itself says of how far it is; `checkpoint` None where it holds nothing that says so.
 
     mark -- the sink's own number of the last thing it holds; it never falls unless the sink loses what it acknowledged.
     """
 
     checkpoint: Checkpoint | None
-    mark: int
+    broker_sequence: int
 
 
 class Sink(Protocol):
@@ -66,7 +66,7 @@ class Sink(Protocol):
     REMEMBERS: ClassVar[bool]
     BATCH_EVENTS_MAX: ClassVar[int]
 
-    async def open(self) -> Tail:
+    async def open(self) -> SinkPosition:
         """Connects, shuts out whoever led before, and says how far the sink is. Raises SinkError."""
 
     async def publish(self, events: Sequence[Outgoing], live: Checkpoint | None) -> int:

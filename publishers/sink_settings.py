@@ -30,7 +30,7 @@ class _Sink(BaseModel):
     dialect: Dialect = "icecore"
     start: Literal["beginning", "now"] = "beginning"
     event_bytes_max: int = Field(default=1_000_000, ge=4 * KIBIBYTE, le=256 * MEBIBYTE)
-    answer_seconds_max: float = Field(default=10.0, gt=0, le=600)
+    timeout_seconds: float = Field(default=10.0, gt=0, le=600)
 
     @model_validator(mode="after")
     def _check_filter(self) -> "_Sink":

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from ..domain.client_errors import client_error_text
 from .cloud_events import Outgoing, encode_json
-from .sink import Checkpoint, SinkError, Tail
+from .sink import Checkpoint, SinkError, SinkPosition
 from .sink_settings import StandardOutputSink
 
 
@@ -22,8 +22,8 @@ class StandardOutput:
         self._settings = settings
         self._base_url = base_url
 
-    async def open(self) -> Tail:
-        return Tail(None, 0)
+    async def open(self) -> SinkPosition:
+        return SinkPosition(None, 0)
 
     async def publish(self, events: Sequence[Outgoing], live: Checkpoint | None) -> int:
         lines = b"".join(self._line(event) for event in events)

@@ -18,7 +18,7 @@ from pydantic import SecretStr
 from ..domain.client_errors import address_of, client_error_text
 from .cloud_events import Encoded, Outgoing, encode_http
 from .setting_files import read_secret, require_file
-from .sink import Checkpoint, SinkError, SinkRefusedError, Tail
+from .sink import Checkpoint, SinkError, SinkPosition, SinkRefusedError
 from .sink_settings import WebhookSink
 
 CLOSE_SECONDS_MAX = 1.0
@@ -43,16 +43,16 @@ class Webhook:
         self._key = signing_key(settings.secret, settings.secret_file)
         self._session: aiohttp.ClientSession | None = None
 
-    async def open(self) -> Tail:
+    async def open(self) -> SinkPosition:
         context: ssl.SSLContext | bool = True
         require_file("tls_ca_file", self._settings.tls_ca_file)
         if self._settings.tls_ca_file:
             context = ssl.create_default_context(cafile=self._settings.tls_ca_file)
-        timeout = aiohttp.ClientTimeout(total=self._settings.answer_seconds_max)
+        timeout = aiohttp.ClientTimeout(total=self._settings.timeout_seconds)
         headers = {name: value.get_secret_value() for name, value in self._settings.headers.items()}
         connector = aiohttp.TCPConnector(ssl=context)
         self._session = aiohttp.ClientSession(timeout=timeout, headers=headers, connector=connector)
-        return Tail(None, 0)
+        return SinkPosition(None, 0)
 
     async def publish(self, events: Sequence[Outgoing], live: Checkpoint | None) -> int:
         told: int | None = None

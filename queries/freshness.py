@@ -99,9 +99,9 @@ class Freshness:
                 # Those who came meanwhile hear the same: where the log is away, the next read would only take as long to say so.
                 waiting += self._waiting
                 self._waiting = []
-                _settle(waiting, error)
+                _finish(waiting, error)
             else:
-                _settle(waiting, None)
+                _finish(waiting, None)
         self._reading = None
 
     async def _catch_up(self) -> None:
@@ -130,7 +130,7 @@ class Freshness:
         self._applied = changes.head
 
 
-def _settle(waiting: list[asyncio.Future[None]], error: Exception | None) -> None:
+def _finish(waiting: list[asyncio.Future[None]], error: Exception | None) -> None:
     """Empties the list: the error's trace holds who has it, and would else be held by it."""
     while waiting:
         confirmed = waiting.pop()

@@ -13,7 +13,7 @@ from ..domain.errors import NoSuchTable, NotFound
 from ..domain.identifiers import TabularIdentifier
 from ..projections import names, results, tables
 from ..projections.bounded_reads import LargeDocument
-from ..projections.tables import LoadedTable, SoughtTable
+from ..projections.tables import LoadedTable, TableLookup
 from ..storage.locations import StorageLocation
 from .answers import TableAnswer
 from .executor import Fresh, QueryExecutor
@@ -44,7 +44,7 @@ async def load_table(
     """
     referenced_only, as_of = snapshots == "refs", warehouse.as_of
     warehouse_id, keys, name_key = warehouse.scope.path(table)
-    sought = SoughtTable(warehouse_id, (*keys, name_key), referenced_only)
+    sought = TableLookup(warehouse_id, (*keys, name_key), referenced_only)
 
     async def find() -> Fresh[_Kept]:
         if as_of is None:
@@ -73,7 +73,7 @@ async def _loaded_then(
 ) -> LoadedTable | None:
     async def read(connection: Connection, bytes_max: int) -> LoadedTable | LargeDocument | None:
         table_id = await names.find_table(connection, warehouse.scope, table)
-        return await tables.load_then(connection, table_id, as_of, referenced_only=referenced_only, bytes_max=bytes_max)
+        return await tables.load_as_of(connection, table_id, as_of, referenced_only=referenced_only, bytes_max=bytes_max)
 
     return await backends.read_within(read)
 

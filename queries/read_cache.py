@@ -14,7 +14,7 @@ ENTRY_OVERHEAD_BYTES = 1_000
 
 
 @dataclass(slots=True)
-class CacheFigures:
+class CacheMetrics:
     """Counts for the metrics."""
 
     hits: int = 0
@@ -38,7 +38,7 @@ class ReadCache:
     """
 
     def __init__(self, bytes_max: int) -> None:
-        self.figures = CacheFigures()
+        self.metrics = CacheMetrics()
         self._bytes_max = bytes_max
         self._entries: OrderedDict[Hashable, _Entry] = OrderedDict()
         self._keys_by_tag: dict[Tag, set[Hashable]] = {}
@@ -53,9 +53,9 @@ class ReadCache:
     def get(self, key: Hashable) -> Any | None:
         entry = self._entries.get(key)
         if entry is None:
-            self.figures.misses += 1
+            self.metrics.misses += 1
             return None
-        self.figures.hits += 1
+        self.metrics.hits += 1
         self._entries.move_to_end(key)
         return entry.value
 
@@ -91,10 +91,10 @@ class ReadCache:
         self._entries[key] = _Entry(value, size_bytes, tags)
         for tag in tags:
             self._keys_by_tag.setdefault(tag, set()).add(key)
-        self.figures.bytes_held += size_bytes
-        while self.figures.bytes_held > self._bytes_max:
+        self.metrics.bytes_held += size_bytes
+        while self.metrics.bytes_held > self._bytes_max:
             self._remove(next(iter(self._entries)))
-            self.figures.evicted += 1
+            self.metrics.evicted += 1
         return value
 
     def drop(self, tag: Tag) -> None:
@@ -113,13 +113,13 @@ class ReadCache:
         self._entries.clear()
         self._keys_by_tag.clear()
         self._dropped_while_filling.clear()
-        self.figures.bytes_held = 0
+        self.metrics.bytes_held = 0
 
     def _remove(self, key: Hashable) -> None:
         entry = self._entries.pop(key, None)
         if entry is None:
             return
-        self.figures.bytes_held -= entry.size_bytes
+        self.metrics.bytes_held -= entry.size_bytes
         for tag in entry.tags:
             keys = self._keys_by_tag[tag]
             keys.discard(key)

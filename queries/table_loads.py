@@ -9,7 +9,7 @@ from cachetools import LRUCache
 from ..database.connections import Connection
 from ..projections import tables
 from ..projections.bounded_reads import BYTES_UNBOUNDED, LargeDocument
-from ..projections.tables import TABLES_LOADED_AT_ONCE_MAX, LoadedTable, SoughtTable
+from ..projections.tables import TABLES_LOADED_AT_ONCE_MAX, LoadedTable, TableLookup
 from ..storage.large_documents import LARGE_BYTES_MIN as COUNTED_BYTES_MIN
 from ..storage.large_documents import LargeDocuments
 
@@ -37,9 +37,9 @@ class TableLoads:
         self._alone = _Statements(connection, 1, COUNTED_BYTES_MIN)
         self._counted = _Statements(connection_once, 1, BYTES_UNBOUNDED)
         self._large_documents = large_documents
-        self._large: LRUCache[SoughtTable, int] = LRUCache(LARGE_KNOWN_MAX)
+        self._large: LRUCache[TableLookup, int] = LRUCache(LARGE_KNOWN_MAX)
 
-    async def load(self, sought: SoughtTable) -> LoadedTable | None:
+    async def load(self, sought: TableLookup) -> LoadedTable | None:
         """The table, None where there is none; ServiceUnavailable where Postgres is away."""
         loaded = await self._load(sought)
         if loaded is not None and len(loaded.metadata) >= LARGE_BYTES_MIN:
@@ -48,7 +48,7 @@ class TableLoads:
             self._large.pop(sought, None)
         return loaded
 
-    async def _load(self, sought: SoughtTable) -> LoadedTable | None:
+    async def _load(self, sought: TableLookup) -> LoadedTable | None:
         size = self._large.get(sought, 0)
         if not size:
             try:
@@ -77,19 +77,19 @@ class _Statements:
     def __init__(self, connection: _Connect, tables_max: int, bytes_max: int) -> None:
         self._connection = connection
         self._tables_max, self._bytes_max = tables_max, bytes_max
-        self._waiting: dict[SoughtTable, list[_Answer]] = {}
+        self._waiting: dict[TableLookup, list[_Answer]] = {}
         self._ways: set[asyncio.Task[None]] = set()
         # Ways that will soon take what waits: they have been begun, or wait for a connection.
         self._about_to_take = 0
         self._one_by_itself = False
 
-    async def load(self, sought: SoughtTable) -> LoadedTable | LargeDocument | None:
+    async def load(self, sought: TableLookup) -> LoadedTable | LargeDocument | None:
         if not self._ways and not self._one_by_itself:
             return await self._load_by_itself(sought)
         # Not by a name: this frame would hold an error of the answer, which holds the frame.
         return await self._join(sought)
 
-    def _join(self, sought: SoughtTable) -> _Answer:
+    def _join(self, sought: TableLookup) -> _Answer:
         """What the next statement with room for it will find."""
         answer: _Answer = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(sought, []).append(answer)
@@ -98,12 +98,12 @@ class _Statements:
             self._ways.add(asyncio.create_task(self._load_on(), name="table-loads"))
         return answer
 
-    async def _load_by_itself(self, sought: SoughtTable) -> LoadedTable | LargeDocument | None:
+    async def _load_by_itself(self, sought: TableLookup) -> LoadedTable | LargeDocument | None:
         """For whoever comes while nobody else loads: without the turns of the loop that a way takes."""
         self._one_by_itself = True
         try:
             async with self._connection() as connection:
-                (loaded,) = await tables.load_now(connection, [sought], self._bytes_max)
+                (loaded,) = await tables.load_current(connection, [sought], self._bytes_max)
         finally:
             self._one_by_itself = False
         return loaded
@@ -120,12 +120,12 @@ class _Statements:
         self._ways.remove(way)
 
     async def _load_some(self) -> None:
-        taken: dict[SoughtTable, list[_Answer]] | None = None
+        taken: dict[TableLookup, list[_Answer]] | None = None
         try:
             async with self._connection() as connection:
                 # Not before the connection is there: whoever comes while it is waited for still joins.
                 taken = self._take(self._tables_max)
-                loaded = await tables.load_now(connection, [*taken], self._bytes_max) if taken else []
+                loaded = await tables.load_current(connection, [*taken], self._bytes_max) if taken else []
         except Exception as error:
             if taken is None:
                 # Where there is no connection, the next attempt would only take as long to say so.
@@ -139,10 +139,10 @@ class _Statements:
                     if not answer.done():
                         answer.set_result(table)
 
-    def _take(self, tables_max: int) -> dict[SoughtTable, list[_Answer]]:
+    def _take(self, tables_max: int) -> dict[TableLookup, list[_Answer]]:
         """The tables that have waited longest and that somebody still waits for."""
         self._about_to_take -= 1
-        taken: dict[SoughtTable, list[_Answer]] = {}
+        taken: dict[TableLookup, list[_Answer]] = {}
         while self._waiting and len(taken) < tables_max:
             sought = next(iter(self._waiting))
             answers = self._waiting.pop(sought)
@@ -151,7 +151,7 @@ class _Statements:
         return taken
 
 
-def _fail(taken: dict[SoughtTable, list[_Answer]], error: Exception) -> None:
+def _fail(taken: dict[TableLookup, list[_Answer]], error: Exception) -> None:
     """Empties `taken`: the error's trace holds who has it, and would else be held by it."""
     while taken:
         _, answers = taken.popitem()

@@ -16,7 +16,7 @@ from typing import TypeVar
 from ..domain.byte_pieces import Content, pieces_of
 from ..domain.errors import BadRequest, CatalogError
 from .file_sync import FileSync
-from .known_folders import KnownFolders
+from .folder_cache import FolderCache
 from .locations import StorageLocation, refuse_location
 from .storage_profile import LocalProfile
 from .store_errors import METADATA_BYTES_MAX, file_exists, file_not_found, file_too_large, store_away
@@ -47,7 +47,7 @@ class LocalStore:
     def __init__(self, profile: LocalProfile, *, fsync: bool = True) -> None:
         self._profile = profile
         self._fsync = fsync
-        self._known = KnownFolders()
+        self._known = FolderCache()
         self._putting = 0
 
     async def get(self, location: StorageLocation, *, bytes_max: int = METADATA_BYTES_MAX) -> bytes:
@@ -95,7 +95,7 @@ class LocalStore:
         """
         self._root(location)
         try:
-            return stat.S_ISREG(os.stat("/" + "/".join(location.segments)).st_mode)  # noqa: PTH116 - see KnownFolders
+            return stat.S_ISREG(os.stat("/" + "/".join(location.segments)).st_mode)  # noqa: PTH116 - see FolderCache
         except (FileNotFoundError, NotADirectoryError):
             return False
         except OSError as error:

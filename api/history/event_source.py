@@ -12,7 +12,7 @@ Dialect = Literal["icecore", "lakekeeper"]
 """Whose names event types have."""
 
 
-class TellableEvent(Protocol):
+class PublishedEvent(Protocol):
     """One event as it is sent: its type, and its JSON in one line."""
 
     @property
@@ -23,7 +23,7 @@ class TellableEvent(Protocol):
     def body(self) -> bytes: ...
 
 
-class TellableEvents(Protocol):
+class PublishedEvents(Protocol):
     """What the log tells between one position and another.
 
     position -- the last that was read: to go on from. at_end -- nothing stood behind it. recorded_at -- of the last event that was
@@ -31,7 +31,7 @@ class TellableEvents(Protocol):
     """
 
     @property
-    def events(self) -> Sequence[TellableEvent]: ...
+    def events(self) -> Sequence[PublishedEvent]: ...
     @property
     def position(self) -> int: ...
     @property
@@ -43,8 +43,8 @@ class TellableEvents(Protocol):
 class EventReader(Protocol):
     """One run through the log, forwards: batches are small, pages as large as asked for within limits. ServiceUnavailable."""
 
-    async def batch(self, after: int, *, to: int | None = None) -> TellableEvents: ...
-    async def page(self, after: int, *, to: int | None, events_max: int, make_room: Callable[[int], None]) -> TellableEvents: ...
+    async def batch(self, after: int, *, to: int | None = None) -> PublishedEvents: ...
+    async def page(self, after: int, *, to: int | None, events_max: int, make_room: Callable[[int], None]) -> PublishedEvents: ...
 
 
 class EventSource(Protocol):

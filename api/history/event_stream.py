@@ -8,12 +8,12 @@ import structlog
 from aiohttp import ClientError, web
 
 from ...domain.errors import ServiceUnavailable
+from ..api_request import ApiRequest
 from ..byte_budget import UNCOUNTED_BYTES_MAX, BudgetUsedUp, HeldBytes, HeldContent
-from ..call import Call
 from ..origins import ORIGIN_RULES
 from ..piece_payload import PIECE_BYTES, cut
 from ..request_ids import REQUEST_ID, name_answer
-from .event_source import EventReader, EventSource, TellableEvent, TellableEvents
+from .event_source import EventReader, EventSource, PublishedEvent, PublishedEvents
 from .large_events import LargeEvents
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger("icecore.api")
@@ -34,7 +34,7 @@ _LAST_WRITE_SECONDS_MAX = 1.0
 _HEADERS = {"Content-Type": EVENT_STREAM, "Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 
 
-async def stream_events(call: Call, source: EventSource, reader: EventReader, after: int, to: int | None) -> web.StreamResponse:
+async def stream_events(call: ApiRequest, source: EventSource, reader: EventReader, after: int, to: int | None) -> web.StreamResponse:
     """Everything after a position and not after `to`, until the client goes or the server stops. TooManyRequests."""
     request = call.request
     with source.following():
@@ -90,7 +90,7 @@ async def _tell_batch(stream: "_Stream", batches: "_Batches", position: int, to:
     return batch.position
 
 
-def _pieces(events: Iterable[TellableEvent]) -> Iterator[bytes | bytearray]:
+def _pieces(events: Iterable[PublishedEvent]) -> Iterator[bytes | bytearray]:
     """The events as they are written, several in a piece, and large ones in several: what the client has not taken is copied on the way."""
     piece = bytearray()
     for event in events:
@@ -118,7 +118,7 @@ class _Batches:
         self._expected_bytes = 0
         self._waits = False
 
-    async def read(self, position: int, to: int | None) -> TellableEvents | None:
+    async def read(self, position: int, to: int | None) -> PublishedEvents | None:
         """None where the log cannot be read for now, or there is no room: an answer that has begun can no longer say so."""
         expected = HeldBytes(self._room)
         try:

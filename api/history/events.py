@@ -10,10 +10,10 @@ from aiohttp import web
 from ...access.authorization import SERVER, Resource
 from ...domain.errors import BadRequest, NotFound
 from ...domain.identifiers import uuid_or_none
-from ..call import POSITION_HEADER, Call
+from ..api_request import POSITION_HEADER, ApiRequest
 from ..paging import listing_digest, page_token, parse_size, token_after
-from ..targets import decode_segment
-from .event_source import EventReader, EventSource, TellableEvents, refuse_beyond_end
+from ..path_parameters import decode_segment
+from .event_source import EventReader, EventSource, PublishedEvents, refuse_beyond_end
 from .event_stream import EVENT_STREAM, stream_events
 from .parameters import parse_dialect, parse_names, parse_position, parse_wait, parse_warehouses
 
@@ -36,7 +36,7 @@ class Asked:
     digest: str
 
 
-async def list_events(call: Call) -> web.StreamResponse:
+async def list_events(call: ApiRequest) -> web.StreamResponse:
     """A page of events, or, to whom accepts an event stream, all of them and those to come."""
     source = call.catalog.events
     if _accepts(call.request, EVENT_STREAM):
@@ -61,7 +61,7 @@ async def list_events(call: Call) -> web.StreamResponse:
     return await _answer(call, asked, page)
 
 
-async def load_event(call: Call) -> web.StreamResponse:
+async def load_event(call: ApiRequest) -> web.StreamResponse:
     """One event with all its data."""
     event_id = uuid_or_none(decode_segment(call.segments["event_id"], "event id"))
     if event_id is None:
@@ -75,7 +75,7 @@ async def load_event(call: Call) -> web.StreamResponse:
     return response
 
 
-async def _asked(call: Call, source: EventSource, last_event_id: str | None) -> Asked:
+async def _asked(call: ApiRequest, source: EventSource, last_event_id: str | None) -> Asked:
     query = call.query
     types, namespaces, dialect = parse_names(query, "types"), parse_names(query, "namespaces"), parse_dialect(query)
     warehouse_ids = await parse_warehouses(call)
@@ -102,8 +102,8 @@ async def _after(source: EventSource, query: Mapping[str, str], digest: str, las
 
 
 async def _wait(
-    call: Call, source: EventSource, asked: Asked, page: TellableEvents, events_max: int, wait_seconds: float
-) -> TellableEvents:
+    call: ApiRequest, source: EventSource, asked: Asked, page: PublishedEvents, events_max: int, wait_seconds: float
+) -> PublishedEvents:
     """The first page with an event in it, or an empty one when the time is over or the server stops."""
     loop = asyncio.get_running_loop()
     end = loop.time() + wait_seconds
@@ -115,7 +115,7 @@ async def _wait(
     return page
 
 
-async def _answer(call: Call, asked: Asked, page: TellableEvents) -> web.StreamResponse:
+async def _answer(call: ApiRequest, asked: Asked, page: PublishedEvents) -> web.StreamResponse:
     events = b",".join(event.body for event in page.events)
     headers = {POSITION_HEADER: str(page.position), **_NEVER_CACHED}
     if _accepts(call.request, CLOUDEVENTS_BATCH):

@@ -7,8 +7,8 @@ from uuid import UUID
 from ...access.resolve_warehouse import resolve_warehouse
 from ...access.warehouse import Warehouse
 from ...domain.errors import BadRequest
-from ..call import Call
-from ..targets import warehouse_reference
+from ..api_request import ApiRequest
+from ..path_parameters import warehouse_reference
 from .event_source import Dialect
 
 WAIT_SECONDS_MAX = 60.0
@@ -51,12 +51,12 @@ def parse_names(query: Mapping[str, str], name: str) -> tuple[str, ...]:
     return values
 
 
-async def parse_warehouses(call: Call) -> set[UUID]:
+async def parse_warehouses(call: ApiRequest) -> set[UUID]:
     """The warehouses `warehouses` names, by their ids; NoSuchWarehouse."""
     return {(await warehouse_now(call, each, "warehouses")).id for each in parse_names(call.query, "warehouses")}
 
 
-async def warehouse_now(call: Call, reference: str, parameter: str) -> Warehouse:
+async def warehouse_now(call: ApiRequest, reference: str, parameter: str) -> Warehouse:
     """The warehouse of a name or id. NoSuchWarehouse; BadRequest for one in the past."""
     warehouse = await resolve_warehouse(call.catalog.backends, call.context.project_id, warehouse_reference(reference))
     if warehouse.as_of is not None:

@@ -8,9 +8,9 @@ from aiohttp import web
 
 from ...access.authorization import SERVER
 from ...domain.errors import BadRequest
-from ...queries.reached_snapshot import SnapshotStanding, reached_snapshot
-from ..call import SEPARATOR, Call
-from ..targets import respell_levels, tabular_asked
+from ...queries.snapshot_ancestry import SnapshotAncestry, load_snapshot_ancestry
+from ..api_request import SEPARATOR, ApiRequest
+from ..path_parameters import parse_queried_tabular, respell_levels
 from .event_source import EventSource
 from .parameters import parse_position, parse_wait, warehouse_now
 
@@ -21,7 +21,7 @@ _TABLE_PARAMETERS = ("warehouse", "namespace", "table", "snapshot-id")
 PARAMETERS = frozenset({*_TABLE_PARAMETERS, "position", "wait-seconds"})
 
 
-async def wait(call: Call) -> web.StreamResponse:
+async def wait(call: ApiRequest) -> web.StreamResponse:
     """Answers `reached`: true as soon as it is, false when the time is over or the server stops."""
     query, source = call.query, call.catalog.events
     seconds = parse_wait(query, WAIT_SECONDS_DEFAULT)
@@ -46,13 +46,13 @@ async def _until_position(source: EventSource, position: int, seconds: float) ->
     return {"reached": head >= position, "position": head}
 
 
-async def _until_snapshot(call: Call, source: EventSource, query: Mapping[str, str], seconds: float) -> dict[str, Any]:
+async def _until_snapshot(call: ApiRequest, source: EventSource, query: Mapping[str, str], seconds: float) -> dict[str, Any]:
     warehouse = await warehouse_now(call, query["warehouse"], "warehouse") if query.get("warehouse") else await call.warehouse()
     separator = call.app[SEPARATOR]
     namespace = query["namespace"] if separator is None else respell_levels(query["namespace"], separator)
-    table = tabular_asked(namespace, query["table"], "table name")
+    table = parse_queried_tabular(namespace, query["table"], "table name")
     snapshot_id = _snapshot_id(query["snapshot-id"])
-    standing = await reached_snapshot(call.catalog.queries, call.context, warehouse, table, snapshot_id)
+    standing = await load_snapshot_ancestry(call.catalog.queries, call.context, warehouse, table, snapshot_id)
     if not standing.reached and seconds > 0:
         with source.following():
             loop = asyncio.get_running_loop()
@@ -61,11 +61,11 @@ async def _until_snapshot(call: Call, source: EventSource, query: Mapping[str, s
                 left = end - loop.time()
                 if left <= 0 or not await source.arrived(standing.position, left):
                     break
-                standing = await reached_snapshot(call.catalog.queries, call.context, warehouse, table, snapshot_id, standing)
+                standing = await load_snapshot_ancestry(call.catalog.queries, call.context, warehouse, table, snapshot_id, standing)
     return _answer(standing)
 
 
-def _answer(standing: SnapshotStanding) -> dict[str, Any]:
+def _answer(standing: SnapshotAncestry) -> dict[str, Any]:
     return {"reached": standing.reached, "position": standing.position, "current-snapshot-id": standing.current_snapshot_id}
 
 

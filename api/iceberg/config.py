@@ -4,13 +4,13 @@ from aiohttp import web
 
 from ...access.authorization import Resource
 from ...access.resolve_warehouse import resolve_warehouse
-from ..call import SEPARATOR, Call
+from ..api_request import SEPARATOR, ApiRequest
 from ..limits import iso_8601_duration
+from ..path_parameters import warehouse_reference
 from ..routing import ROUTES
-from ..targets import warehouse_reference
 
 
-async def get_config(call: Call) -> web.Response:
+async def get_config(call: ApiRequest) -> web.Response:
     """The prefix of a warehouse, pinned to a position where the client asked for a past; 404 for an unknown warehouse."""
     text = call.query.get("warehouse")
     warehouse = await resolve_warehouse(call.catalog.backends, call.context.project_id, warehouse_reference(text) if text else None)

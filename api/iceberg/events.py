@@ -10,8 +10,8 @@ from ...access.authorization import Resource
 from ...access.warehouse import Warehouse
 from ...domain.errors import BadRequest
 from ...domain.identifiers import NAME_CODE_POINTS_MAX, NAMESPACE_LEVELS_MAX
-from ..bodies import Fields
-from ..call import Call
+from ..api_request import ApiRequest
+from ..bodies import BodyReader
 from ..history.event_source import EventReader, EventSource, refuse_beyond_end
 from ..paging import listing_digest, page_token, token_after
 
@@ -21,7 +21,7 @@ _TIMESTAMP_MS_MAX = 253_402_300_799_999
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-async def query_events(call: Call) -> web.Response:
+async def query_events(call: ApiRequest) -> web.Response:
     """A page of a warehouse's events, oldest first, and the token that goes on behind them, also at the end of the log."""
     _, fields = await call.fields()
     warehouse, source = await call.warehouse(), call.catalog.events
@@ -42,7 +42,7 @@ async def query_events(call: Call) -> web.Response:
     return await call.json_bytes(b'{"events":[' + events + b"]," + orjson.dumps(rest)[1:])
 
 
-def _reader(source: EventSource, warehouse: Warehouse, fields: Fields) -> EventReader:
+def _reader(source: EventSource, warehouse: Warehouse, fields: BodyReader) -> EventReader:
     if fields.object_or_none("custom-filters"):
         raise fields.invalid("custom-filters", "this catalog has none")
     return source.iceberg_reader(
@@ -55,7 +55,7 @@ def _reader(source: EventSource, warehouse: Warehouse, fields: Fields) -> EventR
     )
 
 
-def _names(fields: Fields) -> Sequence[Sequence[str]]:
+def _names(fields: BodyReader) -> Sequence[Sequence[str]]:
     """Each a path of names, outermost first."""
     paths = fields.text_lists("catalog-objects-by-name", FILTER_VALUES_MAX)
     if not all(paths):
@@ -67,7 +67,7 @@ def _names(fields: Fields) -> Sequence[Sequence[str]]:
     return paths
 
 
-def _page_size(call: Call, fields: Fields) -> int:
+def _page_size(call: ApiRequest, fields: BodyReader) -> int:
     size = fields.integer_or_none("page-size")
     if size is None:
         return call.catalog.limits.page_size_default
@@ -76,7 +76,7 @@ def _page_size(call: Call, fields: Fields) -> int:
     return min(size, call.catalog.limits.page_size_max)
 
 
-async def _after(source: EventSource, fields: Fields, listing: str) -> int:
+async def _after(source: EventSource, fields: BodyReader, listing: str) -> int:
     """The position to go on from; `since-timestamp-ms` counts only where there is no token."""
     token = fields.text_or_none("continuation-token")
     since_ms = fields.integer_or_none("since-timestamp-ms")

@@ -13,9 +13,9 @@ from ...domain.byte_pieces import JOINED_BYTES_MAX, BytePieces, Content, joined
 from ...domain.identifiers import NamespaceIdentifier, name_key
 from ...queries.answers import Page, PageRequest
 from ...queries.executor import QueryExecutor
-from ..call import Call
+from ..api_request import ApiRequest
 from ..paging import listing_digest, page_token, parse_page
-from ..targets import namespace_sought
+from ..path_parameters import parse_existing_namespace
 
 PAGE_BYTES_MAX = 8 * 1024 * 1024
 """Of what stands before the names of a page: the levels of a namespace may have 16 KB. Who asks for no pages gets everything."""
@@ -26,9 +26,9 @@ _PIECE_OVERHEAD_BYTES = 56
 Listing = Callable[[QueryExecutor, RequestContext, Warehouse, NamespaceIdentifier, PageRequest], Awaitable[Page[str]]]
 
 
-async def list_identifiers(call: Call, listing: Listing) -> web.Response:
+async def list_identifiers(call: ApiRequest, listing: Listing) -> web.Response:
     """One page of `listing` in the namespace of the address."""
-    namespace = namespace_sought(call.segments["namespace"])
+    namespace = parse_existing_namespace(call.segments["namespace"])
     warehouse = await call.warehouse()
     keys = (name_key(level, exact=warehouse.exact_names) for level in namespace.levels)
     digest = listing_digest(call.operation.name, warehouse.prefix, *keys)
@@ -38,7 +38,7 @@ async def list_identifiers(call: Call, listing: Listing) -> web.Response:
     return await answer_listing(call, "identifiers", page, digest, before, b"}")
 
 
-def listing_context(call: Call) -> RequestContext:
+def listing_context(call: ApiRequest) -> RequestContext:
     """The call's, with room taken for names while they are read."""
     return replace(call.context, make_room=call.make_room)
 
@@ -50,7 +50,7 @@ def bounded(page: PageRequest, before: bytes) -> PageRequest:
     return replace(page, size=max(1, min(page.size, PAGE_BYTES_MAX // len(before))))
 
 
-async def answer_listing(call: Call, member: str, page: Page[str], digest: str, before: bytes, after: bytes) -> web.Response:
+async def answer_listing(call: ApiRequest, member: str, page: Page[str], digest: str, before: bytes, after: bytes) -> web.Response:
     """The page as `member`, a list: each item is `before`, a name and `after`."""
     # The names themselves, and as JSON.
     call.make_room(2 * page.held_bytes)

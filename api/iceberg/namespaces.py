@@ -12,17 +12,17 @@ from ...domain.errors import NoSuchNamespace
 from ...domain.identifiers import NamespaceIdentifier, name_key
 from ...queries import list_namespaces as question
 from ...queries import load_namespace
-from ..call import Call
+from ..api_request import ApiRequest
 from ..paging import listing_digest, parse_page
-from ..targets import namespace_sought, parents_sought
+from ..path_parameters import parse_existing_namespace, parse_parent
 from .listings import answer_listing, bounded, listing_context
 
 
-async def list_namespaces(call: Call) -> web.Response:
+async def list_namespaces(call: ApiRequest) -> web.Response:
     """The children of `parent`, or the top level; a parent that was encoded twice is found too."""
     warehouse = await call.warehouse()
     text = call.query.get("parent")
-    readings: list[NamespaceIdentifier | None] = [*parents_sought(text)] if text else [None]
+    readings: list[NamespaceIdentifier | None] = [*parse_parent(text)] if text else [None]
     for parent in readings[:-1]:
         try:
             return await _children(call, warehouse, parent)
@@ -31,7 +31,7 @@ async def list_namespaces(call: Call) -> web.Response:
     return await _children(call, warehouse, readings[-1])
 
 
-async def _children(call: Call, warehouse: Warehouse, parent: NamespaceIdentifier | None) -> web.Response:
+async def _children(call: ApiRequest, warehouse: Warehouse, parent: NamespaceIdentifier | None) -> web.Response:
     levels = () if parent is None else parent.levels
     listing = listing_digest("namespaces", warehouse.prefix, *(name_key(level, exact=warehouse.exact_names) for level in levels))
     # A level of its own for the name, behind those of the parent.
@@ -41,33 +41,33 @@ async def _children(call: Call, warehouse: Warehouse, parent: NamespaceIdentifie
     return await answer_listing(call, "namespaces", found, listing, before, b"]")
 
 
-async def create_namespace(call: Call) -> web.Response:
+async def create_namespace(call: ApiRequest) -> web.Response:
     body, fields = await call.fields()
     command = CreateNamespace(namespace=fields.namespace("namespace"), properties=fields.properties("properties"))
     return await call.execute(execute_create_namespace, command, body=body)
 
 
-async def load_namespace_metadata(call: Call) -> web.Response:
-    namespace = namespace_sought(call.segments["namespace"])
+async def load_namespace_metadata(call: ApiRequest) -> web.Response:
+    namespace = parse_existing_namespace(call.segments["namespace"])
     answer = await load_namespace.load_namespace(call.catalog.queries, call.context, await call.warehouse(), namespace)
     return await call.json({"namespace": answer.levels, "properties": dict(answer.properties)})
 
 
-async def namespace_exists(call: Call) -> web.Response:
-    namespace = namespace_sought(call.segments["namespace"])
+async def namespace_exists(call: ApiRequest) -> web.Response:
+    namespace = parse_existing_namespace(call.segments["namespace"])
     await load_namespace.namespace_exists(call.catalog.queries, call.context, await call.warehouse(), namespace)
     return web.Response(status=204)
 
 
-async def drop_namespace(call: Call) -> web.Response:
-    command = DropNamespace(namespace=namespace_sought(call.segments["namespace"]))
+async def drop_namespace(call: ApiRequest) -> web.Response:
+    command = DropNamespace(namespace=parse_existing_namespace(call.segments["namespace"]))
     return await call.execute(execute_drop_namespace, command)
 
 
-async def update_properties(call: Call) -> web.Response:
+async def update_properties(call: ApiRequest) -> web.Response:
     body, fields = await call.fields()
     command = UpdateNamespaceProperties(
-        namespace=namespace_sought(call.segments["namespace"]),
+        namespace=parse_existing_namespace(call.segments["namespace"]),
         removals=fields.texts("removals", call.catalog.limits.properties_max),
         updates=fields.properties("updates"),
     )

@@ -15,33 +15,33 @@ from ...domain.metadata.requirements import is_creation
 from ...queries import list_tabulars
 from ...queries import load_credentials as credentials_question
 from ...queries import load_table as question
-from ..bodies import Fields
-from ..call import Call
+from ..api_request import ApiRequest
+from ..bodies import BodyReader
 from ..limits import ApiLimits
-from ..targets import namespace_sought, parse_boolean, tabular_named, tabular_sought
+from ..path_parameters import parse_boolean, parse_existing_namespace, parse_existing_tabular, parse_new_tabular
 from .listings import list_identifiers
 
 _SNAPSHOTS_LOADED = ("all", "refs")
 
 
-def table_sought(call: Call) -> TabularIdentifier:
+def existing_table(call: ApiRequest) -> TabularIdentifier:
     """The table that a request is about."""
-    return tabular_sought(call.segments["namespace"], call.segments["table"], "table")
+    return parse_existing_tabular(call.segments["namespace"], call.segments["table"], "table")
 
 
-def _table_named(call: Call) -> TabularIdentifier:
+def _table_named(call: ApiRequest) -> TabularIdentifier:
     """The table that a commit creates."""
-    return tabular_named(call.segments["namespace"], call.segments["table"], "table name")
+    return parse_new_tabular(call.segments["namespace"], call.segments["table"], "table name")
 
 
-async def list_tables(call: Call) -> web.Response:
+async def list_tables(call: ApiRequest) -> web.Response:
     return await list_identifiers(call, list_tabulars.list_tables)
 
 
-async def create_table(call: Call) -> web.Response:
+async def create_table(call: ApiRequest) -> web.Response:
     body, fields = await call.fields()
     command = CreateTable(
-        namespace=namespace_sought(call.segments["namespace"]),
+        namespace=parse_existing_namespace(call.segments["namespace"]),
         name=fields.name("name", "table name"),
         location=fields.text_or_none("location"),
         schema=fields.object("schema"),
@@ -53,10 +53,10 @@ async def create_table(call: Call) -> web.Response:
     return await call.execute(execute_create_table, command, body=body)
 
 
-async def register_table(call: Call) -> web.Response:
+async def register_table(call: ApiRequest) -> web.Response:
     body, fields = await call.fields()
     command = RegisterTable(
-        namespace=namespace_sought(call.segments["namespace"]),
+        namespace=parse_existing_namespace(call.segments["namespace"]),
         name=fields.name("name", "table name"),
         metadata_location=fields.text("metadata-location"),
         overwrite=fields.boolean("overwrite"),
@@ -64,9 +64,9 @@ async def register_table(call: Call) -> web.Response:
     return await call.execute(execute_register_table, command, body=body)
 
 
-async def load_table(call: Call) -> web.Response:
+async def load_table(call: ApiRequest) -> web.Response:
     """A LoadTableResult, or 304 where the client's `If-None-Match` still holds."""
-    table = table_sought(call)
+    table = existing_table(call)
     snapshots = call.query.get("snapshots") or "all"
     if snapshots not in _SNAPSHOTS_LOADED:
         raise BadRequest("Invalid parameter 'snapshots': must be all or refs")
@@ -78,12 +78,12 @@ async def load_table(call: Call) -> web.Response:
     return await call.json_bytes(answer.body, headers=headers, keep_compressed=True)
 
 
-async def table_exists(call: Call) -> web.Response:
-    await question.table_exists(call.catalog.queries, call.context, await call.warehouse(), table_sought(call))
+async def table_exists(call: ApiRequest) -> web.Response:
+    await question.table_exists(call.catalog.queries, call.context, await call.warehouse(), existing_table(call))
     return web.Response(status=204)
 
 
-def commit_of(table: TabularIdentifier, fields: Fields, limits: ApiLimits) -> CommitTable:
+def commit_of(table: TabularIdentifier, fields: BodyReader, limits: ApiLimits) -> CommitTable:
     """A CommitTableRequest of the spec."""
     return CommitTable(
         table=table,
@@ -92,33 +92,33 @@ def commit_of(table: TabularIdentifier, fields: Fields, limits: ApiLimits) -> Co
     )
 
 
-async def update_table(call: Call) -> web.Response:
+async def update_table(call: ApiRequest) -> web.Response:
     """Commit to a table, or create the one that was staged; the address counts, not the body's `identifier`."""
     body, fields = await call.fields()
     creates = is_creation(fields.objects("requirements", call.catalog.limits.requirements_max))
-    command = commit_of(_table_named(call) if creates else table_sought(call), fields, call.catalog.limits)
+    command = commit_of(_table_named(call) if creates else existing_table(call), fields, call.catalog.limits)
     return await call.execute(commit_table, command, body=body)
 
 
-async def drop_table(call: Call) -> web.Response:
+async def drop_table(call: ApiRequest) -> web.Response:
     """Drop; the files go only where `purgeRequested` is true."""
     purge_requested = parse_boolean(call.query.get("purgeRequested") or "false", "purgeRequested")
-    command = DropTable(table=table_sought(call), purge_requested=purge_requested)
+    command = DropTable(table=existing_table(call), purge_requested=purge_requested)
     return await call.execute(execute_drop_table, command, options=(purge_requested,))
 
 
-async def unregister_table(call: Call) -> web.Response:
-    return await call.execute(execute_unregister_table, UnregisterTable(table=table_sought(call)))
+async def unregister_table(call: ApiRequest) -> web.Response:
+    return await call.execute(execute_unregister_table, UnregisterTable(table=existing_table(call)))
 
 
-async def rename_table(call: Call) -> web.Response:
+async def rename_table(call: ApiRequest) -> web.Response:
     body, fields = await call.fields()
-    command = RenameTable(source=fields.identifier_sought("source", "table"), destination=fields.identifier("destination", "table name"))
+    command = RenameTable(source=fields.existing_identifier("source", "table"), destination=fields.identifier("destination", "table name"))
     return await call.execute(execute_rename_table, command, body=body)
 
 
-async def load_credentials(call: Call) -> web.Response:
-    body = await credentials_question.load_credentials(call.catalog.queries, call.context, await call.warehouse(), table_sought(call))
+async def load_credentials(call: ApiRequest) -> web.Response:
+    body = await credentials_question.load_credentials(call.catalog.queries, call.context, await call.warehouse(), existing_table(call))
     response = await call.json_bytes(body)
     response.headers["Cache-Control"] = "private, no-store"
     return response

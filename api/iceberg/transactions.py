@@ -4,11 +4,11 @@ from aiohttp import web
 
 from ...commands.tables.commit_transaction import commit_transaction as execute_commit_transaction
 from ...domain.commands import CommitTransaction
-from ..call import Call
+from ..api_request import ApiRequest
 from .tables import commit_of
 
 
-async def commit_transaction(call: Call) -> web.Response:
+async def commit_transaction(call: ApiRequest) -> web.Response:
     body, fields = await call.fields()
     limits = call.catalog.limits
     changes = tuple(

@@ -11,23 +11,23 @@ from ...domain.commands import CommitView, CreateView, DropView, RegisterView, R
 from ...domain.identifiers import TabularIdentifier
 from ...queries import list_tabulars
 from ...queries import load_view as question
-from ..call import Call
-from ..targets import namespace_sought, tabular_sought
+from ..api_request import ApiRequest
+from ..path_parameters import parse_existing_namespace, parse_existing_tabular
 from .listings import list_identifiers
 
 
-def _view_sought(call: Call) -> TabularIdentifier:
-    return tabular_sought(call.segments["namespace"], call.segments["view"], "view")
+def _existing_view(call: ApiRequest) -> TabularIdentifier:
+    return parse_existing_tabular(call.segments["namespace"], call.segments["view"], "view")
 
 
-async def list_views(call: Call) -> web.Response:
+async def list_views(call: ApiRequest) -> web.Response:
     return await list_identifiers(call, list_tabulars.list_views)
 
 
-async def create_view(call: Call) -> web.Response:
+async def create_view(call: ApiRequest) -> web.Response:
     body, fields = await call.fields()
     command = CreateView(
-        namespace=namespace_sought(call.segments["namespace"]),
+        namespace=parse_existing_namespace(call.segments["namespace"]),
         name=fields.name("name", "view name"),
         location=fields.text_or_none("location"),
         schema=fields.object("schema"),
@@ -37,41 +37,41 @@ async def create_view(call: Call) -> web.Response:
     return await call.execute(execute_create_view, command, body=body)
 
 
-async def register_view(call: Call) -> web.Response:
+async def register_view(call: ApiRequest) -> web.Response:
     body, fields = await call.fields()
     command = RegisterView(
-        namespace=namespace_sought(call.segments["namespace"]),
+        namespace=parse_existing_namespace(call.segments["namespace"]),
         name=fields.name("name", "view name"),
         metadata_location=fields.text("metadata-location"),
     )
     return await call.execute(execute_register_view, command, body=body)
 
 
-async def load_view(call: Call) -> web.Response:
-    return await call.json_bytes(await question.load_view(call.catalog.queries, call.context, await call.warehouse(), _view_sought(call)))
+async def load_view(call: ApiRequest) -> web.Response:
+    return await call.json_bytes(await question.load_view(call.catalog.queries, call.context, await call.warehouse(), _existing_view(call)))
 
 
-async def view_exists(call: Call) -> web.Response:
-    await question.view_exists(call.catalog.queries, call.context, await call.warehouse(), _view_sought(call))
+async def view_exists(call: ApiRequest) -> web.Response:
+    await question.view_exists(call.catalog.queries, call.context, await call.warehouse(), _existing_view(call))
     return web.Response(status=204)
 
 
-async def replace_view(call: Call) -> web.Response:
+async def replace_view(call: ApiRequest) -> web.Response:
     body, fields = await call.fields()
     limits = call.catalog.limits
     command = CommitView(
-        view=_view_sought(call),
+        view=_existing_view(call),
         requirements=fields.objects("requirements", limits.requirements_max),
         updates=fields.objects("updates", limits.updates_max),
     )
     return await call.execute(commit_view, command, body=body)
 
 
-async def drop_view(call: Call) -> web.Response:
-    return await call.execute(execute_drop_view, DropView(view=_view_sought(call)))
+async def drop_view(call: ApiRequest) -> web.Response:
+    return await call.execute(execute_drop_view, DropView(view=_existing_view(call)))
 
 
-async def rename_view(call: Call) -> web.Response:
+async def rename_view(call: ApiRequest) -> web.Response:
     body, fields = await call.fields()
-    command = RenameView(source=fields.identifier_sought("source", "view"), destination=fields.identifier("destination", "view name"))
+    command = RenameView(source=fields.existing_identifier("source", "view"), destination=fields.identifier("destination", "view name"))
     return await call.execute(execute_rename_view, command, body=body)

@@ -4,20 +4,20 @@ import orjson
 from aiohttp import web
 
 from ...domain.errors import NotFound
-from ..call import Call
-from ..targets import decode_segment
+from ..api_request import ApiRequest
+from ..path_parameters import decode_segment
 
 ADDRESS = "/management/v1/events/schemas"
 # Schemas change with the program alone.
 _HEADERS = {"Cache-Control": "public, max-age=3600"}
 
 
-async def list_event_schemas(call: Call) -> web.Response:
+async def list_event_schemas(call: ApiRequest) -> web.Response:
     body = orjson.dumps({"schemas": call.catalog.event_schemas})
     return web.Response(body=body, content_type="application/json", headers=_HEADERS)
 
 
-async def load_event_schema(call: Call) -> web.Response:
+async def load_event_schema(call: ApiRequest) -> web.Response:
     name = decode_segment(call.segments["type"], "event type")
     schema = call.catalog.event_schemas.get(name)
     if schema is None:

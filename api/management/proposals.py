@@ -15,16 +15,16 @@ from ...domain.identifiers import uuid_or_none
 from ...domain.proposal import PROPOSAL_STATUSES, ProposalState
 from ...queries import list_proposals as question
 from ...queries.load_proposal import load_proposal
+from ..api_request import BODY_BUDGET, POSITION_HEADER, ApiRequest, room_for_parsed
 from ..byte_budget import BODY_HELD, HeldBytes
-from ..call import BODY_BUDGET, POSITION_HEADER, Call, room_for_parsed
 from ..paging import listing_digest, page_token, parse_page
-from ..targets import decode_segment, warehouse_reference
+from ..path_parameters import decode_segment, warehouse_reference
 
 LIST_PARAMETERS = frozenset({"status", "warehouse", "pageToken", "pageSize"})
 REASON_LENGTH_MAX = 2_000
 
 
-async def list_proposals(call: Call) -> web.Response:
+async def list_proposals(call: ApiRequest) -> web.Response:
     """A page, the oldest first; `status` and `warehouse` (which may name a past) choose. Commands are told by loading one."""
     query = call.query
     status = next((known for known in PROPOSAL_STATUSES if known == query.get("status")), None)
@@ -42,7 +42,7 @@ async def list_proposals(call: Call) -> web.Response:
     return await call.json({"proposals": [proposal_json(each, with_command=False) for each in found], "next-page-token": token})
 
 
-async def load(call: Call) -> web.Response:
+async def load(call: ApiRequest) -> web.Response:
     state, _, held = await _proposal(call)
     try:
         return await call.json(proposal_json(state))
@@ -50,7 +50,7 @@ async def load(call: Call) -> web.Response:
         held.release()
 
 
-async def approve(call: Call) -> web.Response:
+async def approve(call: ApiRequest) -> web.Response:
     """Runs the change again as things are now, with the requirements it carried; both it and the approval come to effect, or neither."""
     # Given back with the request.
     state, stored_bytes, call.request[BODY_HELD] = await _proposal(call)
@@ -60,7 +60,7 @@ async def approve(call: Call) -> web.Response:
     return await _answered(call, answer)
 
 
-async def reject(call: Call) -> web.Response:
+async def reject(call: ApiRequest) -> web.Response:
     state, _, held = await _proposal(call)
     held.release()
     body, fields = await call.fields()
@@ -73,7 +73,7 @@ async def reject(call: Call) -> web.Response:
     return await _answered(call, answer)
 
 
-async def _proposal(call: Call) -> tuple[ProposalState, int, HeldBytes]:
+async def _proposal(call: ApiRequest) -> tuple[ProposalState, int, HeldBytes]:
     """The proposal, how many bytes it is stored in, and the room it takes: as much as a body that comes."""
     held, stored_bytes = HeldBytes(call.app[BODY_BUDGET]), 0
 
@@ -93,10 +93,10 @@ def _proposal_id(text: str) -> UUID:
     return proposal_id
 
 
-async def _warehouse(call: Call, state: ProposalState) -> Warehouse:
+async def _warehouse(call: ApiRequest, state: ProposalState) -> Warehouse:
     return await resolve_warehouse(call.catalog.backends, call.context.project_id, str(state.warehouse_id))
 
 
-async def _answered(call: Call, answer: Answer) -> web.Response:
+async def _answered(call: ApiRequest, answer: Answer) -> web.Response:
     assert answer.body is not None
     return await call.json_bytes(answer.body, status=answer.status, headers={POSITION_HEADER: str(answer.position)})

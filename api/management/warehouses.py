@@ -12,10 +12,10 @@ from ...domain.errors import BadRequest, NoSuchProject, NoSuchWarehouse, Unsuppo
 from ...domain.identifiers import uuid_or_none
 from ...queries import load_warehouse as question
 from ...queries.load_statistics import load_statistics
-from ..bodies import Fields
-from ..call import POSITION_HEADER, Call
+from ..api_request import POSITION_HEADER, ApiRequest
+from ..bodies import BodyReader
 from ..paging import listing_digest, page_token, parse_page
-from ..targets import check_parameters, decode_segment, parameter_values
+from ..path_parameters import check_parameters, decode_segment, parameter_values
 
 PROJECT_HEADER = "x-project-id"
 _STATUSES = ("active", "inactive")
@@ -32,7 +32,7 @@ _FORMAT_VERSIONS = [1, 2, 3]
 _FORMAT_VERSION_DEFAULT = 2
 
 
-async def create_warehouse(call: Call) -> web.Response:
+async def create_warehouse(call: ApiRequest) -> web.Response:
     """201 with the warehouse; of its profile, what the operator permits."""
     _refuse_other_project(call.request.headers.get(PROJECT_HEADER))
     body, fields = await call.fields()
@@ -52,7 +52,7 @@ async def create_warehouse(call: Call) -> web.Response:
     return await call.json_bytes(answer.body, status=answer.status, headers=headers, counted=answer.replayed)
 
 
-async def list_warehouses(call: Call) -> web.Response:
+async def list_warehouses(call: ApiRequest) -> web.Response:
     """All of them, as they are all active; none where `warehouseStatus` asks for others alone."""
     raw_query = call.request.rel_url.raw_query_string
     check_parameters(raw_query, (_STATUS, _PROJECT), repeatable=(_STATUS,))
@@ -66,11 +66,11 @@ async def list_warehouses(call: Call) -> web.Response:
     return await call.json({"warehouses": found})
 
 
-async def get_warehouse(call: Call) -> web.Response:
+async def get_warehouse(call: ApiRequest) -> web.Response:
     return await call.json(await question.load_warehouse(call.catalog.queries, call.context, _warehouse_id(call)))
 
 
-async def get_warehouse_statistics(call: Call) -> web.Response:
+async def get_warehouse_statistics(call: ApiRequest) -> web.Response:
     """A page of hours, the newest first; those in which nothing counted are left out, as in Lakekeeper."""
     warehouse_id = _warehouse_id(call)
     listing = listing_digest("statistics", str(warehouse_id))
@@ -93,7 +93,7 @@ async def get_warehouse_statistics(call: Call) -> web.Response:
     return await call.json({"warehouse-ident": warehouse_id, "stats": stats, "position": page.position, "next-page-token": token})
 
 
-def _warehouse_id(call: Call) -> UUID:
+def _warehouse_id(call: ApiRequest) -> UUID:
     _refuse_other_project(call.request.headers.get(PROJECT_HEADER))
     text = decode_segment(call.segments["warehouse_id"], "warehouse id")
     warehouse_id = uuid_or_none(text)
@@ -115,7 +115,7 @@ def _refuse_other_project(text: str | None) -> None:
         raise NoSuchProject(f"Project does not exist: {text[:64]}; the only one is {PROJECT_ID_DEFAULT}")
 
 
-def _refuse_what_is_not_served(fields: Fields) -> None:
+def _refuse_what_is_not_served(fields: BodyReader) -> None:
     """What Lakekeeper has and this catalog does not is refused; what says no more than how things are here is taken."""
     delete_profile = fields.object_or_none("delete-profile")
     if delete_profile is not None and delete_profile != {"type": "hard"}:

@@ -15,9 +15,9 @@ import orjson
 import uvloop
 
 from benchmarks.reliability.cluster import Cluster
+from benchmarks.reliability.fault_injection import CONTROLS, Control
 from benchmarks.reliability.proof import CONTROLS_TOGETHER, long_proof, private_place, quick_proof, run_controls
 from benchmarks.reliability.run import Report
-from benchmarks.reliability.sabotage import CONTROLS, Control
 
 
 async def _main(arguments: argparse.Namespace) -> int:

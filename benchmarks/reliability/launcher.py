@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import icecore.child_process
-from benchmarks.reliability.sabotage import VARIABLE, sabotage
+from benchmarks.reliability.fault_injection import VARIABLE, inject_fault
 from icecore.cli import main
 
 _ROOT = Path(__file__).parents[2]
@@ -32,5 +32,5 @@ if __name__ == "__main__":
     if os.environ.get(VARIABLE):
         sys.executable = _worker_with_control()
         # One worker alone is this process.
-        sabotage()
+        inject_fault()
     main()

@@ -7,9 +7,9 @@ from contextlib import asynccontextmanager
 from functools import partial
 
 from benchmarks.reliability.cluster import Cluster, private_cluster
+from benchmarks.reliability.fault_injection import CONTROLS, Control
 from benchmarks.reliability.nemesis import Nemesis
 from benchmarks.reliability.run import FAULTS, Report, prepare_template, run, scratch_directory
-from benchmarks.reliability.sabotage import CONTROLS, Control
 
 QUICK_STORM_SECONDS = 25.0
 # A control that depends on the moment of a fault may miss it in a short run; the next one is longer.

@@ -16,9 +16,9 @@ from pydantic import SecretStr
 
 from benchmarks.reliability.checks import Evidence, findings, unacknowledged_but_logged
 from benchmarks.reliability.cluster import Cluster, Line
+from benchmarks.reliability.fault_injection import VARIABLE, Control, sabotage_database
 from benchmarks.reliability.history import History
 from benchmarks.reliability.nemesis import Nemesis
-from benchmarks.reliability.sabotage import VARIABLE, Control, sabotage_database
 from benchmarks.reliability.server import SECRET_KEY, Server, serving
 from benchmarks.reliability.workload import Workload
 from icecore.access.request_context import ANONYMOUS, PROJECT_ID_DEFAULT, RequestContext

@@ -1,8 +1,8 @@
 """A worker of `icecore serve` that breaks one promise on purpose: a negative control."""
 
-from benchmarks.reliability.sabotage import sabotage
+from benchmarks.reliability.fault_injection import inject_fault
 from icecore.serving_process import main
 
 if __name__ == "__main__":
-    sabotage()
+    inject_fault()
     main()

@@ -16,8 +16,8 @@ from ..proposals.proposals import Proposals
 from . import fault_points
 from .committer import Committer
 from .gather import gather_errors
-from .handler import Decision, Settled
-from .staged_parts import remove_staged_parts
+from .handler import CommandOutcome, Decision
+from .preloaded_parts import remove_preloaded_parts
 from .submission import NOT_APPENDED, AppendResult, Submission
 
 _log = structlog.get_logger("icecore.commands")
@@ -67,10 +67,10 @@ class Appender:
         """One append; their files stand."""
         return await self._committer.submit_batch([decision.submission for decision in decisions])
 
-    async def append(self, warehouse: Warehouse, decision: Decision) -> Settled:
+    async def append(self, warehouse: Warehouse, decision: Decision) -> CommandOutcome:
         """One decision by itself: reviewed, its files, and the append."""
         if not decision.submission.must_be_appended:
-            return Settled(decision, None)
+            return CommandOutcome(decision, None)
         if decision.reviewed and self.reviews(decision.submission.context):
             try:
                 await self.review(warehouse, decision)
@@ -89,7 +89,7 @@ class Appender:
             # Where that is in doubt, the error is another.
             await self.discard(warehouse, decision)
             raise
-        return Settled(decision, result)
+        return CommandOutcome(decision, result)
 
     async def discard(self, warehouse: Warehouse, decision: Decision) -> None:
         """Takes away files and a credential that no event names, and staged parts; what stays is an orphan, and harms nobody."""
@@ -111,6 +111,6 @@ class Appender:
                 _log.warning("credential_not_deleted", secret_ref=str(decision.secret_ref), error=error.message)
         for table_id, _ in decision.submission.staged:
             try:
-                await remove_staged_parts(self._backends.connection, table_id)
+                await remove_preloaded_parts(self._backends.connection, table_id)
             except CatalogError as error:
-                _log.warning("staged_parts_not_deleted", table_id=str(table_id), error=error.message)
+                _log.warning("preloaded_parts_not_deleted", table_id=str(table_id), error=error.message)

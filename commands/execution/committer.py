@@ -12,10 +12,10 @@ import psycopg
 import structlog
 
 from ...database.connection import connect
+from ...database.connection_watchdog import ConnectionWatchdog, StatementUse
 from ...database.connections import CONNECT_SECONDS_MAX, NETWORK_OPTIONS, Connection, has_ended
 from ...database.named_sql import named_sql
 from ...database.outage_log import OutageLog
-from ...database.silence_watch import SilenceWatch, StatementUse
 from ...domain.client_errors import client_error_text
 from ...domain.errors import CommitStateUnknown, InternalError, ServiceUnavailable, TooManyRequests
 from . import fault_points
@@ -55,7 +55,7 @@ class _Waiting:
 
 
 @dataclass(slots=True)
-class CommitterFigures:
+class CommitterMetrics:
     """Counts for the metrics.
 
     append_sizes -- calls of `icecore.append` by how many commands they held.
@@ -81,11 +81,11 @@ class Committer:
         self._waiting: deque[_Waiting] = deque()
         self._queued = 0
         self._refused_writes: tuple[float, str] | None = None
-        self.figures = CommitterFigures()
+        self.metrics = CommitterMetrics()
         self._asleep: list[asyncio.Future[None]] = []
         self._gathering = False
         self._tasks: list[asyncio.Task[None]] = []
-        self._watch = SilenceWatch(dsn, self._refuse_waiting)
+        self._watch = ConnectionWatchdog(dsn, self._refuse_waiting)
         self._outage = OutageLog("icecore.committer", "append_in_doubt", "append_recovered")
         self.on_away: Callable[[], None] = lambda: None
         """Called whenever Postgres could not be reached: others may have commands waiting that were never sent."""
@@ -148,7 +148,7 @@ class Committer:
                 gathered = asyncio.get_running_loop().call_later(GATHER_SECONDS_MAX, self._gathered)
                 try:
                     if call := self._next_call():
-                        connection = await self._settle(connection, call)
+                        connection = await self._finish(connection, call)
                 finally:
                     gathered.cancel()
                     self._gathering = False
@@ -177,7 +177,7 @@ class Committer:
         self._gathering = False
         self._wake()
 
-    async def _settle(self, connection: Connection | None, call: list[_Waiting]) -> Connection | None:
+    async def _finish(self, connection: Connection | None, call: list[_Waiting]) -> Connection | None:
         """Sends a call until its outcome is known or cannot be."""
         sent = is_patient = False
         began = time.monotonic()
@@ -200,7 +200,7 @@ class Committer:
                         self._refused_writes = (time.monotonic(), refusal)
                     if connection is None or connection.closed or connection.broken:
                         self._outage.failed(sent=sent, error=client_error_text(error), stream_batches=len(call))
-                        self.figures.in_doubt += sent
+                        self.metrics.in_doubt += sent
                         connection = None
                         for waiting in call:
                             waiting.in_doubt |= sent
@@ -244,7 +244,7 @@ class Committer:
         for submission in waiting.submissions:
             single = _Waiting([submission], asyncio.get_running_loop().create_future(), waiting.in_doubt)
             try:
-                connection = await self._settle(connection, [single])
+                connection = await self._finish(connection, [single])
             except asyncio.CancelledError:
                 _refuse([waiting], CommitStateUnknown("The catalog stopped before the log answered"))
                 raise
@@ -295,11 +295,11 @@ class Committer:
                 await fault_points.reach("commit.before_append")
             submissions = [submission for waiting in call for submission in waiting.submissions]
             began = time.perf_counter()
-            results = iter(await _send(connection, submissions, self.figures))
+            results = iter(await _send(connection, submissions, self.metrics))
             self._refused_writes = None
             self._outage.succeeded()
-            self.figures.append_seconds += time.perf_counter() - began
-            self.figures.append_sizes[len(submissions)] += 1
+            self.metrics.append_seconds += time.perf_counter() - began
+            self.metrics.append_sizes[len(submissions)] += 1
             if fault_points.SWITCHED_ON:
                 await fault_points.reach("commit.after_append")
             for waiting in call:
@@ -319,18 +319,18 @@ class Committer:
         if result.outcome in _FINAL:
             return result
         # The copy that was lost may still be on its way: a row without events under its id bars it for good.
-        (barred,) = await _send(connection, [Submission(submission.context, submission.command_id)], self.figures)
+        (barred,) = await _send(connection, [Submission(submission.context, submission.command_id)], self.metrics)
         return barred if barred.outcome == "appended" else result
 
 
-async def _send(connection: Connection, submissions: list[Submission], figures: CommitterFigures) -> list[AppendResult]:
+async def _send(connection: Connection, submissions: list[Submission], metrics: CommitterMetrics) -> list[AppendResult]:
     many = sum(submission.streams for submission in submissions) > STREAMS_INLINE_MAX
     commands, blobs = await decided(many, _encoded, submissions)
     # In binary: as text they are escaped byte by byte, here and in Postgres. An empty list would have no type.
     cursor = await connection.execute(_SQL["append"], {"batch": commands, "blobs": blobs or [b""]}, binary=True)
     rows = await cursor.fetchall()
     assert len(rows) == len(submissions), "append answers every command"
-    figures.locked_seconds += rows[-1][-1] / 1_000_000
+    metrics.locked_seconds += rows[-1][-1] / 1_000_000
     return [_result(row[:-1]) for row in rows]
 
 

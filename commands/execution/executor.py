@@ -10,7 +10,7 @@ from ...access.authorization import Authorizer, Resource
 from ...access.backends import Backends
 from ...access.request_context import RequestContext
 from ...access.warehouse import Warehouse
-from ...approval.hooks import HeldBack
+from ...approval.hooks import PendingApproval
 from ...database.connections import Connection
 from ...domain.errors import CatalogError, CommitFailed, InternalError, NoSuchWarehouse, UnsupportedOperation
 from ...log.head import log_head_and_standbys
@@ -24,11 +24,11 @@ from . import idempotency
 from .answer import Answer
 from .appender import Appender
 from .committer import Committer
-from .handler import CommandHandler, CreatedTable, Settled, StreamCommandHandler
+from .handler import CommandHandler, CommandOutcome, CreatedTable, StreamCommandHandler
 from .idempotency import Remembered
+from .preloaded_parts import PreloadedPartsLost
 from .replays import Replays
 from .resolver import Resolver, StaleName
-from .staged_parts import StagedPartsLost
 from .stream_queues import StreamQueues
 from .submission import AppendResult, Submission
 
@@ -108,9 +108,9 @@ class CommandExecutor:
         while True:
             try:
                 settled = await self._attempt(handler, deadline)
-            except (StaleName, StagedPartsLost):
+            except (StaleName, PreloadedPartsLost):
                 settled = None
-            except HeldBack as held:
+            except PendingApproval as held:
                 return await self._held(handler, held)
             except CatalogError as refusal:
                 return await self._refused(context, warehouse, refusal)
@@ -120,7 +120,7 @@ class CommandExecutor:
             if time.monotonic() > deadline:
                 raise CommitFailed("Other requests kept changing the same object; try again")
 
-    async def _attempt(self, handler: Handler, deadline: float) -> Settled:
+    async def _attempt(self, handler: Handler, deadline: float) -> CommandOutcome:
         """Decides once, and appends what was decided. Raises what the handler and the queues raise."""
         if isinstance(handler, StreamCommandHandler):
             stream = await handler.resolve()
@@ -141,7 +141,7 @@ class CommandExecutor:
         stream = self.resolver.remember(warehouse, created.identifier, created.claim)
         self.queues.begin(stream, created.state, created.document_bytes, began)
 
-    async def _answered(self, context: RequestContext, warehouse: Warehouse, settled: Settled) -> Answer | None:
+    async def _answered(self, context: RequestContext, warehouse: Warehouse, settled: CommandOutcome) -> Answer | None:
         """The answer, or None where another command came first."""
         decision, result = settled.decision, settled.result
         if result is None:
@@ -177,7 +177,7 @@ class CommandExecutor:
             return await self._replayed(context, warehouse, result)
         raise refusal
 
-    async def _held(self, handler: Handler, held: HeldBack) -> Answer:
+    async def _held(self, handler: Handler, held: PendingApproval) -> Answer:
         """Raises the refusal that names the proposal, which is in the log by then and remembered by the request's key."""
         context, warehouse = handler.context, handler.warehouse
         refusal, result = await self.proposals.hold(context, warehouse, handler.command, held)

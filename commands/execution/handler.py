@@ -66,7 +66,7 @@ class Decision:
 
 
 @dataclass(slots=True)
-class Settled:
+class CommandOutcome:
     """What became of a command: `result` is None where there was nothing to append."""
 
     decision: Decision

@@ -7,7 +7,7 @@ from typing import Generic
 
 from ...domain.errors import CatalogError, ServiceUnavailable
 from .deciding import decided, is_large_request, is_large_state
-from .handler import Decision, S, Settled, StreamCommandHandler
+from .handler import CommandOutcome, Decision, S, StreamCommandHandler
 from .resolver import ResolvedStream, StaleName
 
 
@@ -30,7 +30,7 @@ class Job(Generic[S]):
     stream: ResolvedStream[S]
     handler: StreamCommandHandler[S]
     deadline: float
-    answer: "asyncio.Future[Settled]"
+    answer: "asyncio.Future[CommandOutcome]"
     arrived: float = field(default_factory=time.monotonic)
     taken: bool = False
 

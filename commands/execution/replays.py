@@ -33,11 +33,11 @@ class Replays:
         reading = self._reading.get(key)
         if reading is None:
             reading = self._reading[key] = asyncio.create_task(self._read(context, warehouse, remembered), name="replay")
-            reading.add_done_callback(lambda done: self._settle(key, done))
+            reading.add_done_callback(lambda done: self._finish(key, done))
         # One client that goes takes nothing from the others.
         return replace(await asyncio.shield(reading), position=remembered.position)
 
-    def _settle(self, key: _Replayed, done: asyncio.Task[Answer]) -> None:
+    def _finish(self, key: _Replayed, done: asyncio.Task[Answer]) -> None:
         del self._reading[key]
         if not done.cancelled():
             # Seen, even where nobody waits any more.

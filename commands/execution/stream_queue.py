@@ -18,13 +18,13 @@ from ...domain.errors import ApprovalUnavailable, CatalogError, CommitFailed, Co
 from ...domain.namespace import NamespaceState
 from ...storage.large_documents import LARGE_BYTES_MIN, DocumentShare, LargeDocuments, SteppedBack
 from .appender import Appender
+from .contention_backoff import ContentionBackoff
 from .deciding import document_bytes
 from .gather import gather_errors
-from .handler import Decision, S, Settled
+from .handler import CommandOutcome, Decision, S
 from .queue_entries import Barrier, Job, SharedBytes, fail
 from .resolver import ResolvedStream, StaleName
 from .submission import NOT_APPENDED, AppendResult
-from .turns import Turns
 
 _log = structlog.get_logger("icecore.queues")
 
@@ -40,7 +40,7 @@ _EFFECTIVE = frozenset({"appended", "recorded"})
 
 
 @dataclass(slots=True)
-class QueueFigures:
+class QueueMetrics:
     """Counts for the metrics: batches by the commands in them, batches that lost to another process."""
 
     batch_lengths: Counter[int] = field(default_factory=Counter)
@@ -55,13 +55,13 @@ class StreamQueue(Generic[S]):
         self,
         stream: ResolvedStream[S],
         appender: Appender,
-        figures: QueueFigures,
+        metrics: QueueMetrics,
         large_documents: LargeDocuments,
         became_idle: Callable[[UUID], None],
     ) -> None:
         self._stream = stream
         self._appender = appender
-        self._figures = figures
+        self._metrics = metrics
         self._large_documents, self._became_idle = large_documents, became_idle
         self.entries: deque[Job[S] | Barrier] = deque()
         self.state_bytes = 0
@@ -74,7 +74,7 @@ class StreamQueue(Generic[S]):
         self._share: DocumentShare | None = None
         # Answers share what was read of the document, and hold it.
         self._document = SharedBytes(0)
-        self._turns = Turns()
+        self._backoff = ContentionBackoff()
 
     @property
     def idle(self) -> bool:
@@ -140,7 +140,7 @@ class StreamQueue(Generic[S]):
             return
         batch, refused = await self._decide_batch()
         try:
-            await self._settle(batch, refused, share)
+            await self._finish(batch, refused, share)
         except BaseException as error:
             self.forget()
             told = error if isinstance(error, Exception) else CommitStateUnknown("The server ended the work on the change")
@@ -150,13 +150,13 @@ class StreamQueue(Generic[S]):
                 raise
             _log.exception("stream_queue_failed", stream=str(self._stream.id))
 
-    async def _settle(self, batch: "list[tuple[Job[S], Decision]]", refused: "list[_Refused[S]]", share: DocumentShare) -> None:
+    async def _finish(self, batch: "list[tuple[Job[S], Decision]]", refused: "list[_Refused[S]]", share: DocumentShare) -> None:
         unreviewed: list[Job[S]] = []
         if any(self._reviewed(job) for job, _ in batch):
             batch, refused, unreviewed = await self._review(batch, refused)
         if not batch:
             try:
-                again = await self._settle_refused(refused, share)
+                again = await self._finish_refused(refused, share)
             except SteppedBack:
                 self._requeue([*(entry.job for entry in refused), *unreviewed])
                 self._barrier_first()
@@ -208,7 +208,7 @@ class StreamQueue(Generic[S]):
                 refused.append(_Refused(job, refusal, len(batch)))
                 continue
             if not decision.submission.must_be_appended:
-                refused.append(_Refused(job, Settled(decision, None), len(batch)))
+                refused.append(_Refused(job, CommandOutcome(decision, None), len(batch)))
                 continue
             batch.append((job, decision))
             state = decision.after or state  # type: ignore[assignment]
@@ -245,7 +245,7 @@ class StreamQueue(Generic[S]):
             return batch[:index], [*kept, _Refused(job, outcome, index)], again
         return batch, refused, []
 
-    async def _settle_refused(self, refused: "list[_Refused[S]]", share: DocumentShare) -> "list[Job[S]]":
+    async def _finish_refused(self, refused: "list[_Refused[S]]", share: DocumentShare) -> "list[Job[S]]":
         """Gives refusals that stand behind nothing, on a state that was proved after their requests came; else who is decided again.
 
         Raises SteppedBack where the state had to be read and room for it was not waited for.
@@ -266,7 +266,7 @@ class StreamQueue(Generic[S]):
             self._proved_at = began
         for entry in refused:
             self._give(entry)
-        self._figures.refused += len(refused)
+        self._metrics.refused += len(refused)
         return []
 
     def _reviewed(self, job: "Job[S]") -> bool:
@@ -275,9 +275,9 @@ class StreamQueue(Generic[S]):
     def _give(self, entry: "_Refused[S]") -> None:
         """A commit that lost to another waits for its turn where there is a crowd."""
         if isinstance(entry.outcome, CommitFailed):
-            self._turns.refuse(entry.settle)
+            self._backoff.refuse(entry.finish)
         else:
-            entry.settle()
+            entry.finish()
 
     async def _append_batch(self, batch: "list[tuple[Job[S], Decision]]") -> "tuple[int, list[Job[S]]]":
         """Writes the files at the same time and appends.
@@ -298,7 +298,7 @@ class StreamQueue(Generic[S]):
                 fail(job, error)
             # What was decided behind them rests on something that did not happen, or that nobody knows of.
             return 0, again
-        broken_at, lost = await self._settle_batch(whole, results, began)
+        broken_at, lost = await self._finish_batch(whole, results, began)
         return broken_at, lost + again
 
     async def _write_files(self, batch: "list[tuple[Job[S], Decision]]") -> "tuple[list[tuple[Job[S], Decision]], list[Job[S]]]":
@@ -314,14 +314,14 @@ class StreamQueue(Generic[S]):
             await self._appender.discard(job.handler.warehouse, decision)
         return batch[:bad], [job for job, _ in batch[bad + 1 :]]
 
-    async def _settle_batch(
+    async def _finish_batch(
         self, batch: "list[tuple[Job[S], Decision]]", results: list[AppendResult], began: float
     ) -> "tuple[int, list[Job[S]]]":
-        self._figures.batch_lengths[len(batch)] += 1
+        self._metrics.batch_lengths[len(batch)] += 1
         broken_at, lost = len(batch), []
         if results[0].outcome in _EFFECTIVE:
             # Before the winner hears of it: else it is back first, and wins again.
-            self._turns.came_through()
+            self._backoff.came_through()
         for index, ((job, decision), result) in enumerate(zip(batch, results, strict=True)):
             if result.outcome not in _EFFECTIVE:
                 broken_at = min(broken_at, index)
@@ -330,7 +330,7 @@ class StreamQueue(Generic[S]):
                 await self._appender.discard(job.handler.warehouse, decision)
                 continue
             if not job.answer.done():
-                job.answer.set_result(Settled(decision, result))
+                job.answer.set_result(CommandOutcome(decision, result))
             if index < broken_at:
                 self._proved_at = began
                 if decision.after is not None:
@@ -342,9 +342,9 @@ class StreamQueue(Generic[S]):
             self.forget()
             if results[0].outcome in _LOST:
                 # Another process writes this stream: long batches would only be thrown away.
-                self._figures.lost += 1
+                self._metrics.lost += 1
                 self._batch_max = 1
-                self._turns.lost()
+                self._backoff.lost()
         return broken_at, lost
 
     def _requeue(self, jobs: Sequence["Job[S]"]) -> None:
@@ -371,7 +371,7 @@ class _Refused(Generic[S]):
     """A command that appends nothing, decided behind the first `behind` of a batch."""
 
     job: Job[S]
-    outcome: Exception | Settled
+    outcome: Exception | CommandOutcome
     behind: int
 
     @property
@@ -381,7 +381,7 @@ class _Refused(Generic[S]):
             return True
         return isinstance(self.outcome, Exception) and not isinstance(self.outcome, CatalogError | StaleName)
 
-    def settle(self) -> None:
+    def finish(self) -> None:
         if isinstance(self.outcome, Exception):
             fail(self.job, self.outcome)
         elif not self.job.answer.done():

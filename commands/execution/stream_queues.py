@@ -11,10 +11,10 @@ from ...domain.errors import TooManyRequests
 from ...domain.streams import State
 from ...storage.large_documents import LargeDocuments
 from .appender import Appender
-from .handler import S, Settled, StreamCommandHandler
+from .handler import CommandOutcome, S, StreamCommandHandler
 from .queue_entries import Barrier, Job, away, fail
 from .resolver import ResolvedStream
-from .stream_queue import QueueFigures, StreamQueue
+from .stream_queue import QueueMetrics, StreamQueue
 
 QUEUE_COMMANDS_MAX = 1_024
 QUEUE_WAIT_SECONDS_MAX = 10.0
@@ -30,12 +30,12 @@ class StreamQueues:
 
     def __init__(self, appender: Appender, large_documents: LargeDocuments) -> None:
         self._appender, self._large_documents = appender, large_documents
-        self.figures = QueueFigures()
+        self.metrics = QueueMetrics()
         self._held_bytes = 0
         self._generation = 0
         self._queues: OrderedDict[UUID, StreamQueue[State]] = OrderedDict()
 
-    async def run(self, stream: ResolvedStream[S], handler: StreamCommandHandler[S], deadline: float) -> Settled:
+    async def run(self, stream: ResolvedStream[S], handler: StreamCommandHandler[S], deadline: float) -> CommandOutcome:
         """Decides and appends in the stream's queue: its task calls `handler.decide` on the state that the command before will leave,
         gathers what waits into a batch, has the appender append it, and settles each command.
 
@@ -114,7 +114,7 @@ class StreamQueues:
     def _queue(self, stream: ResolvedStream[S]) -> "StreamQueue[S]":
         queue = self._queues.get(stream.id)
         if queue is None:
-            queue = self._queues[stream.id] = StreamQueue[State](stream, self._appender, self.figures, self._large_documents, self._trim)
+            queue = self._queues[stream.id] = StreamQueue[State](stream, self._appender, self.metrics, self._large_documents, self._trim)
         self._queues.move_to_end(stream.id)
         # One stream is one kind of thing: whoever names it names its kind.
         return cast("StreamQueue[S]", queue)

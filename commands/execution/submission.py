@@ -16,7 +16,7 @@ from ...domain.events import Event
 from ...domain.namespace import NamespaceState
 from ...domain.read_models.rows import Rows
 from ...domain.read_models.stream_fold import StreamFold
-from ...domain.streams import Change, State, claims_of
+from ...domain.streams import State, StreamChange, claims_of
 from ...domain.table import TableState
 from ...domain.view import ViewState
 from ...storage.large_documents import BYTES_AT_ONCE_MAX
@@ -75,7 +75,7 @@ class Submission:
     empty: list[UUID] = field(default_factory=list)
     rows: Rows = field(default_factory=Rows)
     staged: list[tuple[UUID, int]] = field(default_factory=list)
-    changes: list[Change] = field(default_factory=list)
+    changes: list[StreamChange] = field(default_factory=list)
     read_from: tuple[int, str] | None = None
     old_files: list[OldMetadataFile] = field(default_factory=list)
     table_bytes_max: int = BYTES_AT_ONCE_MAX
@@ -111,7 +111,7 @@ class Submission:
             check_places(sum(isinstance(claim, LocationClaim) for claim in holds))
         self._released += held - holds
         self._taken += holds - held
-        self.changes.append(Change(before, events, state))
+        self.changes.append(StreamChange(before, events, state))
         return state
 
     def _check_size(self, before: State | None, after: State) -> None:
@@ -134,7 +134,7 @@ class Submission:
         """The same by the stream's newest event."""
         self._heads.append((stream_id, event_id))
 
-    def take_staged(self, table_id: UUID, generation: int, parts: int) -> None:
+    def take_preloaded(self, table_id: UUID, generation: int, parts: int) -> None:
         """The table's parts, all there are here, are written already, in this generation of the read models: the append takes them over.
 
         parts -- how many were written: append refuses the command (`staged`) unless as many are recorded as durable.

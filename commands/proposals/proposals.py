@@ -9,7 +9,7 @@ from uuid_utils.compat import uuid7
 
 from ...access.request_context import RequestContext
 from ...access.warehouse import Warehouse
-from ...approval.hooks import HeldBack
+from ...approval.hooks import PendingApproval
 from ...approval.proposed_change import object_heads
 from ...database.connections import Connection
 from ...domain.commands import properties_set
@@ -87,7 +87,7 @@ class Proposals:
         self._committer = committer
 
     async def hold(
-        self, context: RequestContext, warehouse: Warehouse, command: object, held: HeldBack
+        self, context: RequestContext, warehouse: Warehouse, command: object, held: PendingApproval
     ) -> tuple[CatalogError, AppendResult | None]:
         """Opens the proposal, or finds the one that is open for the same change: what the client is told.
 
@@ -190,12 +190,12 @@ class Proposals:
         return None if found is None or found[0].status != "open" else found[0]
 
 
-def _told(held: HeldBack, proposal_id: UUID, hook: str, reason: str, expires_at_ms: int) -> ChangeHeld:
+def _told(held: PendingApproval, proposal_id: UUID, hook: str, reason: str, expires_at_ms: int) -> ChangeHeld:
     make = ApprovalRequired if held.refusal_status == 403 else ChangeHeld
     refusal = make(f"Held by {hook}: {reason}. It waits as proposal {proposal_id} for approval until {time_text(expires_at_ms)}")
     refusal.proposal_id = proposal_id
     return refusal
 
 
-def _cannot_wait(held: HeldBack, what: str) -> ChangeRefused:
+def _cannot_wait(held: PendingApproval, what: str) -> ChangeRefused:
     return ChangeRefused(f"Refused because {held.hook}: {held.message}, and {what} cannot wait for approval")

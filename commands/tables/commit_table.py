@@ -15,7 +15,7 @@ from ...domain.names import ResolvedName
 from ...domain.table import TableCommit, TableState, decide_commit
 from ...projections import results
 from ...security.property_rules import refuse_credential_properties
-from ...storage.location_door import check_document_locations
+from ...storage.location_policy import check_document_locations
 from ...storage.locations import StorageLocation
 from ..execution.answer import Answer
 from ..execution.clock import now_ms

@@ -19,7 +19,7 @@ from ...domain.table import TableState, decide_create
 from ...projections import results
 from ...projections.tables import LoadedTable
 from ...security.property_rules import refuse_credential_properties
-from ...storage.location_door import check_document_locations
+from ...storage.location_policy import check_document_locations
 from ..execution.answer import Answer
 from ..execution.clock import now_ms
 from ..execution.deciding import decided, is_large_request

@@ -19,14 +19,14 @@ from ...domain.table import TableState, decide_register, may_have_lost_file
 from ...projections import results
 from ...security.property_rules import check_registered_properties
 from ...storage.large_documents import DocumentShare
-from ...storage.location_door import check_document_locations
+from ...storage.location_policy import check_document_locations
 from ...storage.locations import StorageLocation
 from ...storage.metadata_files import read_metadata
 from ..execution.answer import Answer
 from ..execution.executor import CommandExecutor
 from ..execution.handler import CommandHandler, Decision, Resolved, parent_of
+from ..execution.preloaded_parts import preload_parts
 from ..execution.resolver import ResolvedStream, StaleName
-from ..execution.staged_parts import stage_parts
 from ..execution.submission import IdempotencyRecord, Submission
 from ..tabulars.metadata_files import (
     NewName,
@@ -136,7 +136,7 @@ class _Registration(CommandHandler):
             self.context.make_room(len(body))
         if before is None:
             # A new table's parts can be there before it; those of an overwritten one would be seen.
-            await stage_parts(self.executor.connection, submission, table_id)
+            await preload_parts(self.executor.connection, submission, table_id)
         answer = Answer(200, body, etag=results.table_etag(state.event_id))
         return Decision(submission, IdempotencyRecord(200, state.id, state.version), answer)
 

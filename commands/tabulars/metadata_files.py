@@ -20,7 +20,7 @@ from ...domain.table import TableState
 from ...log.head import log_head
 from ...projections import location_claims, names, old_metadata_files
 from ...projections.tables import LoadedTable
-from ...storage.location_door import PATH_PROPERTIES, files_named
+from ...storage.location_policy import PATH_PROPERTIES, referenced_files
 from ...storage.locations import StorageLocation
 from ...storage.metadata_files import metadata_file_location
 from ..execution.handler import MetadataFile
@@ -98,7 +98,7 @@ def registered_keys(warehouse: Warehouse, metadata: Json, file_key: str, held: S
     around = [location_key(warehouse, metadata), *(root.claim_key(identity) for root in warehouse.profile.roots)]
     if not file_key.startswith(tuple(keys)):
         keys.append(file_key)
-    for field, text in files_named(metadata):
+    for field, text in referenced_files(metadata):
         key = StorageLocation.parse_structure(text, what=field).claim_key(identity)
         if key.startswith(tuple(keys)):
             continue

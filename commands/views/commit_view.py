@@ -10,7 +10,7 @@ from ...domain.commands import CommitView
 from ...domain.documents import VIEW_KINDS, fold, split
 from ...domain.view import ViewState, decide_commit
 from ...security.property_rules import refuse_credential_properties
-from ...storage.location_door import check_document_locations
+from ...storage.location_policy import check_document_locations
 from ..execution.answer import Answer
 from ..execution.clock import now_ms
 from ..execution.executor import CommandExecutor

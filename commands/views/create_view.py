@@ -17,7 +17,7 @@ from ...domain.view_metadata.builder import new_view_metadata
 from ...projections import results
 from ...projections.views import LoadedView
 from ...security.property_rules import refuse_credential_properties
-from ...storage.location_door import check_document_locations
+from ...storage.location_policy import check_document_locations
 from ..execution.answer import Answer
 from ..execution.clock import now_ms
 from ..execution.deciding import decided, is_large_request

@@ -16,7 +16,7 @@ from ...domain.view import ViewState, decide_register
 from ...domain.view_metadata.parse import parse_view_metadata
 from ...security.property_rules import check_registered_properties
 from ...storage.large_documents import DocumentShare
-from ...storage.location_door import check_document_locations
+from ...storage.location_policy import check_document_locations
 from ...storage.locations import StorageLocation
 from ...storage.metadata_files import read_metadata
 from ..execution.answer import Answer

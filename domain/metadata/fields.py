@@ -1,4 +1,4 @@
-"""Fields of JSON objects, read with their type checked and refused in the words of Java's `JsonUtil`."""
+"""BodyReader of JSON objects, read with their type checked and refused in the words of Java's `JsonUtil`."""
 
 import json
 import re

@@ -139,7 +139,7 @@ def _read_sort_orders(document: Json, version: int, parsed: Json, index: SchemaI
 
 
 def _refuse_missing(version: int, field: str) -> None:
-    """Fields that version 1 can do without."""
+    """BodyReader that version 1 can do without."""
     if version != 1:
         raise BadRequest(f"{field} must exist in format v{version}")
 

@@ -73,7 +73,7 @@ begin
         -- The number is recorded when all of them are durable.
         for k in 0 .. jsonb_array_length(c->'staged') - 1 loop
           r := c->'staged'->k;
-          delete from icecore.staged_parts x where x.table_id = (r->>0)::uuid and x.generation = v_generation and not x.given_up
+          delete from icecore.preloaded_parts x where x.table_id = (r->>0)::uuid and x.generation = v_generation and not x.given_up
             and x.parts = (r->>1)::bigint;
           if not found then
             raise exception using errcode = 'IC409', constraint = 'staged', detail = r->>0;
@@ -103,7 +103,7 @@ begin
         end if;
       end loop;
       if c ? 'claims' then
-        perform icecore.settle_claims(c->'claims');
+        perform icecore.write_claims(c->'claims');
       end if;
       v_first := null;
       -- Later than all before, under the lock: a time up to the last event's is answered for good.

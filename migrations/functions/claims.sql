@@ -3,7 +3,7 @@ create or replace function icecore.location_prefixes(key text) returns text[] la
   select array_agg(left(key, i)) from generate_series(1, length(key)) i where substr(key, i, 1) = '/' $$;
 
 -- Takes and releases a command's claims, or raises IC409 with what stands in the way.
-create or replace function icecore.settle_claims(c jsonb) returns void language plpgsql as $$
+create or replace function icecore.write_claims(c jsonb) returns void language plpgsql as $$
 declare r jsonb; v_key text; v_owner uuid;
 begin
   -- What the command relies on: parents that live, namespaces that hold nothing.

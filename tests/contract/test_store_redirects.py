@@ -69,10 +69,10 @@ def redirecting_server(odd_s3_server: OddS3Server) -> Iterator[RedirectingServer
     opened.close()
 
 
-Call = Callable[[ObjectStore, StorageLocation], Coroutine[Any, Any, object]]
+ApiRequest = Callable[[ObjectStore, StorageLocation], Coroutine[Any, Any, object]]
 
 
-CALLS: dict[str, Call] = {
+CALLS: dict[str, ApiRequest] = {
     "get": lambda store, location: store.get(location),
     "put": lambda store, location: store.put_new(location, b"metadata"),
     "exists": lambda store, location: store.exists(location),

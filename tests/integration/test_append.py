@@ -98,7 +98,7 @@ async def sound(database: str) -> None:
 
 
 async def test_positions_are_dense_and_in_the_order_of_commits(database: str) -> None:
-    """Two processes' committers with many waiting commands: a follower that asks for `> mine` misses nothing and sees no disorder."""
+    """Two processes' committers with many waiting commands: a subscriber that asks for `> mine` misses nothing and sees no disorder."""
     commands = 400
     committers = [Committer(database), Committer(database)]
     for each in committers:
@@ -172,7 +172,7 @@ async def test_an_append_in_a_higher_isolation_level_is_refused(database: str, m
 
 
 async def test_one_notify_per_batch(database: str, committer: Committer) -> None:
-    """However many commands, one wakes the followers; a batch that appends nothing wakes nobody."""
+    """However many commands, one wakes the subscribers; a batch that appends nothing wakes nobody."""
     async with await AsyncConnection.connect(database, autocommit=True) as listening:
         await listening.execute("listen events")
         await committer.submit_batch([namespace(f"n{n}")[0] for n in range(5)])
@@ -197,7 +197,7 @@ async def test_commands_gather_behind_a_batch_on_its_way(database: str, committe
             await asyncio.sleep(0.001)
         await held.commit()
         await asyncio.gather(first, *others)
-    assert {1: 1, 9: 1} == committer.figures.append_sizes
+    assert {1: 1, 9: 1} == committer.metrics.append_sizes
     await sound(database)
 
 
@@ -233,7 +233,7 @@ async def test_a_batch_of_sixty_four_commands_is_one_transaction(database: str, 
         # A transaction that appends notifies once, when it commits, of the position it reached.
         heard = [notice.payload async for notice in listening.notifies(timeout=0.5)]
     assert [AppendResult("appended", n) for n in range(1, 65)] == results
-    assert (["64"], {64: 1}) == (heard, committer.figures.append_sizes)
+    assert (["64"], {64: 1}) == (heard, committer.metrics.append_sizes)
     await sound(database)
 
 
@@ -396,7 +396,7 @@ async def test_nothing_of_anothers_is_released(committer: Committer, database: s
     """A name refuses the command; a place is passed over."""
     created, state = table("t", "s3|s3://b/t/")
     assert "appended" == (await committer.submit(created)).outcome
-    settle = "select icecore.settle_claims(%s::jsonb)"
+    settle = "select icecore.write_claims(%s::jsonb)"
     names = "select kind, scope, key from icecore.claims where owner = %s"
     nothing: dict[str, list[Any]] = {kind: [] for kind in ("alive", "empty", "release", "take", "release_locations", "take_locations")}
     async with await AsyncConnection.connect(database, autocommit=True) as connection:

@@ -14,7 +14,7 @@ import psycopg
 import pytest
 from uuid_utils.compat import uuid7
 
-from icecore.commands.execution import staged_parts
+from icecore.commands.execution import preloaded_parts
 from icecore.commands.namespaces.create_namespace import create_namespace
 from icecore.commands.warehouses.create_warehouse import CreateWarehouse, create_warehouse
 from icecore.domain.commands import CreateNamespace
@@ -57,7 +57,7 @@ insert into icecore.names
 insert into icecore.table_parts
   select generation, gen_random_uuid(), kind, n, valid_from, null, snapshot_id, body
   from generate_series(1, {rows}) n, (select * from icecore.table_parts limit 1) p;
-insert into icecore.staged_parts select gen_random_uuid(), 1, now() from generate_series(1, {rows});
+insert into icecore.preloaded_parts select gen_random_uuid(), 1, now() from generate_series(1, {rows});
 insert into icecore.old_metadata_files
   select 'test|' || n || '/', gen_random_uuid(), gen_random_uuid(), '' from generate_series(1, {rows}) n;
 """
@@ -113,7 +113,7 @@ async def test_every_statement_of_the_append_finds_its_rows_by_a_key_and_is_not_
     plans = plans_in(log.read_text()[before:])
     scanned = [(plan["Query Text"], node) for plan in plans for node in nodes(plan["Plan"]) if "Relation Name" in node]
     touched = {node["Relation Name"] for _, node in scanned}
-    assert {"events", "commands", "idempotency", "claims", "location_claims", "names", "table_parts", "staged_parts"} <= touched
+    assert {"events", "commands", "idempotency", "claims", "location_claims", "names", "table_parts", "preloaded_parts"} <= touched
     assert "old_metadata_files" in touched
     of_tables = {f"{node['Node Type']} of {node['Relation Name']}: {text}" for text, node in scanned if node["Node Type"] == "Seq Scan"}
     assert set() == of_tables
@@ -125,7 +125,7 @@ async def every_kind(catalog: Any, warehouse: str) -> None:
     """Every command, registrations with their parts written beforehand, and one with an Idempotency-Key."""
     run = await CommandRun.on(catalog, warehouse)
     with pytest.MonkeyPatch.context() as registering:
-        registering.setattr(staged_parts, "PARTS_APPENDED_MAX", 1)
+        registering.setattr(preloaded_parts, "PARTS_APPENDED_MAX", 1)
         for step in EVERY_KIND:
             await run.step(step)
     keyed = context("createNamespace", key=uuid7(), request_hash=b"h")

@@ -18,7 +18,7 @@ from icecore.commands.namespaces.create_namespace import create_namespace
 from icecore.commands.namespaces.drop_namespace import drop_namespace
 from icecore.commands.tables.create_table import create_table
 from icecore.commands.tables.rename_table import rename_table
-from icecore.compose import Catalog
+from icecore.compose import Application
 from icecore.domain.commands import CreateNamespace, CreateTable, DropNamespace, RenameTable
 from icecore.domain.errors import Forbidden, NotAuthorized
 from icecore.domain.identifiers import NamespaceIdentifier, TabularIdentifier
@@ -214,7 +214,7 @@ def test_who_asks_is_found_out_first(database: str, tmp_path: Path, recorder: Re
                 raise NotAuthorized("Not authenticated")
             return Principal(headers["X-Who"])
 
-    def authenticated(catalog: Catalog) -> None:
+    def authenticated(catalog: Application) -> None:
         recorder.asked.clear()
         catalog.authenticator = ByHeader()
 
@@ -242,7 +242,7 @@ def test_a_refusal_is_not_remembered_by_the_key(server: Served, recorder: Record
 
 
 @pytest.mark.parametrize("is_there", [True, False])
-async def test_what_is_moved_goes_where_it_was_permitted(recorder: Recorder, catalog: Catalog, is_there: bool) -> None:
+async def test_what_is_moved_goes_where_it_was_permitted(recorder: Recorder, catalog: Application, is_there: bool) -> None:
     """Where the name of the destination stands for another namespace by then, the principal needs to be permitted on that one."""
     warehouse, source, destination = await resolve_warehouse(catalog.backends, PROJECT_ID_DEFAULT, "demo"), named("n"), named("there")
 

@@ -14,8 +14,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from icecore.api.request_figures import REQUEST_FIGURES, RequestFigures
-from icecore.compose import Catalog
+from icecore.api.request_metrics import REQUEST_FIGURES, RequestMetrics
+from icecore.compose import Application
 from tests.fixtures.catalog import CatalogServer, served_catalog
 from tests.fixtures.rest_client import RestClient
 from tests.servers.chromium import browsing
@@ -136,9 +136,9 @@ def site() -> Iterator[Site]:
 
 def test_a_foreign_web_page_changes_nothing_and_a_rebound_name_reads_nothing(database: str, tmp_path: Path, site: Site) -> None:
     """fetch without CORS, forms, requests without a body, and a page whose host name leads to the catalog."""
-    figures: list[RequestFigures] = []
+    figures: list[RequestMetrics] = []
 
-    def prepare(catalog: Catalog) -> None:
+    def prepare(catalog: Application) -> None:
         figures.append(catalog.app[REQUEST_FIGURES])
 
     with served_catalog(database, tmp_path / "warehouse", prepare=prepare) as server:

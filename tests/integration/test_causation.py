@@ -2,7 +2,7 @@
 
 import psycopg
 
-from icecore.compose import Catalog
+from icecore.compose import Application
 from tests.fixtures.command_runs import EVERY_KIND, CommandRun
 
 # Topic of the effect, and of its cause in the same stream.
@@ -16,7 +16,7 @@ CAUSES = {
 APPROVED = "namespace.properties-changed.v1"
 
 
-async def test_what_the_server_does_by_itself_names_the_event_that_led_to_it(catalog: Catalog, database: str) -> None:
+async def test_what_the_server_does_by_itself_names_the_event_that_led_to_it(catalog: Application, database: str) -> None:
     """A purge its drop, an approved change and a proposal's end the proposal; what a client asked for names nothing."""
     run = await CommandRun.on(catalog)
     for step in EVERY_KIND:

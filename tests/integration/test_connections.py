@@ -12,9 +12,9 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.sql import SQL, Identifier
 
 from icecore.commands.execution.committer import LOCK_TIMEOUT_SECONDS, Committer
-from icecore.database import connections, silence_watch
+from icecore.database import connection_watchdog, connections
 from icecore.database.connection import connect
-from icecore.database.connections import ConnectionHandOff
+from icecore.database.connections import ConnectionPool
 from icecore.domain.errors import ServiceUnavailable
 from icecore.log.event_store import LogApplication, LogRecorder, environment
 from tests.fixtures.cutting_proxy import CuttingProxy
@@ -32,10 +32,10 @@ async def test_nothing_is_compiled_and_the_options_of_the_address_hold(database:
     given = make_conninfo(database, options="-c work_mem=7MB -c jit=on")
     async with await connect(given, options="-c lock_timeout=3s") as connection:
         assert ["off", "7MB", "3s"] == [await shown(connection, name) for name in ("jit", "work_mem", "lock_timeout")]
-    hand_off = ConnectionHandOff(given, 1, application_name="icecore-test")
-    async with hand_off.connection() as connection:
+    pool = ConnectionPool(given, 1, application_name="icecore-test")
+    async with pool.connection() as connection:
         assert ["off", "7MB"] == [await shown(connection, name) for name in ("jit", "work_mem")]
-    await hand_off.close()
+    await pool.close()
 
 
 async def test_transactions_see_what_was_committed_before_each_statement_whatever_the_database_asks_for(database: str) -> None:
@@ -76,23 +76,23 @@ def test_every_connection_is_opened_in_one_place() -> None:
     assert {"database/connection.py"} == opened
 
 
-async def use(hand_off: ConnectionHandOff, statement: str = "select 1") -> None:
-    async with hand_off.connection() as connection:
+async def use(pool: ConnectionPool, statement: str = "select 1") -> None:
+    async with pool.connection() as connection:
         await connection.execute(statement.encode())
 
 
-async def is_whole(hand_off: ConnectionHandOff) -> bool:
+async def is_whole(pool: ConnectionPool) -> bool:
     """Whether its one connection can be had, and nobody holds it."""
     async with asyncio.timeout(5):
-        await use(hand_off)
-    return hand_off.in_use == 0
+        await use(pool)
+    return pool.in_use == 0
 
 
 async def test_a_connection_goes_past_those_who_wait_no_more(database: str) -> None:
     """One was handed it and cancelled before it took it, another was cancelled while it waited."""
-    hand_off = ConnectionHandOff(database, 1, application_name="icecore-test")
-    async with hand_off.connection():
-        waiting = [asyncio.create_task(use(hand_off)) for _ in range(3)]
+    pool = ConnectionPool(database, 1, application_name="icecore-test")
+    async with pool.connection():
+        waiting = [asyncio.create_task(use(pool)) for _ in range(3)]
         await asyncio.sleep(0.01)
         waiting[0].cancel()
         await asyncio.sleep(0.01)
@@ -100,13 +100,13 @@ async def test_a_connection_goes_past_those_who_wait_no_more(database: str) -> N
     async with asyncio.timeout(5):
         outcomes = await asyncio.gather(*waiting, return_exceptions=True)
     assert [asyncio.CancelledError, asyncio.CancelledError, type(None)] == [type(each) for each in outcomes]
-    assert await is_whole(hand_off)
-    await hand_off.close()
+    assert await is_whole(pool)
+    await pool.close()
 
 
 async def test_the_room_of_a_connection_that_is_not_opened_is_free_again(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Postgres refused it, or whoever wanted it was cancelled."""
-    hand_off = ConnectionHandOff(database, 1, application_name="icecore-test")
+    pool = ConnectionPool(database, 1, application_name="icecore-test")
 
     async def refused(*_: object, **__: object) -> None:
         raise psycopg.OperationalError("no room")
@@ -117,47 +117,47 @@ async def test_the_room_of_a_connection_that_is_not_opened_is_free_again(databas
     with monkeypatch.context() as patched:
         patched.setattr(connections, "connect", refused)
         with pytest.raises(ServiceUnavailable):
-            await use(hand_off)
+            await use(pool)
         patched.setattr(connections, "connect", silent)
-        opening = asyncio.create_task(use(hand_off))
+        opening = asyncio.create_task(use(pool))
         await asyncio.sleep(0.01)
         opening.cancel()
         await asyncio.gather(opening, return_exceptions=True)
-    assert await is_whole(hand_off)
-    await hand_off.close()
+    assert await is_whole(pool)
+    await pool.close()
 
 
 async def test_a_connection_on_which_a_statement_was_left_is_not_handed_on(database: str) -> None:
     """Whoever sent it was cancelled; the next one would wait for its end, or for what psycopg does about it."""
-    hand_off = ConnectionHandOff(database, 1, application_name="icecore-test")
-    async with hand_off.connection() as connection:
+    pool = ConnectionPool(database, 1, application_name="icecore-test")
+    async with pool.connection() as connection:
         before = connection.info.backend_pid
-    asked = asyncio.create_task(use(hand_off, "select pg_sleep(60)"))
+    asked = asyncio.create_task(use(pool, "select pg_sleep(60)"))
     await asyncio.sleep(0.2)
     asked.cancel()
     await asyncio.gather(asked, return_exceptions=True)
-    assert await is_whole(hand_off)
-    async with hand_off.connection() as connection:
+    assert await is_whole(pool)
+    async with pool.connection() as connection:
         assert before != connection.info.backend_pid
-    await hand_off.close()
+    await pool.close()
 
 
 async def test_a_session_that_ended_while_it_was_idle_is_replaced(database: str) -> None:
     """And whoever keeps answers hears of it."""
-    hand_off, broken = ConnectionHandOff(database, 1, application_name="icecore-test"), list[bool]()
-    hand_off.on_broken = lambda: broken.append(True)
-    async with hand_off.connection() as connection:
+    pool, broken = ConnectionPool(database, 1, application_name="icecore-test"), list[bool]()
+    pool.on_broken = lambda: broken.append(True)
+    async with pool.connection() as connection:
         process_id = connection.info.backend_pid
     async with await connect(database) as other:
         await other.execute("select pg_terminate_backend(%s, 5000)", (process_id,))
-    assert await is_whole(hand_off)
+    assert await is_whole(pool)
     assert [True] == broken
-    async with hand_off.connection() as connection:
+    async with pool.connection() as connection:
         with suppress(psycopg.Error):
             await connection.execute("select pg_terminate_backend(pg_backend_pid())")
     assert [True, True] == broken
-    assert await is_whole(hand_off)
-    await hand_off.close()
+    assert await is_whole(pool)
+    await pool.close()
 
 
 async def test_those_who_wait_behind_a_connection_that_cannot_be_opened_do_not_try_in_turn(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -165,16 +165,16 @@ async def test_those_who_wait_behind_a_connection_that_cannot_be_opened_do_not_t
     monkeypatch.setattr(connections, "CONNECT_SECONDS_MAX", 0.3)
 
     async def one() -> None:
-        async with hand_off.connection():
+        async with pool.connection():
             pass
 
     with socket.create_server(("127.0.0.1", 0)) as never_accepts:
         port = never_accepts.getsockname()[1]
-        hand_off = ConnectionHandOff(f"host=127.0.0.1 port={port} sslmode=disable", 1, application_name="icecore-test")
+        pool = ConnectionPool(f"host=127.0.0.1 port={port} sslmode=disable", 1, application_name="icecore-test")
         refusals = await asyncio.gather(*(one() for _ in range(3)), return_exceptions=True)
         assert [ServiceUnavailable] * 3 == [type(refusal) for refusal in refusals]
         assert 1 == tries(never_accepts)
-    await hand_off.close()
+    await pool.close()
 
 
 def tries(server: socket.socket) -> int:
@@ -192,7 +192,7 @@ async def test_what_is_sent_while_silence_is_looked_into_is_cut_with_the_rest(da
     """Postgres has said nothing to a newcomer all that time: who came meanwhile need not wait for the next look."""
     looks = 0
 
-    async def answers(watch: silence_watch.SilenceWatch) -> bool:
+    async def answers(watch: connection_watchdog.ConnectionWatchdog) -> bool:
         nonlocal looks
         looks += 1
         second.set()
@@ -200,26 +200,26 @@ async def test_what_is_sent_while_silence_is_looked_into_is_cut_with_the_rest(da
         return await answers_indeed(watch)
 
     async def one() -> None:
-        async with hand_off.connection() as connection:
+        async with pool.connection() as connection:
             await connection.execute("select 1")
 
     async def two() -> None:
         await second.wait()
-        async with hand_off.connection() as connection:
+        async with pool.connection() as connection:
             asked.set_result(None)
             await connection.execute("select 1")
 
-    answers_indeed = silence_watch.SilenceWatch._answers
-    monkeypatch.setattr(silence_watch.SilenceWatch, "_answers", answers)
+    answers_indeed = connection_watchdog.ConnectionWatchdog._answers
+    monkeypatch.setattr(connection_watchdog.ConnectionWatchdog, "_answers", answers)
     second: asyncio.Event = asyncio.Event()
     asked: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     async with CuttingProxy(database).running() as proxy:
-        hand_off = ConnectionHandOff(proxy.dsn, 2, application_name="icecore-test")
-        async with hand_off.connection() as first, hand_off.connection() as other:
+        pool = ConnectionPool(proxy.dsn, 2, application_name="icecore-test")
+        async with pool.connection() as first, pool.connection() as other:
             await first.execute("select 1")
             await other.execute("select 1")
         proxy.is_frozen = True
         refusals = await asyncio.gather(one(), two(), return_exceptions=True)
         assert [ServiceUnavailable] * 2 == [type(refusal) for refusal in refusals]
         assert 1 == looks
-        await hand_off.close()
+        await pool.close()

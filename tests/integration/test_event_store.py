@@ -24,7 +24,7 @@ from psycopg.sql import SQL, Identifier
 from uuid_utils.compat import uuid7
 
 from icecore.commands.execution.submission import Submission
-from icecore.compose import Catalog
+from icecore.compose import Application
 from icecore.database.named_sql import named_sql
 from icecore.domain.events import WarehouseCreated, decode
 from icecore.domain.recorded import RecordedEvent
@@ -156,7 +156,7 @@ def test_the_librarys_own_insert_is_shut_out(database: str) -> None:
         assert (0,) == connection.execute("select count(*) from icecore.events").fetchone()
 
 
-async def test_the_notification_log_is_the_log(catalog: Catalog) -> None:
+async def test_the_notification_log_is_the_log(catalog: Application) -> None:
     """Sections of notifications, which are the events with their envelopes."""
     run = await CommandRun.on(catalog)
     for step in EVERY_KIND[:6]:
@@ -234,7 +234,7 @@ class Counts(Projection[CountsRecorder]):
         self.view.count(domain_event.topic, tracking)
 
 
-async def test_a_stock_projection_runs_over_our_log(catalog: Catalog) -> None:
+async def test_a_stock_projection_runs_over_our_log(catalog: Application) -> None:
     """Over what is there and over what comes, each event once, from its checkpoint on after a restart."""
     run = await CommandRun.on(catalog)
     half = len(EVERY_KIND) // 2

@@ -25,7 +25,7 @@ async def committer(database: str) -> AsyncIterator[Committer]:
 
 
 async def positions(dsn: str, after: int, upto: int, **options: int) -> list[int]:
-    """The positions a follower is given, up to one."""
+    """The positions a subscriber is given, up to one."""
     followed: list[int] = []
     async with asyncio.timeout(30):
         async for event in follow_events(dsn, after, **options):
@@ -122,7 +122,7 @@ async def test_a_follower_that_loses_its_connection_goes_on_after_its_last_event
         with psycopg.connect(database, autocommit=True) as connection:
             killed = connection.execute(
                 "select count(*) from (select pg_terminate_backend(pid) from pg_stat_activity "
-                "where application_name = 'icecore-follower' and datname = current_database()) k"
+                "where application_name = 'icecore-subscriber' and datname = current_database()) k"
             ).fetchone()
             assert killed is not None
             kills += killed[0]
@@ -148,14 +148,14 @@ async def test_a_follower_stops_when_it_is_told_to(database: str, committer: Com
         await running
     assert [1, 2, 3] == followed
     with psycopg.connect(database) as connection:
-        left = connection.execute("select count(*) from pg_stat_activity where application_name = 'icecore-follower'").fetchone()
+        left = connection.execute("select count(*) from pg_stat_activity where application_name = 'icecore-subscriber'").fetchone()
     assert (0,) == left
 
 
 async def test_a_page_is_bounded_by_what_its_states_are_inflated_to(
     database: str, committer: Committer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """However small they are stored: it is the JSON that a follower holds."""
+    """However small they are stored: it is the JSON that a subscriber holds."""
     monkeypatch.setattr(follow, "BATCH_BYTES_MAX", 250_000)
     submission, state = namespace("n")
     for n in range(5):

@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
+from icecore.api.api_request import LARGE_ANSWERS
 from icecore.api.byte_budget import LargeAnswers
-from icecore.api.call import LARGE_ANSWERS
-from icecore.compose import Catalog
+from icecore.compose import Application
 from tests.fixtures.catalog import served_catalog
 from tests.fixtures.rest_client import RestClient
 
@@ -13,7 +13,7 @@ def test_spellings_of_an_address_and_moments_of_a_past_are_one(database: str, tm
     """Each would else have an answer read for it before it is known to find no room."""
     known: list[LargeAnswers] = []
 
-    def prepare(catalog: Catalog) -> None:
+    def prepare(catalog: Application) -> None:
         known.append(catalog.app[LARGE_ANSWERS])
 
     with served_catalog(database, tmp_path / "warehouse", prepare=prepare) as server:

@@ -17,16 +17,16 @@ import pytest
 from icecore.access.resolve_warehouse import resolve_warehouse
 from icecore.access.warehouse import Warehouse
 from icecore.approval.contract import Refuse
-from icecore.commands.execution.staged_parts import PARTS_APPENDED_MAX, stage_parts
+from icecore.commands.execution.preloaded_parts import PARTS_APPENDED_MAX, preload_parts
 from icecore.commands.execution.submission import Submission
 from icecore.commands.namespaces.create_namespace import create_namespace
+from icecore.commands.tables import close_removed_parts
 from icecore.commands.tables import register_table as registering
-from icecore.commands.tables import settle_parts
+from icecore.commands.tables.close_removed_parts import ClosePartsJob
 from icecore.commands.tables.commit_table import commit_table
 from icecore.commands.tables.create_table import create_table
 from icecore.commands.tables.register_table import register_table
-from icecore.commands.tables.settle_parts import PartsJob
-from icecore.compose import Catalog
+from icecore.compose import Application
 from icecore.database.connections import Connection
 from icecore.database.named_sql import named_sql
 from icecore.domain.byte_pieces import joined
@@ -48,14 +48,14 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
-async def catalog(database: str, tmp_path: Path) -> AsyncIterator[Catalog]:
+async def catalog(database: str, tmp_path: Path) -> AsyncIterator[Application]:
     """A catalog that reads everything from the database, with the namespace `a`."""
     async with opened_catalog(database, tmp_path / "warehouse", cache_bytes_max=0) as opened:
         await create_namespace(opened.commands, context("createNamespace"), await demo(opened), CreateNamespace(TABLE.namespace, {}))
         yield opened
 
 
-async def demo(catalog: Catalog, past: str = "") -> Warehouse:
+async def demo(catalog: Application, past: str = "") -> Warehouse:
     return await resolve_warehouse(catalog.backends, PROJECT_ID, f"demo{past}")
 
 
@@ -101,18 +101,18 @@ def metadata_file(directory: Path, folder: str = "large", snapshots: int = SNAPS
     return f"file://{file}"
 
 
-async def register(catalog: Catalog, location: str, name: str = "t", *, overwrite: bool = False) -> int:
+async def register(catalog: Application, location: str, name: str = "t", *, overwrite: bool = False) -> int:
     command = RegisterTable(TABLE.namespace, name, location, overwrite)
     return (await register_table(catalog.commands, context("registerTable"), await demo(catalog), command)).position
 
 
-async def expire(catalog: Catalog, snapshot_ids: list[int]) -> int:
+async def expire(catalog: Application, snapshot_ids: list[int]) -> int:
     update = {"action": "remove-snapshots", "snapshot-ids": snapshot_ids}
     command = CommitTable(TABLE, [], [update])
     return (await commit_table(catalog.commands, context("updateTable"), await demo(catalog), command)).position
 
 
-async def append(catalog: Catalog, directory: Path, snapshot_id: int) -> int:
+async def append(catalog: Application, directory: Path, snapshot_id: int) -> int:
     """How many bytes the answer has."""
     snapshot = {
         "snapshot-id": snapshot_id,
@@ -132,14 +132,14 @@ async def append(catalog: Catalog, directory: Path, snapshot_id: int) -> int:
     return len(answer.body)
 
 
-async def loaded(catalog: Catalog, past: str = "", snapshots: str = "all") -> dict[str, Any]:
+async def loaded(catalog: Application, past: str = "", snapshots: str = "all") -> dict[str, Any]:
     answer = await load_table(catalog.queries, context("loadTable"), await demo(catalog, past), TABLE, snapshots)
     assert answer.body is not None
     document: dict[str, Any] = orjson.loads(joined(answer.body))["metadata"]
     return document
 
 
-async def state_ordinals(catalog: Catalog) -> dict[str, list[int]]:
+async def state_ordinals(catalog: Application) -> dict[str, list[int]]:
     """What the next commit would be decided on, by ordinals."""
     async with catalog.backends.connection() as connection:
         (table_id,) = (await (await connection.execute("select distinct table_id from icecore.tables")).fetchone()) or (None,)
@@ -158,7 +158,7 @@ def ask(dsn: str, question: str) -> Any:
 def left_over(dsn: str) -> tuple[int, int, int]:
     """Staged tables, parts of tables without a head, tombstones."""
     orphans = "select count(*) from icecore.table_parts p where not exists (select from icecore.tables t where t.table_id = p.table_id)"
-    counts = ("select count(*) from icecore.staged_parts", orphans, "select count(*) from icecore.part_tombstones")
+    counts = ("select count(*) from icecore.preloaded_parts", orphans, "select count(*) from icecore.part_tombstones")
     staged, parts, tombstones = (ask(dsn, question) for question in counts)
     return staged, parts, tombstones
 
@@ -166,7 +166,7 @@ def left_over(dsn: str) -> tuple[int, int, int]:
 # Registration
 
 
-async def test_a_large_registration_does_not_write_its_parts_under_the_append_lock(catalog: Catalog, tmp_path: Path) -> None:
+async def test_a_large_registration_does_not_write_its_parts_under_the_append_lock(catalog: Application, tmp_path: Path) -> None:
     """The parts are of other transactions than the head; of a small table they are of the same."""
     in_append = "select count(*) from icecore.table_parts p join icecore.tables t using (generation, table_id) where p.xmin = t.xmin"
     await register(catalog, metadata_file(tmp_path))
@@ -180,47 +180,47 @@ async def test_a_large_registration_does_not_write_its_parts_under_the_append_lo
 
 
 async def test_a_large_registration_that_is_refused_leaves_no_parts(
-    catalog: Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    catalog: Application, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its place is taken while the parts are written: only append sees that."""
     location = metadata_file(tmp_path)
     schema = {"type": "struct", "fields": [{"id": 1, "name": "x", "required": False, "type": "long"}]}
     first = CreateTable(TABLE.namespace, "first", f"file://{tmp_path}/warehouse/large", schema, None, None, {}, stage_create=False)
-    parts_staged = []
+    parts_preloaded = []
 
     async def stage_and_lose(connections: Any, submission: Submission, table_id: Any) -> None:
-        await stage_parts(connections, submission, table_id)
-        parts_staged.append(ask(catalog.dsn, "select count(*) from icecore.table_parts"))
+        await preload_parts(connections, submission, table_id)
+        parts_preloaded.append(ask(catalog.dsn, "select count(*) from icecore.table_parts"))
         await create_table(catalog.commands, context("createTable"), await demo(catalog), first)
 
-    monkeypatch.setattr(registering, "stage_parts", stage_and_lose)
+    monkeypatch.setattr(registering, "preload_parts", stage_and_lose)
     with pytest.raises(BadRequest, match="Location is already taken"):
         await register(catalog, location)
-    assert [2 * SNAPSHOTS + 4] == parts_staged
+    assert [2 * SNAPSHOTS + 4] == parts_preloaded
     assert (0, 0, 0) == left_over(catalog.dsn)
     assert 1 == ask(catalog.dsn, "select count(distinct table_id) from icecore.table_parts")
     assert [] == (await verify(catalog.dsn)).differences
 
 
-async def test_a_large_registration_that_a_hook_refuses_leaves_no_parts(catalog: Catalog, tmp_path: Path) -> None:
+async def test_a_large_registration_that_a_hook_refuses_leaves_no_parts(catalog: Application, tmp_path: Path) -> None:
     """They are there when the hook is asked."""
-    judge, parts_staged = Judge(), []
+    judge, parts_preloaded = Judge(), []
 
     def refuse(_: object) -> Refuse:
-        parts_staged.append(ask(catalog.dsn, "select count(*) from icecore.table_parts"))
+        parts_preloaded.append(ask(catalog.dsn, "select count(*) from icecore.table_parts"))
         return Refuse("not here")
 
     judge.say = refuse
     asking(judge)(catalog)
     with pytest.raises(ChangeRefused):
         await register(catalog, metadata_file(tmp_path))
-    assert [2 * SNAPSHOTS + 4] == parts_staged
+    assert [2 * SNAPSHOTS + 4] == parts_preloaded
     assert (0, 0, 0) == left_over(catalog.dsn)
     assert 0 == ask(catalog.dsn, "select count(*) from icecore.table_parts")
 
 
 HALF_OF_THE_JOB = """
-with given_up as (update icecore.staged_parts set given_up = true)
+with given_up as (update icecore.preloaded_parts set given_up = true)
 delete from icecore.table_parts p where not exists (select from icecore.tables t where t.table_id = p.table_id) and p.ordinal < 10
 returning 1
 """
@@ -228,20 +228,20 @@ returning 1
 
 @pytest.mark.parametrize("meanwhile", ["rebuild", "job", "half of the job"])
 async def test_what_was_staged_and_is_no_longer_good_is_staged_again(
-    catalog: Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, meanwhile: str
+    catalog: Application, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, meanwhile: str
 ) -> None:
     """Another generation serves, or the job gave the parts up and has removed some: append says so, and the command is decided again."""
     outcomes = []
     submit_batch = catalog.commands.committer.submit_batch
 
     async def stage_and_lose(connections: Any, submission: Submission, table_id: Any) -> None:
-        await stage_parts(connections, submission, table_id)
+        await preload_parts(connections, submission, table_id)
         if outcomes:
             return
         if meanwhile == "rebuild":
             await rebuild(catalog.dsn)
         elif meanwhile == "job":
-            await catalog.parts.run_once(staged_seconds_max=0)
+            await catalog.parts.run_once(preloaded_seconds_max=0)
         else:
             assert 1 == ask(catalog.dsn, HALF_OF_THE_JOB)
 
@@ -250,18 +250,18 @@ async def test_what_was_staged_and_is_no_longer_good_is_staged_again(
         outcomes.extend(result.outcome for result in results)
         return results
 
-    monkeypatch.setattr(registering, "stage_parts", stage_and_lose)
+    monkeypatch.setattr(registering, "preload_parts", stage_and_lose)
     monkeypatch.setattr(catalog.commands.committer, "submit_batch", noted)
     await register(catalog, metadata_file(tmp_path))
     assert ["generation" if meanwhile == "rebuild" else "staged", "appended"] == outcomes
-    await catalog.parts.run_once(staged_seconds_max=0)
+    await catalog.parts.run_once(preloaded_seconds_max=0)
     assert (0, 0, 0) == left_over(catalog.dsn)
     assert 1 == ask(catalog.dsn, "select count(distinct table_id) from icecore.table_parts")
     assert [] == (await verify(catalog.dsn)).differences
     assert SNAPSHOTS == len((await loaded(catalog))["snapshots"])
 
 
-async def test_nothing_of_a_registration_stays_in_memory_behind_it(catalog: Catalog, tmp_path: Path) -> None:
+async def test_nothing_of_a_registration_stays_in_memory_behind_it(catalog: Application, tmp_path: Path) -> None:
     """Least of all until the next command comes: a submission holds its document before and after."""
     location = metadata_file(tmp_path)
     with nothing_left():
@@ -287,7 +287,7 @@ asyncio.run(main())
 """
 
 
-async def test_a_crash_between_staging_and_append_leaves_what_the_job_removes(catalog: Catalog, tmp_path: Path) -> None:
+async def test_a_crash_between_staging_and_append_leaves_what_the_job_removes(catalog: Application, tmp_path: Path) -> None:
     """kill -9: nobody sees the parts, verification knows of them, and after a named time they go."""
     location = metadata_file(tmp_path)
     command = [sys.executable, "-c", KILLED, catalog.dsn, str(tmp_path / "warehouse"), location]
@@ -303,22 +303,22 @@ async def test_a_crash_between_staging_and_append_leaves_what_the_job_removes(ca
     await catalog.parts.run_once()
     assert 1 == left_over(catalog.dsn)[0], "it may still be on its way"
     await register(catalog, location)
-    await catalog.parts.run_once(staged_seconds_max=0)
+    await catalog.parts.run_once(preloaded_seconds_max=0)
     assert (0, 0, 0) == left_over(catalog.dsn)
     assert [] == (await verify(catalog.dsn)).differences
     assert SNAPSHOTS == len((await loaded(catalog))["snapshots"])
 
 
-async def test_parts_that_were_staged_by_nobody_are_named(catalog: Catalog, tmp_path: Path) -> None:
+async def test_parts_that_were_staged_by_nobody_are_named(catalog: Application, tmp_path: Path) -> None:
     """Parts without stream and without entry; an entry that would hide a live table's parts."""
     await register(catalog, metadata_file(tmp_path, "small", 3))
     with psycopg.connect(catalog.dsn, autocommit=True) as connection:
         connection.execute("insert into icecore.table_parts values (1, gen_random_uuid(), 1, 0, 1, null, null, '{}')")
         assert ["table_parts"] == [difference.table for difference in (await verify(catalog.dsn)).differences]
-        connection.execute("insert into icecore.staged_parts select table_id, 1, now() from icecore.table_parts where body = '{}'")
+        connection.execute("insert into icecore.preloaded_parts select table_id, 1, now() from icecore.table_parts where body = '{}'")
         assert [] == (await verify(catalog.dsn)).differences
-        connection.execute("insert into icecore.staged_parts select table_id, 1, now() from icecore.tables")
-        assert {"staged_parts"} == {difference.table for difference in (await verify(catalog.dsn)).differences}
+        connection.execute("insert into icecore.preloaded_parts select table_id, 1, now() from icecore.tables")
+        assert {"preloaded_parts"} == {difference.table for difference in (await verify(catalog.dsn)).differences}
 
 
 # Commits
@@ -345,7 +345,7 @@ async def test_a_commit_joins_and_copies_none_of_a_large_document(database: str,
 
 
 async def test_a_bulk_removal_closes_no_part_under_the_append_lock_and_reads_as_if_it_had(
-    catalog: Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    catalog: Application, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Now, as of every position, for the next commit: the same before the job, at each of its steps, and after it."""
     first = await register(catalog, metadata_file(tmp_path))
@@ -378,7 +378,7 @@ async def test_a_bulk_removal_closes_no_part_under_the_append_lock_and_reads_as_
             await check()
         return some
 
-    monkeypatch.setattr(settle_parts, "close_parts", close_some_and_check)
+    monkeypatch.setattr(close_removed_parts, "close_parts", close_some_and_check)
     while left_over(catalog.dsn)[2]:
         assert 0 < await job.run_once()
     assert steps > 3
@@ -387,7 +387,7 @@ async def test_a_bulk_removal_closes_no_part_under_the_append_lock_and_reads_as_
     assert 0 == await job.run_once()
 
 
-async def test_refs_that_went_in_bulk_hold_no_snapshot(catalog: Catalog, tmp_path: Path) -> None:
+async def test_refs_that_went_in_bulk_hold_no_snapshot(catalog: Application, tmp_path: Path) -> None:
     """What asks for referenced snapshots only must not go by tags that a tombstone closed."""
     await register(catalog, metadata_file(tmp_path, snapshots=2 * PARTS_CLOSED_INLINE_MAX))
     warehouse = await demo(catalog)
@@ -405,7 +405,7 @@ async def test_refs_that_went_in_bulk_hold_no_snapshot(catalog: Catalog, tmp_pat
         await catalog.parts.run_once()
 
 
-async def test_an_overwrite_of_a_large_table_reads_as_the_new_one_at_once(catalog: Catalog, tmp_path: Path) -> None:
+async def test_an_overwrite_of_a_large_table_reads_as_the_new_one_at_once(catalog: Application, tmp_path: Path) -> None:
     """Its old parts are closed by tombstones, and as of before they are there."""
     first = await register(catalog, metadata_file(tmp_path))
     await register(catalog, metadata_file(tmp_path, "other", 400), overwrite=True)
@@ -417,7 +417,7 @@ async def test_an_overwrite_of_a_large_table_reads_as_the_new_one_at_once(catalo
         await catalog.parts.run_once()
 
 
-async def test_few_parts_are_closed_with_their_commit(catalog: Catalog, tmp_path: Path) -> None:
+async def test_few_parts_are_closed_with_their_commit(catalog: Application, tmp_path: Path) -> None:
     """Up to the limit no tombstone is written."""
     await register(catalog, metadata_file(tmp_path))
     gone = list(range(SNAPSHOTS - PARTS_CLOSED_INLINE_MAX, SNAPSHOTS))
@@ -426,7 +426,7 @@ async def test_few_parts_are_closed_with_their_commit(catalog: Catalog, tmp_path
     assert len(gone) == ask(catalog.dsn, "select count(*) from icecore.table_parts where valid_to is not null and kind = 4")
 
 
-async def test_a_commit_before_the_job_is_decided_on_what_is_left(catalog: Catalog, tmp_path: Path) -> None:
+async def test_a_commit_before_the_job_is_decided_on_what_is_left(catalog: Application, tmp_path: Path) -> None:
     """By a process that has nothing in memory, and a rebuild in between makes no difference."""
     await register(catalog, metadata_file(tmp_path))
     await expire(catalog, list(range(1, SNAPSHOTS)))
@@ -441,12 +441,14 @@ async def test_a_commit_before_the_job_is_decided_on_what_is_left(catalog: Catal
     assert [] == (await verify(catalog.dsn)).differences
 
 
-async def test_a_job_that_is_stopped_half_way_is_gone_on_with(catalog: Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_job_that_is_stopped_half_way_is_gone_on_with(
+    catalog: Application, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Stopped between two steps; and while another one leads, nothing is done."""
     await register(catalog, metadata_file(tmp_path))
     await expire(catalog, list(range(1, SNAPSHOTS)))
     reached = asyncio.Event()
-    job = PartsJob(catalog.commands)
+    job = ClosePartsJob(catalog.commands)
 
     async def close_some_then_hang(connection: Connection, tombstone: PartTombstone, after: int, limit: int) -> tuple[int, int]:
         some = await close_parts(connection, tombstone, after, limit)
@@ -455,7 +457,7 @@ async def test_a_job_that_is_stopped_half_way_is_gone_on_with(catalog: Catalog, 
         return some
 
     with monkeypatch.context() as patched:
-        patched.setattr(settle_parts, "close_parts", close_some_then_hang)
+        patched.setattr(close_removed_parts, "close_parts", close_some_then_hang)
         job.start()
         await reached.wait()
         assert 0 == await catalog.parts.run_once(), "the other one leads"
@@ -470,21 +472,21 @@ async def test_a_job_that_is_stopped_half_way_is_gone_on_with(catalog: Catalog, 
     assert [] == (await verify(catalog.dsn)).differences
 
 
-async def test_a_round_ends_when_its_time_is_up(catalog: Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_round_ends_when_its_time_is_up(catalog: Application, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It leads no longer than that; the next one goes on. By a clock of two seconds for each look at it."""
     await register(catalog, metadata_file(tmp_path))
     await expire(catalog, list(range(1, SNAPSHOTS)))
     seconds = itertools.count(1_000.0, 2.0)
     with monkeypatch.context() as patched:
-        patched.setattr(settle_parts, "time", SimpleNamespace(monotonic=lambda: next(seconds)))
-        patched.setattr(settle_parts, "_PAUSE_FACTOR", 0)
+        patched.setattr(close_removed_parts, "time", SimpleNamespace(monotonic=lambda: next(seconds)))
+        patched.setattr(close_removed_parts, "_PAUSE_FACTOR", 0)
         closed = await catalog.parts.run_once()
-    assert (settle_parts._PARTS_PER_STATEMENT, 2) == (closed, left_over(catalog.dsn)[2])
+    assert (close_removed_parts._PARTS_PER_STATEMENT, 2) == (closed, left_over(catalog.dsn)[2])
     assert 0 < await catalog.parts.run_once()
     assert 0 == left_over(catalog.dsn)[2]
 
 
-async def test_parts_are_closed_by_their_places_whatever_the_planner_believes(catalog: Catalog, tmp_path: Path) -> None:
+async def test_parts_are_closed_by_their_places_whatever_the_planner_believes(catalog: Application, tmp_path: Path) -> None:
     """A table that was small when it was last looked at may be large now."""
     await register(catalog, metadata_file(tmp_path, "small", 3), "small")
     with psycopg.connect(catalog.dsn, autocommit=True) as connection:

@@ -14,11 +14,11 @@ import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
 
-from icecore.commands.execution.staged_parts import stage_parts
+from icecore.commands.execution.preloaded_parts import preload_parts
 from icecore.commands.namespaces.create_namespace import create_namespace
+from icecore.commands.tables import close_removed_parts
 from icecore.commands.tables import register_table as registering
-from icecore.commands.tables import settle_parts
-from icecore.compose import Catalog
+from icecore.compose import Application
 from icecore.database.advisory_locks import AdvisoryLock
 from icecore.database.connections import Connection
 from icecore.domain.commands import CreateNamespace
@@ -92,19 +92,19 @@ def own_postgres(own_server: str) -> OwnPostgres:
 
 
 @pytest.fixture
-async def catalog(own_postgres: OwnPostgres, tmp_path: Path) -> AsyncIterator[Catalog]:
+async def catalog(own_postgres: OwnPostgres, tmp_path: Path) -> AsyncIterator[Application]:
     """A catalog that reads everything from that database, with the namespace `a`."""
     async with opened_catalog(own_postgres.dsn, tmp_path / "warehouse", cache_bytes_max=0) as opened:
         await create_namespace(opened.commands, context("createNamespace"), await demo(opened), CreateNamespace(TABLE.namespace, {}))
         yield opened
 
 
-async def snapshots(catalog: Catalog) -> int:
+async def snapshots(catalog: Application) -> int:
     return len((await loaded(catalog))["snapshots"])
 
 
 async def test_a_crash_while_the_append_of_a_large_registration_waits_loses_none_of_its_parts(
-    catalog: Catalog, own_postgres: OwnPostgres, tmp_path: Path
+    catalog: Application, own_postgres: OwnPostgres, tmp_path: Path
 ) -> None:
     """The append is sent again to the Postgres that recovered: it takes over all parts, or none."""
     location = metadata_file(tmp_path)
@@ -124,7 +124,7 @@ async def test_a_crash_while_the_append_of_a_large_registration_waits_loses_none
 
 
 async def test_parts_that_a_crash_took_while_others_were_written_ahead_are_written_again(
-    catalog: Catalog, own_postgres: OwnPostgres, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    catalog: Application, own_postgres: OwnPostgres, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Those written before the crash are gone, those after it are there: they are counted before the append."""
     location, uses = metadata_file(tmp_path), 0
@@ -140,10 +140,10 @@ async def test_parts_that_a_crash_took_while_others_were_written_ahead_are_writt
             yield connection
 
     async def stage_through_a_crash(given: Any, *more: Any) -> None:
-        await stage_parts(connection_after_a_crash, *more)
+        await preload_parts(connection_after_a_crash, *more)
 
     with monkeypatch.context() as patched:
-        patched.setattr(registering, "stage_parts", stage_through_a_crash)
+        patched.setattr(registering, "preload_parts", stage_through_a_crash)
         await own_postgres.pause_wal_writer()
         await register(catalog, location)
     assert 4 < uses
@@ -153,7 +153,7 @@ async def test_parts_that_a_crash_took_while_others_were_written_ahead_are_writt
 
 
 async def test_a_crash_while_parts_are_closed_does_not_bring_them_back(
-    catalog: Catalog, own_postgres: OwnPostgres, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    catalog: Application, own_postgres: OwnPostgres, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The tombstone stays until every part it names is closed on disk."""
     await register(catalog, metadata_file(tmp_path))
@@ -169,7 +169,7 @@ async def test_a_crash_while_parts_are_closed_does_not_bring_them_back(
             await own_postgres.crash()
         return some
 
-    monkeypatch.setattr(settle_parts, "close_parts", close_some_and_crash)
+    monkeypatch.setattr(close_removed_parts, "close_parts", close_some_and_crash)
     await own_postgres.pause_wal_writer()
     # The connection that leads is gone too: the round ends with that.
     with suppress(ServiceUnavailable):

@@ -10,7 +10,7 @@ import aiohttp
 import orjson
 import pytest
 
-from icecore.api.call import ANSWER_BUDGET
+from icecore.api.api_request import ANSWER_BUDGET
 from icecore.api.iceberg import listings
 from icecore.commands.namespaces.create_namespace import CreateNamespace, create_namespace
 from icecore.commands.tables.create_table import CreateTable, create_table

@@ -15,9 +15,9 @@ from icecore.access.resolve_warehouse import resolve_warehouse
 from icecore.commands.execution import committer
 from icecore.commands.execution.leader_job import LeaderJob
 from icecore.commands.execution.submission import AppendResult, Submission
+from icecore.commands.tables.close_removed_parts import ClosePartsJob
 from icecore.commands.tables.commit_table import commit_table
 from icecore.commands.tables.delete_old_metadata_files import OldMetadataFilesJob
-from icecore.commands.tables.settle_parts import PartsJob
 from icecore.domain.commands import CommitTable
 from icecore.domain.identifiers import NamespaceIdentifier, TabularIdentifier
 from icecore.domain.read_models.rows import PARTS_CLOSED_INLINE_MAX
@@ -210,7 +210,7 @@ def test_old_metadata_files_of_many_entries_go_before_the_entries_are_closed(
     """One commit removes so many that a tombstone closes them: nothing names them any more, though they are open by themselves."""
     logged = [a_file(f"{warehouse.base}/here/metadata/{number:05}-old.metadata.json") for number in range(PARTS_CLOSED_INLINE_MAX + 1)]
     register(client, written_file(client, warehouse, "here", logged))
-    with job_held(shared_catalog, PartsJob):
+    with job_held(shared_catalog, ClosePartsJob):
         committed(client.commit(["a"], "t", set_properties(k="1")))
         settles(lambda: not pending(shared_catalog, warehouse))
         only_named_files_stay(client, warehouse, "t")

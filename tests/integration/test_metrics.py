@@ -7,7 +7,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from icecore.api.server import build_runner
-from icecore.compose import Catalog
+from icecore.compose import Application
 from icecore.log.head import log_head
 from icecore.metrics import served_metrics
 from tests.integration.test_stream_queues import Process, one
@@ -26,7 +26,7 @@ async def _scrape(url: str) -> dict[tuple[str, frozenset[tuple[str, str]]], floa
     }
 
 
-async def test_what_happened_is_counted(one: Process, catalog: Catalog, tmp_path: Path) -> None:
+async def test_what_happened_is_counted(one: Process, catalog: Application, tmp_path: Path) -> None:
     """Commits, batches, calls of append, the log's position, requests and refusals, each where it belongs."""
     for n in range(3):
         await one.set("t", {"k": str(n)})
@@ -46,7 +46,7 @@ async def test_what_happened_is_counted(one: Process, catalog: Catalog, tmp_path
     assert 0 < found["icecore_append_locked_seconds_total", frozenset()] < found["icecore_append_seconds_total", frozenset()]
     assert 2 == found["icecore_read_cache_hits_total", frozenset()]
     assert 4 == found["icecore_events_told_total", frozenset()]
-    assert 0 == found["icecore_event_followers", frozenset()]
+    assert 0 == found["icecore_event_subscribers", frozenset()]
     assert 1 == found["icecore_requests_total", frozenset({("operation", "listEvents"), ("status", "200")})]
     assert 1 == found["icecore_refusals_total", frozenset({("type", "NoSuchTableException")})]
     assert 3 == found["icecore_requests_total", frozenset({("operation", "loadTable"), ("status", "200")})]
@@ -55,7 +55,7 @@ async def test_what_happened_is_counted(one: Process, catalog: Catalog, tmp_path
         assert await log_head(connection) == found["icecore_log_position", frozenset()]
 
 
-async def test_a_log_that_is_away_is_said(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_log_that_is_away_is_said(catalog: Application, monkeypatch: pytest.MonkeyPatch) -> None:
     """The scrape still answers."""
     catalog.backends.connections._dsn = "host=127.0.0.1 port=1 dbname=none"
     await catalog.backends.connections.close()
@@ -65,7 +65,7 @@ async def test_a_log_that_is_away_is_said(catalog: Catalog, monkeypatch: pytest.
     assert ("icecore_log_position", frozenset()) not in found
 
 
-async def test_metrics_are_for_the_server_s_own_names(catalog: Catalog) -> None:
+async def test_metrics_are_for_the_server_s_own_names(catalog: Application) -> None:
     """A web page whose name leads here by DNS rebinding reads none."""
     async with served_metrics(catalog, "127.0.0.1", 0) as url, aiohttp.ClientSession() as session:
         async with session.get(url, headers={"Host": "evil.example"}) as answer:

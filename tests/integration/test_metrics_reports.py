@@ -11,7 +11,7 @@ from uuid_utils.compat import uuid7
 
 from icecore.commands.tables import metrics_reports
 from icecore.commands.tables.metrics_reports import QUEUE_BYTES_MAX, QUEUE_REPORTS_MAX, MetricsReports
-from icecore.compose import Catalog
+from icecore.compose import Application
 from tests.fixtures.rest_client import RestClient, table_path
 from tests.fixtures.shared_server import SharedCatalog
 
@@ -78,7 +78,7 @@ def test_reports_of_many_engines_at_once_all_arrive(client: RestClient, shared_c
     assert sorted(bodies) == sorted(stored(shared_catalog, table, 24))
 
 
-async def count(catalog: Catalog) -> list[int]:
+async def count(catalog: Application) -> list[int]:
     """The numbers of the reports that are kept."""
     async with catalog.backends.connection() as connection:
         cursor = await connection.execute("select report from icecore.metrics_reports")
@@ -86,7 +86,7 @@ async def count(catalog: Catalog) -> list[int]:
 
 
 @pytest.mark.parametrize(("limits", "kept_of_25"), [((10,), 10), ((1_000, 40), 20)], ids=["by number", "by bytes"])
-async def test_only_the_newest_reports_stay(catalog: Catalog, limits: tuple[int, ...], kept_of_25: int) -> None:
+async def test_only_the_newest_reports_stay(catalog: Application, limits: tuple[int, ...], kept_of_25: int) -> None:
     """`reports_max` and `bytes_max` bound the table: the oldest go."""
     reports = MetricsReports(catalog.backends, *limits)
     for number in range(25):
@@ -106,7 +106,7 @@ async def test_only_the_newest_reports_stay(catalog: Catalog, limits: tuple[int,
     ("sizes", "batches"),
     [([5, 5, 5], [2, 1]), ([4, 5, 5], [3]), ([10, 1], [1, 1]), ([20, 1], [1, 1]), ([1] * 7, [4, 3])],
 )
-def test_a_statement_has_its_bounds(catalog: Catalog, monkeypatch: pytest.MonkeyPatch, sizes: list[int], batches: list[int]) -> None:
+def test_a_statement_has_its_bounds(catalog: Application, monkeypatch: pytest.MonkeyPatch, sizes: list[int], batches: list[int]) -> None:
     """No more reports than it may have, and none behind those that have its bytes."""
     monkeypatch.setattr(metrics_reports, "_BATCH_BYTES_MAX", 10)
     monkeypatch.setattr(metrics_reports, "_BATCH_REPORTS_MAX", 4)
@@ -119,7 +119,7 @@ def test_a_statement_has_its_bounds(catalog: Catalog, monkeypatch: pytest.Monkey
     assert batches == found
 
 
-async def test_what_waits_is_written_when_the_server_stops(catalog: Catalog) -> None:
+async def test_what_waits_is_written_when_the_server_stops(catalog: Application) -> None:
     """A graceful stop loses no report."""
     reports = MetricsReports(catalog.backends, 1_000)
     for number in range(250):
@@ -128,7 +128,7 @@ async def test_what_waits_is_written_when_the_server_stops(catalog: Catalog) -> 
     assert list(range(250)) == await count(catalog)
 
 
-async def test_a_full_queue_drops_reports_and_refuses_nothing(catalog: Catalog) -> None:
+async def test_a_full_queue_drops_reports_and_refuses_nothing(catalog: Application) -> None:
     """An engine is never held up by its report."""
     reports = MetricsReports(catalog.backends, 10_000)
     for number in range(QUEUE_REPORTS_MAX + 50):
@@ -137,7 +137,7 @@ async def test_a_full_queue_drops_reports_and_refuses_nothing(catalog: Catalog) 
     assert list(range(QUEUE_REPORTS_MAX)) == await count(catalog)
 
 
-async def test_large_reports_fill_the_queue_by_their_bytes(catalog: Catalog) -> None:
+async def test_large_reports_fill_the_queue_by_their_bytes(catalog: Application) -> None:
     """A thousand reports of the permitted size would be a quarter of a gigabyte; what was written leaves room again."""
     reports = MetricsReports(catalog.backends, 10_000)
     large = QUEUE_BYTES_MAX // 4
@@ -151,7 +151,7 @@ async def test_large_reports_fill_the_queue_by_their_bytes(catalog: Catalog) -> 
     assert [1, 2, 3, 4, 7, 8] == await count(catalog)
 
 
-async def test_what_keeps_some_reports_from_being_written_keeps_no_later_ones(catalog: Catalog) -> None:
+async def test_what_keeps_some_reports_from_being_written_keeps_no_later_ones(catalog: Application) -> None:
     """Here the table is away for a moment, as during a restore: an error that is none of the connection's."""
     reports = MetricsReports(catalog.backends, 10_000)
     async with catalog.backends.connection() as connection:

@@ -22,10 +22,10 @@ from icecore.migrations.apply import (
 from icecore.server_check import UnfitServerError, check_server
 
 CHECKSUMS = {
-    "0001_baseline": "8143877c7d396a22bdc6de3f5358f4fd7c1adb699a5d12e0e750a69c3bc678e0",
+    "0001_baseline": "a4efad178bb8f7f9b0a9607cc59d04a885e2a4c3b2b938f1d90b68e1c9d5b34a",
     "0002_statistics": "489e8c99d1ab5d14e26c96b701f780079ab788f27ce024e3291c055b7c765e72",
 }
-FUNCTIONS = ("0002_statistics", "69c65105c855eaa12d2d3f31520386b8b63b9fb4cabb9f6285366dab1856bb7b")
+FUNCTIONS = ("0002_statistics", "3dd79b317783e44a587a4f606849c965e8c48661c073501cc5219b7f4d2f7f1e")
 """The newest migration, and the checksum of the functions that come with it."""
 
 

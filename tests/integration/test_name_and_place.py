@@ -22,7 +22,7 @@ from icecore.commands.tabulars.metadata_files import NewName
 from icecore.commands.views.create_view import create_view
 from icecore.commands.views.register_view import register_view
 from icecore.commands.views.rename_view import rename_view
-from icecore.compose import Catalog
+from icecore.compose import Application
 from icecore.database.connections import Connection
 from icecore.domain.byte_pieces import joined
 from icecore.domain.commands import (
@@ -47,37 +47,37 @@ from tests.fixtures.rest_client import view_version
 from tests.integration.test_large_tables import demo
 from tests.integration.test_purge_job import NAMESPACE, SCHEMA, named, staged_updates
 
-Command = Callable[[Catalog, Warehouse, str, Path], Awaitable[Any]]
+Command = Callable[[Application, Warehouse, str, Path], Awaitable[Any]]
 
 
 @pytest.fixture
-async def catalog(database: str, tmp_path: Path) -> AsyncIterator[Catalog]:
+async def catalog(database: str, tmp_path: Path) -> AsyncIterator[Application]:
     async with opened_catalog(database, tmp_path / "warehouse") as opened:
         await create_namespace(opened.commands, context("createNamespace"), await demo(opened), CreateNamespace(NAMESPACE, {}))
         yield opened
 
 
-async def create(catalog: Catalog, warehouse: Warehouse, name: str, folder: Path) -> None:
+async def create(catalog: Application, warehouse: Warehouse, name: str, folder: Path) -> None:
     command = CreateTable(NAMESPACE, name, f"file://{folder}", SCHEMA, None, None, {}, False)
     await create_table(catalog.commands, context("createTable"), warehouse, command)
 
 
-async def end_staged(catalog: Catalog, warehouse: Warehouse, name: str, folder: Path) -> None:
+async def end_staged(catalog: Application, warehouse: Warehouse, name: str, folder: Path) -> None:
     command = CommitTable(named(name), [{"type": "assert-create"}], staged_updates(folder))
     await commit_table(catalog.commands, context("updateTable"), warehouse, command)
 
 
-async def create_a_view(catalog: Catalog, warehouse: Warehouse, name: str, folder: Path) -> None:
+async def create_a_view(catalog: Application, warehouse: Warehouse, name: str, folder: Path) -> None:
     command = CreateView(NAMESPACE, name, f"file://{folder}", SCHEMA, view_version("select 1"), {})
     await create_view(catalog.commands, context("createView"), warehouse, command)
 
 
-async def register(catalog: Catalog, warehouse: Warehouse, name: str, folder: Path) -> None:
+async def register(catalog: Application, warehouse: Warehouse, name: str, folder: Path) -> None:
     command = RegisterTable(NAMESPACE, name, f"file://{folder}/x.metadata.json", overwrite=False)
     await register_table(catalog.commands, context("registerTable"), warehouse, command)
 
 
-async def register_a_view(catalog: Catalog, warehouse: Warehouse, name: str, folder: Path) -> None:
+async def register_a_view(catalog: Application, warehouse: Warehouse, name: str, folder: Path) -> None:
     command = RegisterView(NAMESPACE, name, f"file://{folder}/x.metadata.json")
     await register_view(catalog.commands, context("registerView"), warehouse, command)
 
@@ -94,7 +94,7 @@ COMMANDS = [
 @pytest.mark.parametrize(("command", "error"), COMMANDS, ids=[command.__name__ for command, _ in COMMANDS])
 @pytest.mark.parametrize("same_name", [True, False])
 async def test_who_loses_both_at_once_is_told_of_the_name(
-    catalog: Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Command, error: type[CatalogError], same_name: bool
+    catalog: Application, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Command, error: type[CatalogError], same_name: bool
 ) -> None:
     """A rival comes after the name was looked for and before the place is; the place alone is a 400."""
     folder, warehouse, look = tmp_path / "warehouse" / "here", await demo(catalog), NewName.find
@@ -111,7 +111,7 @@ async def test_who_loses_both_at_once_is_told_of_the_name(
 
 
 async def test_a_place_that_is_lost_at_the_append_is_remembered_by_the_key(
-    catalog: Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    catalog: Application, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The same refusal again, though the place is free by then."""
     folder, warehouse, committer = tmp_path / "warehouse" / "here", await demo(catalog), catalog.commands.committer
@@ -134,34 +134,34 @@ async def test_a_place_that_is_lost_at_the_append_is_remembered_by_the_key(
 
 
 GONE = NamespaceIdentifier(("gone",))
-Enter = Callable[[Catalog, Warehouse, str], Awaitable[None]]
+Enter = Callable[[Application, Warehouse, str], Awaitable[None]]
 
 
-async def enter_by_creation(catalog: Catalog, warehouse: Warehouse, location: str) -> None:
+async def enter_by_creation(catalog: Application, warehouse: Warehouse, location: str) -> None:
     await create_table(
         catalog.commands, context("createTable"), warehouse, CreateTable(GONE, "t", None, SCHEMA, None, None, {}, stage_create=False)
     )
 
 
-async def enter_by_the_end_of_a_staged_creation(catalog: Catalog, warehouse: Warehouse, location: str) -> None:
+async def enter_by_the_end_of_a_staged_creation(catalog: Application, warehouse: Warehouse, location: str) -> None:
     folder = Path(warehouse.profile.base.spelled.removeprefix("file://")) / "staged"
     command = CommitTable(TabularIdentifier(GONE, "t"), [{"type": "assert-create"}], staged_updates(folder))
     await commit_table(catalog.commands, context("updateTable"), warehouse, command)
 
 
-async def enter_by_registration(catalog: Catalog, warehouse: Warehouse, location: str) -> None:
+async def enter_by_registration(catalog: Application, warehouse: Warehouse, location: str) -> None:
     await register_table(catalog.commands, context("registerTable"), warehouse, RegisterTable(GONE, "t", location, overwrite=False))
 
 
-async def enter_by_renaming(catalog: Catalog, warehouse: Warehouse, location: str) -> None:
+async def enter_by_renaming(catalog: Application, warehouse: Warehouse, location: str) -> None:
     await rename_table(catalog.commands, context("renameTable"), warehouse, RenameTable(named("t"), TabularIdentifier(GONE, "t")))
 
 
-async def enter_by_renaming_a_view(catalog: Catalog, warehouse: Warehouse, location: str) -> None:
+async def enter_by_renaming_a_view(catalog: Application, warehouse: Warehouse, location: str) -> None:
     await rename_view(catalog.commands, context("renameView"), warehouse, RenameView(named("v"), TabularIdentifier(GONE, "v")))
 
 
-async def enter_by_creating_a_view(catalog: Catalog, warehouse: Warehouse, location: str) -> None:
+async def enter_by_creating_a_view(catalog: Application, warehouse: Warehouse, location: str) -> None:
     command = CreateView(GONE, "v", None, SCHEMA, view_version("select 1"), {})
     await create_view(catalog.commands, context("createView"), warehouse, command)
 
@@ -178,7 +178,7 @@ async def enter_by_creating_a_view(catalog: Catalog, warehouse: Warehouse, locat
     ],
 )
 async def test_nothing_comes_into_a_namespace_that_is_dropped_meanwhile(
-    catalog: Catalog, database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, enter: Enter
+    catalog: Application, database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, enter: Enter
 ) -> None:
     """After it was looked up, and before the append."""
     warehouse, committer = await demo(catalog), catalog.commands.committer

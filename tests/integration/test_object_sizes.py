@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from icecore.compose import Catalog
+from icecore.compose import Application
 from icecore.domain import document_sizes
 from tests.fixtures.catalog import served_catalog
 from tests.fixtures.rest_client import RestAnswer, RestClient, identifier, namespace_path, set_properties, table_path, view_path
@@ -68,7 +68,7 @@ class Bounded(RestClient):
 
 @pytest.fixture
 def client(database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bounded]:
-    catalogs: list[Catalog] = []
+    catalogs: list[Application] = []
 
     def lower() -> None:
         monkeypatch.setattr(document_sizes, "KEPT_WHOLE_BYTES_MAX", BYTES_MAX)

@@ -24,7 +24,7 @@ from icecore.commands.tables.delete_old_metadata_files import OldMetadataFilesJo
 from icecore.commands.tables.register_table import register_table
 from icecore.commands.tables.unregister_table import unregister_table
 from icecore.commands.views.create_view import create_view
-from icecore.compose import Catalog
+from icecore.compose import Application
 from icecore.domain.commands import CommitTable, CreateNamespace, CreateTable, CreateView, RegisterTable, UnregisterTable
 from icecore.domain.errors import BadRequest, NotFound
 from icecore.domain.identifiers import NamespaceIdentifier, TabularIdentifier
@@ -73,7 +73,7 @@ class SlowStore:
 class Two:
     """Two processes of one catalog; `files` of the table `t` wait to be deleted."""
 
-    catalogs: list[Catalog]
+    catalogs: list[Application]
     warehouse: Warehouse
     dsn: str
 

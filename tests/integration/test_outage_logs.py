@@ -12,9 +12,9 @@ import structlog
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict
 
-from icecore.compose import Catalog
-from icecore.log.arrivals import Arrivals
+from icecore.compose import Application
 from icecore.log.follow import follow_events
+from icecore.log.listener import LogListener
 from icecore.publishers.event_filter import EventFilter
 from icecore.publishers.publisher import Publisher
 from icecore.publishers.sink_settings import StandardOutputSink
@@ -26,18 +26,18 @@ OUTAGE_SECONDS = 1.5
 LOGGED_SECONDS_MAX = 10.0
 BEGAN = {
     ("job_retrying", "purge"),
-    ("job_retrying", "settle-parts"),
+    ("job_retrying", "close-parts"),
     ("job_retrying", "expire-proposals"),
     ("arrivals_reconnecting", None),
-    ("follower_reconnecting", None),
+    ("subscriber_reconnecting", None),
     ("sink_database_unreachable", "printed"),
 }
 ENDED = {
     ("job_recovered", "purge"),
-    ("job_recovered", "settle-parts"),
+    ("job_recovered", "close-parts"),
     ("job_recovered", "expire-proposals"),
     ("arrivals_reconnected", None),
-    ("follower_reconnected", None),
+    ("subscriber_reconnected", None),
     ("sink_database_recovered", "printed"),
 }
 
@@ -53,7 +53,7 @@ def opened(admin_dsn: str, name: str) -> None:
         connection.execute(sql.SQL("alter database {} with allow_connections true").format(sql.Identifier(name)))
 
 
-async def follow(catalog: Catalog) -> None:
+async def follow(catalog: Application) -> None:
     async for _ in follow_events(catalog.dsn, 0):
         pass
 
@@ -62,7 +62,7 @@ async def test_each_logs_an_outage_once(database: str, admin_dsn: str, tmp_path:
     """A dozen rounds fail; a second outage is another one."""
     for pause in ("icecore.commands.execution.leader_job.POLL_SECONDS", "icecore.publishers.publisher.TAKE_OVER_SECONDS"):
         monkeypatch.setattr(pause, ROUND_SECONDS)
-    for module in ("arrivals", "follow"):
+    for module in ("listener", "follow"):
         monkeypatch.setattr(f"log.{module}._RECONNECT_SECONDS_MAX", ROUND_SECONDS)
     name = str(conninfo_to_dict(database)["dbname"])
     stop = asyncio.Event()
@@ -70,9 +70,9 @@ async def test_each_logs_an_outage_once(database: str, admin_dsn: str, tmp_path:
         settings = StandardOutputSink(type="stdout")
         printed = partial(StandardOutput, "printed", settings, "")
         publisher = Publisher(database, "printed", printed, chosen=EventFilter(), dialect="icecore", start="now")
-        arrivals = Arrivals(database)
+        listener = LogListener(database)
         tasks = [asyncio.create_task(follow(catalog)), asyncio.create_task(publisher.run(stop))]
-        assert await arrivals.after(0, LOGGED_SECONDS_MAX)
+        assert await listener.after(0, LOGGED_SECONDS_MAX)
         await until_all_are_connected(database)
         for _ in range(2):
             with structlog.testing.capture_logs() as records:
@@ -85,13 +85,13 @@ async def test_each_logs_an_outage_once(database: str, admin_dsn: str, tmp_path:
             assert dict.fromkeys(BEGAN | ENDED, 1) == {each: count for each, count in logged(records).items() if each in BEGAN | ENDED}
             assert {"sink_leader_started"} >= {event for (event, _), count in logged(records).items() if count > 1}
         stop.set()
-        await arrivals.close()
+        await listener.close()
         tasks[0].cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await asyncio.gather(*tasks)
 
 
-@pytest.mark.parametrize("reader", ["arrivals", "follower"])
+@pytest.mark.parametrize("reader", ["listener", "subscriber"])
 async def test_each_pause_is_twice_the_one_before_up_to_a_bound(unused_tcp_port: int, monkeypatch: pytest.MonkeyPatch, reader: str) -> None:
     """Where Postgres is away for long it is asked seldom, and where it is back soon this is noticed soon."""
     dsn, pauses, sleep = f"host=127.0.0.1 port={unused_tcp_port}", list[float](), asyncio.sleep
@@ -106,15 +106,15 @@ async def test_each_pause_is_twice_the_one_before_up_to_a_bound(unused_tcp_port:
         await sleep(0)
 
     monkeypatch.setattr(asyncio, "sleep", pause)
-    arrivals = Arrivals(dsn)
-    waits = arrivals.after(0, LOGGED_SECONDS_MAX) if reader == "arrivals" else anext(follow_events(dsn, 0))
+    listener = LogListener(dsn)
+    waits = listener.after(0, LOGGED_SECONDS_MAX) if reader == "listener" else anext(follow_events(dsn, 0))
     waiting = asyncio.ensure_future(waits)
     async with asyncio.timeout(LOGGED_SECONDS_MAX):
         while len(pauses) < 7:
             await sleep(0.01)
     waiting.cancel()
     await asyncio.gather(waiting, return_exceptions=True)
-    await arrivals.close()
+    await listener.close()
     assert [0.1, 0.2, 0.4, 0.8, 1.6, 2.0, 2.0] == pauses[:7]
 
 
@@ -125,7 +125,7 @@ def logged(records: list[structlog.typing.EventDict]) -> Counter[tuple[str, str 
 
 async def until_all_are_connected(dsn: str) -> None:
     async with asyncio.timeout(LOGGED_SECONDS_MAX), await psycopg.AsyncConnection.connect(dsn, autocommit=True) as connection:
-        names = {"icecore-follower", "icecore-sink-printed", "icecore-reads"}
+        names = {"icecore-subscriber", "icecore-sink-printed", "icecore-reads"}
         found: set[str] = set()
         while not names <= found:
             rows = await connection.execute("select distinct application_name from pg_stat_activity where datname = current_database()")

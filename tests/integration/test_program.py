@@ -545,16 +545,16 @@ def test_log_tells_names_as_they_were_and_its_range(serve: Serve) -> None:
 def test_log_follows_until_ctrl_c(serve: Serve) -> None:
     """New events come as they are committed, and Ctrl-C is the ordinary end."""
     served = serve()
-    follower = subprocess.Popen(
+    subscriber = subprocess.Popen(
         command("log", "--follow", "--json", "--data", str(served.data)), cwd=CHECKOUT, stdout=subprocess.PIPE, text=True
     )
-    assert follower.stdout is not None
-    with follower.stdout as lines:
+    assert subscriber.stdout is not None
+    with subscriber.stdout as lines:
         assert "warehouse.created.v1" == json.loads(lines.readline())["topic"]
         served.post(f"{served.prefix()}/namespaces", {"namespace": ["town"]})
         assert "namespace.created.v1" == json.loads(lines.readline())["topic"]
-        follower.send_signal(signal.SIGINT)
-        assert 0 == follower.wait(30)
+        subscriber.send_signal(signal.SIGINT)
+        assert 0 == subscriber.wait(30)
 
 
 # Workers

@@ -16,7 +16,7 @@ from icecore.commands.namespaces.create_namespace import create_namespace
 from icecore.commands.tables.commit_table import commit_table
 from icecore.commands.tables.create_table import create_table
 from icecore.commands.tables.drop_table import drop_table
-from icecore.compose import Catalog
+from icecore.compose import Application
 from icecore.domain.commands import CommitTable, CreateNamespace, CreateTable, DropTable
 from icecore.domain.errors import BadRequest
 from icecore.domain.identifiers import NamespaceIdentifier, TabularIdentifier
@@ -94,11 +94,11 @@ def test_an_odd_purge_request_is_refused(client: RestClient, warehouse: FreshWar
     assert ["t"] == client.table_names("a")
 
 
-async def the_warehouse(catalog: Catalog) -> Warehouse:
+async def the_warehouse(catalog: Application) -> Warehouse:
     return await resolve_warehouse(catalog.backends, PROJECT_ID_DEFAULT, "demo")
 
 
-async def made_and_dropped(catalog: Catalog, folder: Path) -> Warehouse:
+async def made_and_dropped(catalog: Application, folder: Path) -> Warehouse:
     """A table at `folder` with a snapshot of FILES data files, dropped with its purge asked for; no job runs yet."""
     warehouse = await the_warehouse(catalog)
     await create_namespace(catalog.commands, context("createNamespace"), warehouse, CreateNamespace(NAMESPACE, {}))
@@ -110,18 +110,18 @@ async def made_and_dropped(catalog: Catalog, folder: Path) -> Warehouse:
     return warehouse
 
 
-async def create(catalog: Catalog, warehouse: Warehouse, name: str, folder: Path) -> None:
+async def create(catalog: Application, warehouse: Warehouse, name: str, folder: Path) -> None:
     command = CreateTable(NAMESPACE, name, f"file://{folder}", SCHEMA, None, None, {}, False)
     await create_table(catalog.commands, context("createTable"), warehouse, command)
 
 
-async def topics(catalog: Catalog) -> list[str]:
+async def topics(catalog: Application) -> list[str]:
     async with catalog.backends.connection() as connection:
         cursor = await connection.execute("select topic from icecore.events order by notification_id desc limit 2")
         return [topic for (topic,) in await cursor.fetchall()]
 
 
-async def test_the_location_stays_taken_until_the_files_are_gone(catalog: Catalog, tmp_path: Path) -> None:
+async def test_the_location_stays_taken_until_the_files_are_gone(catalog: Application, tmp_path: Path) -> None:
     """The name is free at once; nobody gets the place before the job has said it is empty."""
     folder = tmp_path / "warehouse" / "here"
     warehouse = await made_and_dropped(catalog, folder)
@@ -139,7 +139,7 @@ async def test_the_location_stays_taken_until_the_files_are_gone(catalog: Catalo
     assert [] == [str(difference) for difference in (await verify(catalog.dsn)).differences]
 
 
-async def test_a_job_stopped_in_the_middle_is_finished_later(catalog: Catalog, tmp_path: Path) -> None:
+async def test_a_job_stopped_in_the_middle_is_finished_later(catalog: Application, tmp_path: Path) -> None:
     """Some files gone, no event yet, the location still taken; the next round does the rest, once."""
     folder = tmp_path / "warehouse" / "here"
     warehouse = await made_and_dropped(catalog, folder)
@@ -162,7 +162,7 @@ async def test_a_job_stopped_in_the_middle_is_finished_later(catalog: Catalog, t
     assert 0 == await catalog.purge.run_once()
 
 
-async def test_a_table_that_moved_is_purged_at_both_places(catalog: Catalog, tmp_path: Path) -> None:
+async def test_a_table_that_moved_is_purged_at_both_places(catalog: Application, tmp_path: Path) -> None:
     """Where it lies and where it lay, and nothing between."""
     base = tmp_path / "warehouse"
     warehouse = await the_warehouse(catalog)
@@ -181,7 +181,7 @@ async def test_a_table_that_moved_is_purged_at_both_places(catalog: Catalog, tmp
     await create(catalog, warehouse, "u", base / "old")
 
 
-async def test_two_jobs_at_once_purge_a_table_once(catalog: Catalog, tmp_path: Path) -> None:
+async def test_two_jobs_at_once_purge_a_table_once(catalog: Application, tmp_path: Path) -> None:
     """One leads, the other finds nothing to do."""
     await made_and_dropped(catalog, tmp_path / "warehouse" / "here")
     assert [0, 1] == sorted(await asyncio.gather(catalog.purge.run_once(), catalog.purge.run_once()))

@@ -24,7 +24,7 @@ from icecore.commands.tables.purge_tables import PURGES_OF_A_WAREHOUSE_MAX, Purg
 from icecore.commands.tables.register_table import register_table
 from icecore.commands.tables.table_purge import DELETE_PAGE_FILES
 from icecore.commands.warehouses.create_warehouse import CreateWarehouse, create_warehouse
-from icecore.compose import Catalog
+from icecore.compose import Application
 from icecore.database.connections import Connection
 from icecore.domain.byte_pieces import joined
 from icecore.domain.commands import CommitTable, CreateNamespace, CreateTable, DropTable, RegisterTable
@@ -100,7 +100,7 @@ def named(name: str) -> TabularIdentifier:
     return TabularIdentifier(NAMESPACE, name)
 
 
-async def the_warehouse(catalog: Catalog, name: str = "demo", project_id: UUID = PROJECT_ID) -> Warehouse:
+async def the_warehouse(catalog: Application, name: str = "demo", project_id: UUID = PROJECT_ID) -> Warehouse:
     """With the namespace `a`."""
     warehouse = await resolve_warehouse(catalog.backends, project_id, name)
     with suppress(AlreadyExists):
@@ -112,7 +112,7 @@ def for_project(project_id: UUID, operation: str) -> RequestContext:
     return RequestContext(str(uuid4()), project_id, ANONYMOUS, operation)
 
 
-async def a_table(catalog: Catalog, warehouse: Warehouse, name: str, folder: Path, files_count: int = 1) -> str:
+async def a_table(catalog: Application, warehouse: Warehouse, name: str, folder: Path, files_count: int = 1) -> str:
     """At `folder`, with data files in a snapshot; its current metadata file."""
     command = CreateTable(NAMESPACE, name, f"file://{folder}", SCHEMA, None, None, {}, False)
     project_id = warehouse.project_id
@@ -124,15 +124,15 @@ async def a_table(catalog: Catalog, warehouse: Warehouse, name: str, folder: Pat
     return location
 
 
-async def dropped(catalog: Catalog, warehouse: Warehouse, name: str) -> None:
+async def dropped(catalog: Application, warehouse: Warehouse, name: str) -> None:
     await drop_table(catalog.commands, for_project(warehouse.project_id, "dropTable"), warehouse, DropTable(named(name), True))
 
 
-async def registered(catalog: Catalog, warehouse: Warehouse, location: str, *, overwrite: bool = False) -> None:
+async def registered(catalog: Application, warehouse: Warehouse, location: str, *, overwrite: bool = False) -> None:
     await register_table(catalog.commands, context("registerTable"), warehouse, RegisterTable(NAMESPACE, "r", location, overwrite))
 
 
-async def a_warehouse(catalog: Catalog, name: str, directory: Path, project_id: UUID = PROJECT_ID) -> Warehouse:
+async def a_warehouse(catalog: Application, name: str, directory: Path, project_id: UUID = PROJECT_ID) -> Warehouse:
     await asyncio.to_thread(directory.mkdir)
     command = CreateWarehouse(name, {"type": "local", "directory": str(directory)})
     await create_warehouse(catalog.commands, for_project(project_id, "createWarehouse"), command)
@@ -156,7 +156,7 @@ def staged_updates(folder: Path, location: str | None = None, properties: dict[s
 
 
 async def test_a_place_that_is_being_purged_is_refused_before_anything_is_read_or_written(
-    catalog: Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    catalog: Application, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Register and create, while the purge stands in its middle: neither touches a file. Behind its end the file is not there."""
     warehouse, folder = await the_warehouse(catalog), tmp_path / "warehouse" / "here"
@@ -272,7 +272,7 @@ async def test_a_leader_beside_another_deletes_nothing_of_a_later_table(
 
 
 async def test_a_store_that_hangs_or_fails_keeps_no_other_waiting(
-    catalog: Catalog, tmp_path: Path, odd_s3_server: OddS3Server, monkeypatch: pytest.MonkeyPatch
+    catalog: Application, tmp_path: Path, odd_s3_server: OddS3Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Oldest first come tables whose store refuses, or takes requests and answers none; the others' files go meanwhile."""
     monkeypatch.setattr("icecore.commands.tables.table_purge.STORE_SECONDS_MAX", 2.0)
@@ -292,7 +292,7 @@ async def test_a_store_that_hangs_or_fails_keeps_no_other_waiting(
 
 
 async def test_every_table_gets_its_turn_though_the_first_hundred_fail(
-    catalog: Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    catalog: Application, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A hundred and two older drops stand before it, whose files the store does not delete, and which may try again at once."""
     warehouse, base = await the_warehouse(catalog), tmp_path / "warehouse"
@@ -321,7 +321,7 @@ async def test_every_table_gets_its_turn_though_the_first_hundred_fail(
 
 
 async def test_a_fault_in_one_purge_is_logged_once_and_keeps_no_other_waiting(
-    catalog: Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    catalog: Application, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One that nobody foresaw: the round goes on to its end, and the next one tries again."""
     warehouse, base = await the_warehouse(catalog), tmp_path / "warehouse"
@@ -365,7 +365,7 @@ class FailingStore:
         await self._store.delete(locations)
 
 
-async def test_tables_of_every_project_are_purged(catalog: Catalog, tmp_path: Path) -> None:
+async def test_tables_of_every_project_are_purged(catalog: Application, tmp_path: Path) -> None:
     """Another project's warehouse is no fault, and its files go too."""
     theirs = await a_warehouse(catalog, "theirs", tmp_path / "theirs", UUID(int=7))
     ours = await the_warehouse(catalog)
@@ -381,7 +381,7 @@ async def test_tables_of_every_project_are_purged(catalog: Catalog, tmp_path: Pa
 
 @pytest.mark.parametrize("module", ["storage/__init__.py", "orjson.py"])
 async def test_no_code_of_the_working_directory_is_run(
-    catalog: Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: str
+    catalog: Application, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: str
 ) -> None:
     """A folder that holds modules named like ours, or like a library's, is a place to start a server from as any other."""
     foreign = tmp_path / "foreign" / module
@@ -397,7 +397,7 @@ async def test_no_code_of_the_working_directory_is_run(
 
 
 async def test_the_tables_of_a_round_share_the_processes_that_read_manifests(
-    catalog: Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    catalog: Application, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One for each table that is purged at a time; none is left behind the round."""
     started: list[asyncio.subprocess.Process] = []
@@ -476,7 +476,7 @@ async def test_what_the_process_that_reads_manifests_says_at_its_end_is_logged(m
     assert STDERR_BYTES_MAX == len(said)
 
 
-async def test_a_purge_whose_event_is_not_taken_waits(catalog: Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_purge_whose_event_is_not_taken_waits(catalog: Application, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The read models are rebuilt right before it, and append refuses it: the next attempt waits, and ends it."""
     warehouse = await the_warehouse(catalog)
     await a_table(catalog, warehouse, "t", tmp_path / "warehouse" / "here")
@@ -502,7 +502,7 @@ async def test_a_purge_whose_event_is_not_taken_waits(catalog: Catalog, tmp_path
     assert 1 == await catalog.purge.run_once()
 
 
-async def test_a_job_whose_session_ended_can_be_stopped(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_job_whose_session_ended_can_be_stopped(catalog: Application, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its last statement fails: that must not hide from it that it was asked to stop."""
     job, working = PurgeJob(catalog.commands), asyncio.Event()
 

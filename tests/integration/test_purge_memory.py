@@ -10,7 +10,7 @@ import pytest
 
 from icecore.commands.namespaces.create_namespace import create_namespace
 from icecore.commands.tables.drop_table import drop_table
-from icecore.compose import Catalog
+from icecore.compose import Application
 from icecore.domain.commands import CreateNamespace, DropTable
 from icecore.domain.table import TableState
 from icecore.storage.large_documents import LARGE_BYTES_MIN
@@ -21,7 +21,7 @@ from tests.integration.test_purge_job import Point, gate
 
 
 @pytest.fixture
-async def catalog(database: str, tmp_path: Path) -> AsyncIterator[Catalog]:
+async def catalog(database: str, tmp_path: Path) -> AsyncIterator[Application]:
     """A process that knows nothing of the large table `t`, which another has dropped with its files."""
     file = local(metadata_file(tmp_path, snapshots=3))
     document = orjson.loads(file.read_bytes())
@@ -42,7 +42,7 @@ def table_states() -> list[TableState]:
     return [each for each in gc.get_objects() if isinstance(each, TableState)]
 
 
-async def test_a_large_table_s_purge_waits_for_its_turn(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_large_table_s_purge_waits_for_its_turn(catalog: Application, monkeypatch: pytest.MonkeyPatch) -> None:
     """It begins when others are done with their large documents, and is tried again where that takes too long."""
     monkeypatch.setattr(catalog.commands.large_documents, "_wait_seconds_max", 0.05)
     async with catalog.commands.large_documents.share() as share:
@@ -52,7 +52,7 @@ async def test_a_large_table_s_purge_waits_for_its_turn(catalog: Catalog, monkey
     assert 1 == await catalog.purge.run_once()
 
 
-async def test_a_large_table_s_document_is_not_kept_during_its_purge(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_large_table_s_document_is_not_kept_during_its_purge(catalog: Application, monkeypatch: pytest.MonkeyPatch) -> None:
     """While its files are deleted nothing of it is in memory but their names, and others read large documents."""
     deleting, before = Point(), table_states()
     gate(monkeypatch, catalog.commands, held=deleting)

@@ -18,7 +18,7 @@ from icecore.commands.tables.commit_table import commit_table
 from icecore.commands.tables.create_table import create_table
 from icecore.commands.tables.drop_table import drop_table
 from icecore.commands.tables.rename_table import rename_table
-from icecore.compose import Catalog
+from icecore.compose import Application
 from icecore.domain.commands import CommitTable, CreateNamespace, CreateTable, DropTable, RenameTable, UpdateNamespaceProperties
 from icecore.domain.errors import NoSuchTable, ServiceUnavailable
 from icecore.domain.identifiers import NamespaceIdentifier, TabularIdentifier
@@ -41,7 +41,7 @@ ENTRY_BYTES = ENTRY_OVERHEAD_BYTES + 100 + sys.getsizeof(1)
 
 
 @pytest.fixture
-async def warehouse(catalog: Catalog) -> Warehouse:
+async def warehouse(catalog: Application) -> Warehouse:
     """The warehouse `demo` with a table `a.t`."""
     found = await resolve_warehouse(catalog.backends, PROJECT_ID, "demo")
     await create_namespace(catalog.commands, context("createNamespace"), found, CreateNamespace(NAMESPACE, {}))
@@ -50,40 +50,40 @@ async def warehouse(catalog: Catalog) -> Warehouse:
 
 
 @pytest.fixture
-async def other(catalog: Catalog, database: str, tmp_path: Path) -> AsyncIterator[Catalog]:
+async def other(catalog: Application, database: str, tmp_path: Path) -> AsyncIterator[Application]:
     """A second process on the same database."""
     async with AsyncExitStack() as stack:
         yield await stack.enter_async_context(opened_catalog(database, tmp_path / "warehouse"))
 
 
-async def _create(catalog: Catalog, warehouse: Warehouse, name: str) -> None:
+async def _create(catalog: Application, warehouse: Warehouse, name: str) -> None:
     schema = {"type": "struct", "fields": [{"id": 1, "name": "x", "required": False, "type": "long"}]}
     command = CreateTable(NAMESPACE, name, None, schema, None, None, {}, stage_create=False)
     await create_table(catalog.commands, context("createTable"), warehouse, command)
 
 
-async def _set(catalog: Catalog, warehouse: Warehouse, value: int) -> None:
+async def _set(catalog: Application, warehouse: Warehouse, value: int) -> None:
     command = CommitTable(TABLE, [], [{"action": "set-properties", "updates": {"turn": str(value)}}])
     await commit_table(catalog.commands, context("updateTable"), warehouse, command)
 
 
-async def _turn(catalog: Catalog, warehouse: Warehouse) -> int:
+async def _turn(catalog: Application, warehouse: Warehouse) -> int:
     answer = await load_table(catalog.queries, context("loadTable"), warehouse, TABLE)
     assert answer.body is not None
     return int(orjson.loads(answer.body)["metadata"]["properties"].get("turn", -1))
 
 
-async def _warm(reader: Catalog, warehouse: Warehouse) -> None:
+async def _warm(reader: Application, warehouse: Warehouse) -> None:
     """The table and its namespace are answered from memory."""
-    before = reader.queries.cache.figures.hits
+    before = reader.queries.cache.metrics.hits
     # The first look at the log empties what was kept before it.
     for _ in range(3):
         await _turn(reader, warehouse)
         await load_namespace(reader.queries, context("loadNamespaceMetadata"), warehouse, NAMESPACE)
-    assert reader.queries.cache.figures.hits - before >= 2
+    assert reader.queries.cache.metrics.hits - before >= 2
 
 
-async def _stale_reads(writer: Catalog, reader: Catalog, warehouse: Warehouse) -> int:
+async def _stale_reads(writer: Application, reader: Application, warehouse: Warehouse) -> int:
     """How often a read that began after a commit was answered misses it."""
     stale = 0
     await _turn(reader, warehouse)
@@ -94,16 +94,16 @@ async def _stale_reads(writer: Catalog, reader: Catalog, warehouse: Warehouse) -
     return stale
 
 
-async def test_what_one_process_wrote_another_reads_at_once(catalog: Catalog, other: Catalog, warehouse: Warehouse) -> None:
+async def test_what_one_process_wrote_another_reads_at_once(catalog: Application, other: Application, warehouse: Warehouse) -> None:
     """Not one stale answer, and answers do come from memory."""
     assert 0 == await _stale_reads(catalog, other, warehouse)
-    before = other.queries.cache.figures.hits
+    before = other.queries.cache.metrics.hits
     await asyncio.gather(*(_turn(other, warehouse) for _ in range(100)))
-    assert other.queries.cache.figures.hits - before >= 100
+    assert other.queries.cache.metrics.hits - before >= 100
 
 
 async def test_control_without_the_read_of_the_log_answers_are_stale(
-    catalog: Catalog, other: Catalog, warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+    catalog: Application, other: Application, warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The check above sees a cache that is not confirmed."""
 
@@ -115,7 +115,7 @@ async def test_control_without_the_read_of_the_log_answers_are_stale(
     assert await _stale_reads(catalog, other, warehouse) > 0
 
 
-async def test_names_listings_and_properties_are_as_fresh(catalog: Catalog, other: Catalog, warehouse: Warehouse) -> None:
+async def test_names_listings_and_properties_are_as_fresh(catalog: Application, other: Application, warehouse: Warehouse) -> None:
     """Renames, drops, creations and properties written by one process are seen by the other at once."""
     queries, write, asked = other.queries, catalog.commands, context("read")
     everything = PageRequest()
@@ -137,7 +137,9 @@ async def test_names_listings_and_properties_are_as_fresh(catalog: Catalog, othe
     assert {"k": "v"} == (await load_namespace(queries, asked, warehouse, NAMESPACE)).properties
 
 
-async def test_answers_are_the_same_with_and_without_memory(catalog: Catalog, database: str, warehouse: Warehouse, tmp_path: Path) -> None:
+async def test_answers_are_the_same_with_and_without_memory(
+    catalog: Application, database: str, warehouse: Warehouse, tmp_path: Path
+) -> None:
     """Under writers in another process, byte for byte at the version both read."""
     async with opened_catalog(database, tmp_path / "warehouse", cache_bytes_max=0) as plain:
         for turn in range(50):
@@ -145,28 +147,28 @@ async def test_answers_are_the_same_with_and_without_memory(catalog: Catalog, da
             loads = (load_table(each.queries, context("loadTable"), warehouse, TABLE) for each in (catalog, plain))
             kept, asked = await asyncio.gather(*loads)
             assert asked == kept
-        assert 0 == plain.queries.cache.figures.hits
+        assert 0 == plain.queries.cache.metrics.hits
 
 
-async def test_a_rebuild_under_the_readers_changes_no_answer(catalog: Catalog, warehouse: Warehouse) -> None:
+async def test_a_rebuild_under_the_readers_changes_no_answer(catalog: Application, warehouse: Warehouse) -> None:
     """The generation is read with the log's head."""
     before = await load_table(catalog.queries, context("loadTable"), warehouse, TABLE)
     await rebuild(catalog.dsn)
     assert before == await load_table(catalog.queries, context("loadTable"), warehouse, TABLE)
 
 
-async def test_changes_that_take_several_statements_are_mended(catalog: Catalog, other: Catalog, warehouse: Warehouse) -> None:
+async def test_changes_that_take_several_statements_are_mended(catalog: Application, other: Application, warehouse: Warehouse) -> None:
     """Two statements full of them and one that is not: what they concern is new, what they do not is still kept."""
     await _warm(other, warehouse)
     for turn in range(2 * log_changes.CHANGES_AT_ONCE + 1):
         await _set(catalog, warehouse, turn)
     assert 2 * log_changes.CHANGES_AT_ONCE == await _turn(other, warehouse)
-    hits = other.queries.cache.figures.hits
+    hits = other.queries.cache.metrics.hits
     await load_namespace(other.queries, context("loadNamespaceMetadata"), warehouse, NAMESPACE)
-    assert hits + 1 == other.queries.cache.figures.hits
+    assert hits + 1 == other.queries.cache.metrics.hits
 
 
-async def test_postgres_settles_on_one_plan_for_the_read_of_the_log(catalog: Catalog, warehouse: Warehouse) -> None:
+async def test_postgres_settles_on_one_plan_for_the_read_of_the_log(catalog: Application, warehouse: Warehouse) -> None:
     """Planned anew at each call it would take five times as long; the first five calls are planned to see what that is worth."""
     async with catalog.backends.connection() as connection:
         for _ in range(20):
@@ -177,7 +179,7 @@ async def test_postgres_settles_on_one_plan_for_the_read_of_the_log(catalog: Cat
 
 
 async def test_more_changes_than_are_mended_empty_the_memory(
-    catalog: Catalog, other: Catalog, warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+    catalog: Application, other: Application, warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nothing stale is left where the log has run away from a process."""
     await _warm(other, warehouse)
@@ -185,12 +187,12 @@ async def test_more_changes_than_are_mended_empty_the_memory(
     for turn in range(5):
         await _set(catalog, warehouse, turn)
     assert 4 == await _turn(other, warehouse)
-    hits = other.queries.cache.figures.hits
+    hits = other.queries.cache.metrics.hits
     await load_namespace(other.queries, context("loadNamespaceMetadata"), warehouse, NAMESPACE)
-    assert hits == other.queries.cache.figures.hits
+    assert hits == other.queries.cache.metrics.hits
 
 
-async def test_a_read_of_the_log_that_is_cut_is_said_and_the_next_one_answers(catalog: Catalog, warehouse: Warehouse) -> None:
+async def test_a_read_of_the_log_that_is_cut_is_said_and_the_next_one_answers(catalog: Application, warehouse: Warehouse) -> None:
     """Postgres ends the session while the statement waits for a lock: 503 for who waited, and no broken connection is handed on."""
     await _turn(catalog, warehouse)
     connect = psycopg.AsyncConnection.connect
@@ -230,7 +232,7 @@ def test_the_memory_is_bounded_in_bytes() -> None:
     for n in range(20):
         cache.keep(cache.begin(), n, n, 100, [n])
     assert [n >= 10 for n in range(20)] == [n in cache for n in range(20)]
-    assert cache.figures.bytes_held <= 10 * ENTRY_BYTES
+    assert cache.metrics.bytes_held <= 10 * ENTRY_BYTES
     cache.keep(cache.begin(), "large", 0, 1_000_000, [])
     assert "large" not in cache
 
@@ -245,7 +247,7 @@ def test_what_was_used_last_is_kept_longest() -> None:
     cache.keep(cache.begin(), 4, 4, 100, [4])
     cache.keep(cache.begin(), 5, 5, 100, [5])
     assert [0, 1, 4, 5] == [n for n in range(6) if n in cache]
-    assert (2, 4 * ENTRY_BYTES) == (cache.figures.evicted, cache.figures.bytes_held)
+    assert (2, 4 * ENTRY_BYTES) == (cache.metrics.evicted, cache.metrics.bytes_held)
 
 
 def test_the_bytes_of_keys_count() -> None:
@@ -256,15 +258,15 @@ def test_the_bytes_of_keys_count() -> None:
     assert 10 < sum(f"{n:010000}" in [key[1] for key in cache._entries] for n in range(100)) < 20
 
 
-async def test_the_names_of_a_listing_count_as_they_are(catalog: Catalog, warehouse: Warehouse) -> None:
+async def test_the_names_of_a_listing_count_as_they_are(catalog: Application, warehouse: Warehouse) -> None:
     """A name of 255 characters takes a kilobyte."""
     for n in range(20):
         command = CreateNamespace(NamespaceIdentifier((f"{n:03}" + "\U0001f600" * 252,)), {})
         await create_namespace(catalog.commands, context("createNamespace"), warehouse, command)
     await _warm(catalog, warehouse)
-    before = catalog.queries.cache.figures.bytes_held
+    before = catalog.queries.cache.metrics.bytes_held
     await list_namespaces(catalog.queries, context("listNamespaces"), warehouse, None, PageRequest())
-    assert catalog.queries.cache.figures.bytes_held - before > 20 * 255 * 4
+    assert catalog.queries.cache.metrics.bytes_held - before > 20 * 255 * 4
 
 
 def test_what_was_dropped_before_all_reads_in_flight_is_not_remembered() -> None:

@@ -17,7 +17,7 @@ from icecore.commands.execution.answer import Answer
 from icecore.commands.execution.submission import AppendResult, Submission
 from icecore.commands.namespaces.create_namespace import create_namespace
 from icecore.commands.tables.commit_table import commit_table
-from icecore.compose import Catalog
+from icecore.compose import Application
 from icecore.database.advisory_locks import AdvisoryLock
 from icecore.domain.commands import CommitTable, CreateNamespace
 from icecore.domain.identifiers import NamespaceIdentifier, TabularIdentifier
@@ -25,7 +25,7 @@ from icecore.domain.read_models.definitions import PART_TOMBSTONES, READ_MODELS
 from icecore.domain.read_models.stream_fold import StreamFold
 from icecore.projections import rebuild as rebuilding
 from icecore.projections.rebuild import RebuildRunningError, rebuild
-from icecore.projections.rebuild_part import Helper, Part, forked_helpers, parts_between
+from icecore.projections.rebuild_part import Helper, StreamRange, forked_helpers, parts_between
 from icecore.projections.verify import verify
 from tests.fixtures.catalog import context, opened_catalog
 from tests.fixtures.command_runs import EVERY_KIND, CommandRun, Step, steps
@@ -65,7 +65,7 @@ def generations(dsn: str) -> set[int]:
         }
 
 
-async def test_a_rebuilt_generation_equals_the_one_before_byte_for_byte(catalog: Catalog) -> None:
+async def test_a_rebuilt_generation_equals_the_one_before_byte_for_byte(catalog: Application) -> None:
     """Over every kind of event; the old rows are gone afterwards."""
     run = await CommandRun.on(catalog)
     for step in EVERY_KIND:
@@ -79,7 +79,7 @@ async def test_a_rebuilt_generation_equals_the_one_before_byte_for_byte(catalog:
     assert report.events == (await verify(catalog.dsn)).head
 
 
-async def test_limits_for_requests_hold_neither_for_a_rebuild_nor_for_verify(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_limits_for_requests_hold_neither_for_a_rebuild_nor_for_verify(catalog: Application, monkeypatch: pytest.MonkeyPatch) -> None:
     """A large stream is folded for longer than a database may allow its transactions to be idle."""
     await (await CommandRun.on(catalog)).step(Step("create_namespace"))
     with psycopg.connect(catalog.dsn, autocommit=True) as connection:
@@ -104,14 +104,14 @@ def helpers(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Helper]]:
         yield forked
 
 
-async def test_processes_rebuild_the_same_generation(catalog: Catalog, helpers: list[Helper], monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_processes_rebuild_the_same_generation(catalog: Application, helpers: list[Helper], monkeypatch: pytest.MonkeyPatch) -> None:
     """Each stream is in one of their parts, whatever was appended behind their snapshot comes after it."""
     run = await CommandRun.on(catalog)
     for step in EVERY_KIND:
         await run.step(step)
-    divided, parts = rebuilding._Attempt._divided, list[Part]()
+    divided, parts = rebuilding._Attempt._divided, list[StreamRange]()
 
-    async def divided_then_more(attempt: rebuilding._Attempt, processes: int) -> list[Part]:
+    async def divided_then_more(attempt: rebuilding._Attempt, processes: int) -> list[StreamRange]:
         parts.extend(await divided(attempt, processes))
         assert isinstance(await run.step(Step("create_namespace", 1)), Answer)
         return parts
@@ -124,7 +124,7 @@ async def test_processes_rebuild_the_same_generation(catalog: Catalog, helpers: 
     assert sum(map(len, dump(catalog.dsn, 2).values())) == report.rows
 
 
-async def test_whoever_is_done_takes_the_next_part(catalog: Catalog, helpers: list[Helper], monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_whoever_is_done_takes_the_next_part(catalog: Application, helpers: list[Helper], monkeypatch: pytest.MonkeyPatch) -> None:
     """Many more parts than processes: every stream is copied, and once."""
     run = await CommandRun.on(catalog)
     for step in EVERY_KIND:
@@ -133,7 +133,7 @@ async def test_whoever_is_done_takes_the_next_part(catalog: Catalog, helpers: li
     with psycopg.connect(catalog.dsn) as connection:
         streams = [stream for (stream,) in connection.execute("select distinct originator_id from icecore.events")]
 
-    async def divided(attempt: rebuilding._Attempt, processes: int) -> list[Part]:
+    async def divided(attempt: rebuilding._Attempt, processes: int) -> list[StreamRange]:
         return parts_between(streams)
 
     monkeypatch.setattr(rebuilding._Attempt, "_divided", divided)
@@ -142,14 +142,14 @@ async def test_whoever_is_done_takes_the_next_part(catalog: Catalog, helpers: li
     assert sum(map(len, inline.values())) == report.rows
 
 
-async def test_helpers_may_have_nothing_to_do(catalog: Catalog, helpers: list[Helper], monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_helpers_may_have_nothing_to_do(catalog: Application, helpers: list[Helper], monkeypatch: pytest.MonkeyPatch) -> None:
     """Where there are fewer parts than processes, and where the log is small; then they end as they are."""
     run = await CommandRun.on(catalog)
     for step in EVERY_KIND:
         await run.step(step)
     inline = dump(catalog.dsn, 1)
 
-    async def undivided(attempt: rebuilding._Attempt, processes: int) -> list[Part]:
+    async def undivided(attempt: rebuilding._Attempt, processes: int) -> list[StreamRange]:
         return parts_between([])
 
     with monkeypatch.context() as patched:
@@ -169,7 +169,7 @@ async def test_an_empty_log_can_be_rebuilt(database: str) -> None:
     assert [] == (await verify(database)).differences
 
 
-async def test_commands_go_on_after_a_rebuild(catalog: Catalog) -> None:
+async def test_commands_go_on_after_a_rebuild(catalog: Application) -> None:
     """On the new generation, with what was cached of the old one."""
     run = await CommandRun.on(catalog)
     for step in (Step("create_namespace"), Step("create_table"), Step("commit", other=1)):
@@ -182,7 +182,7 @@ async def test_commands_go_on_after_a_rebuild(catalog: Catalog) -> None:
     assert ([], 2) == (report.differences, report.generation)
 
 
-async def test_nobody_fails_while_generations_are_switched_under_writers(catalog: Catalog) -> None:
+async def test_nobody_fails_while_generations_are_switched_under_writers(catalog: Application) -> None:
     """Hot tables and new names, all the time, over three rebuilds; then the rows equal a rebuild at rest."""
     run = await CommandRun.on(catalog)
     tables = [TabularIdentifier(NamespaceIdentifier(("a",)), name) for name in ("t", "u")]
@@ -221,7 +221,7 @@ async def test_nobody_fails_while_generations_are_switched_under_writers(catalog
     assert inline == dump(catalog.dsn, 5)
 
 
-async def test_what_is_appended_between_the_rounds_is_caught_up(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_is_appended_between_the_rounds_is_caught_up(catalog: Application, monkeypatch: pytest.MonkeyPatch) -> None:
     """Events after the snapshot, and more while the lock is waited for, of old streams and new ones, are in the new generation."""
     run = await CommandRun.on(catalog)
     half = len(EVERY_KIND) // 2
@@ -261,7 +261,7 @@ def waits(application: str, lock: str) -> str:
     )
 
 
-async def test_the_switch_waits_for_an_append_that_is_under_way(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_switch_waits_for_an_append_that_is_under_way(catalog: Application, monkeypatch: pytest.MonkeyPatch) -> None:
     """One that has written its rows and not committed: nobody sees it yet, and it is in the new generation."""
     run = await CommandRun.on(catalog)
     await run.step(Step("create_namespace", 0))
@@ -269,7 +269,7 @@ async def test_the_switch_waits_for_an_append_that_is_under_way(catalog: Catalog
         written, going_on = asyncio.Event(), asyncio.Event()
 
         async def append_slowly(submissions: Sequence[Submission]) -> list[AppendResult]:
-            results = await committer._send(appending, [*submissions], committer.CommitterFigures())
+            results = await committer._send(appending, [*submissions], committer.CommitterMetrics())
             written.set()
             await going_on.wait()
             await appending.commit()
@@ -289,7 +289,7 @@ async def test_the_switch_waits_for_an_append_that_is_under_way(catalog: Catalog
     assert [] == (await verify(catalog.dsn)).differences
 
 
-async def test_an_append_waits_for_the_switch(catalog: Catalog) -> None:
+async def test_an_append_waits_for_the_switch(catalog: Application) -> None:
     """It was decided on the old generation: after the switch it is decided again, and its rows are in the new one."""
     run = await CommandRun.on(catalog)
     for step in (Step("create_namespace", 0), Step("create_table", 0, 0)):
@@ -310,7 +310,7 @@ async def test_an_append_waits_for_the_switch(catalog: Catalog) -> None:
     assert {2} == generations(catalog.dsn)
 
 
-async def test_rows_of_every_other_generation_go_from_every_page(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_rows_of_every_other_generation_go_from_every_page(catalog: Application, monkeypatch: pytest.MonkeyPatch) -> None:
     """What rebuilds that died left behind, older and newer than the one that serves, over many times the pages of one statement."""
     run = await CommandRun.on(catalog)
     for step in EVERY_KIND:
@@ -334,7 +334,7 @@ async def test_rows_of_every_other_generation_go_from_every_page(catalog: Catalo
     assert [] == (await verify(catalog.dsn)).differences
 
 
-async def test_rows_that_cannot_be_copied_end_the_rebuild_and_the_old_generation_serves(catalog: Catalog) -> None:
+async def test_rows_that_cannot_be_copied_end_the_rebuild_and_the_old_generation_serves(catalog: Application) -> None:
     """The copy runs beside the fold: what it raises is what the caller gets, and the next attempt begins anew."""
     run = await CommandRun.on(catalog)
     for step in EVERY_KIND:
@@ -349,7 +349,7 @@ async def test_rows_that_cannot_be_copied_end_the_rebuild_and_the_old_generation
     assert [] == (await verify(catalog.dsn)).differences
 
 
-async def test_one_rebuild_at_a_time(catalog: Catalog) -> None:
+async def test_one_rebuild_at_a_time(catalog: Application) -> None:
     """The second one says so and changes nothing."""
     async with await AsyncConnection.connect(catalog.dsn) as holder:
         await holder.execute("select pg_advisory_xact_lock(%s)", [AdvisoryLock.APPEND])
@@ -387,7 +387,7 @@ rebuilding.rebuild_on_every_core(sys.argv[1])
 """
 
 
-async def test_a_process_that_fails_fails_the_rebuild(catalog: Catalog) -> None:
+async def test_a_process_that_fails_fails_the_rebuild(catalog: Application) -> None:
     """It says why itself; the old generation serves, and the next attempt begins anew."""
     run = await CommandRun.on(catalog)
     for step in EVERY_KIND:
@@ -414,7 +414,7 @@ async def test_a_process_that_fails_fails_the_rebuild(catalog: Catalog) -> None:
 
 
 @pytest.mark.parametrize("point", ["catch_up", "switch"])
-async def test_a_rebuild_that_was_killed_leaves_nothing_the_next_one_minds(catalog: Catalog, point: str) -> None:
+async def test_a_rebuild_that_was_killed_leaves_nothing_the_next_one_minds(catalog: Application, point: str) -> None:
     """kill -9 with a generation half there: the old one serves, and the next attempt begins anew."""
     run = await CommandRun.on(catalog)
     for step in EVERY_KIND:
@@ -445,7 +445,7 @@ async def test_a_rebuild_that_was_killed_leaves_nothing_the_next_one_minds(catal
 
 
 async def test_a_generation_that_was_switched_away_from_and_left_goes_with_the_next_rebuild(
-    catalog: Catalog, monkeypatch: pytest.MonkeyPatch
+    catalog: Application, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A rebuild that dies behind its switch leaves the generation before: the new one serves, and the next rebuild removes both."""
     run = await CommandRun.on(catalog)
@@ -470,7 +470,7 @@ async def test_a_generation_that_was_switched_away_from_and_left_goes_with_the_n
     assert {3} == generations(catalog.dsn)
 
 
-async def test_the_processes_of_a_rebuild_that_was_killed_end_with_it(catalog: Catalog) -> None:
+async def test_the_processes_of_a_rebuild_that_was_killed_end_with_it(catalog: Application) -> None:
     """While one may still write, nobody rebuilds; then nothing of theirs is left in the new generation."""
     run = await CommandRun.on(catalog)
     for step in EVERY_KIND:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from icecore.approval.contract import Hold, Refuse
-from icecore.commands.execution.staged_parts import stage_parts
+from icecore.commands.execution.preloaded_parts import preload_parts
 from icecore.commands.execution.submission import AppendResult, Submission
 from icecore.commands.namespaces.create_namespace import create_namespace
 from icecore.commands.tables import register_table as registering
@@ -16,7 +16,7 @@ from icecore.commands.tables.commit_table import commit_table
 from icecore.commands.tables.commit_transaction import commit_transaction
 from icecore.commands.tables.create_table import create_table
 from icecore.commands.tables.rename_table import rename_table
-from icecore.compose import Catalog
+from icecore.compose import Application
 from icecore.domain.commands import CommitTable, CommitTransaction, CreateNamespace, CreateTable, RenameTable
 from icecore.domain.errors import BadRequest, CatalogError, ChangeHeld, ChangeRefused, CommitFailed, CommitStateUnknown, NoSuchTable
 from icecore.domain.identifiers import TabularIdentifier
@@ -49,39 +49,39 @@ async def refused(command: Awaitable[Any], error: type[CatalogError]) -> None:
     await asyncio.sleep(0)
 
 
-async def begin(catalog: Catalog) -> None:
+async def begin(catalog: Application) -> None:
     await create_namespace(catalog.commands, context("createNamespace"), await demo(catalog), CreateNamespace(TABLE.namespace, {}))
 
 
-async def create(catalog: Catalog, table: TabularIdentifier, location: str | None = None) -> None:
+async def create(catalog: Application, table: TabularIdentifier, location: str | None = None) -> None:
     command = CreateTable(table.namespace, table.name, location, SCHEMA, None, None, {}, stage_create=False)
     await create_table(catalog.commands, context("createTable"), await demo(catalog), command)
 
 
-async def commit(catalog: Catalog, *requirements: dict[str, Any], table: TabularIdentifier = TABLE) -> None:
+async def commit(catalog: Application, *requirements: dict[str, Any], table: TabularIdentifier = TABLE) -> None:
     await commit_table(catalog.commands, context("updateTable"), await demo(catalog), CommitTable(table, requirements, [UPDATE]))
 
 
-async def transaction(catalog: Catalog, *requirements: dict[str, Any]) -> None:
+async def transaction(catalog: Application, *requirements: dict[str, Any]) -> None:
     command = CommitTransaction([CommitTable(TABLE, [], [UPDATE]), CommitTable(OTHER, requirements, [UPDATE])])
     await commit_transaction(catalog.commands, context("commitTransaction"), await demo(catalog), command)
 
 
-async def test_of_a_registration_that_append_refuses(catalog: Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_of_a_registration_that_append_refuses(catalog: Application, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     await begin(catalog)
     location = metadata_file(tmp_path)
 
     async def stage_and_lose(connections: Any, submission: Submission, table_id: Any) -> None:
-        await stage_parts(connections, submission, table_id)
+        await preload_parts(connections, submission, table_id)
         await create(catalog, OTHER, f"file://{tmp_path}/warehouse/large")
 
-    monkeypatch.setattr(registering, "stage_parts", stage_and_lose)
+    monkeypatch.setattr(registering, "preload_parts", stage_and_lose)
     with nothing_left():
         await refused(register(catalog, location), BadRequest)
 
 
 @pytest.mark.parametrize("known", [False, True])
-async def test_of_a_commit_whose_requirement_does_not_hold(catalog: Catalog, tmp_path: Path, known: bool) -> None:
+async def test_of_a_commit_whose_requirement_does_not_hold(catalog: Application, tmp_path: Path, known: bool) -> None:
     """The queue has read the table, or knows it."""
     await begin(catalog)
     await register(catalog, metadata_file(tmp_path))
@@ -91,7 +91,7 @@ async def test_of_a_commit_whose_requirement_does_not_hold(catalog: Catalog, tmp
         await refused(commit(catalog, WRONG), CommitFailed)
 
 
-async def test_of_commits_that_lose_to_each_other(catalog: Catalog, tmp_path: Path) -> None:
+async def test_of_commits_that_lose_to_each_other(catalog: Application, tmp_path: Path) -> None:
     """Of ten that all add the second column one wins; the others are held back and refused one by one."""
     await begin(catalog)
     await create(catalog, TABLE)
@@ -113,7 +113,7 @@ async def test_of_commits_that_lose_to_each_other(catalog: Catalog, tmp_path: Pa
         await asyncio.sleep(0)
 
 
-async def test_of_a_transaction_whose_requirement_does_not_hold(catalog: Catalog, tmp_path: Path) -> None:
+async def test_of_a_transaction_whose_requirement_does_not_hold(catalog: Application, tmp_path: Path) -> None:
     await begin(catalog)
     await register(catalog, metadata_file(tmp_path))
     await create(catalog, OTHER)
@@ -122,7 +122,9 @@ async def test_of_a_transaction_whose_requirement_does_not_hold(catalog: Catalog
 
 
 @pytest.mark.parametrize("changes", [commit, transaction])
-async def test_of_a_change_that_a_hook_refuses(catalog: Catalog, tmp_path: Path, changes: Callable[[Catalog], Awaitable[None]]) -> None:
+async def test_of_a_change_that_a_hook_refuses(
+    catalog: Application, tmp_path: Path, changes: Callable[[Application], Awaitable[None]]
+) -> None:
     await begin(catalog)
     await register(catalog, metadata_file(tmp_path))
     await create(catalog, OTHER)
@@ -139,7 +141,7 @@ async def test_of_a_change_that_a_hook_refuses(catalog: Catalog, tmp_path: Path,
         await refused(changes(catalog), ChangeRefused)
 
 
-async def test_of_a_commit_whose_append_breaks_off(catalog: Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_of_a_commit_whose_append_breaks_off(catalog: Application, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     await begin(catalog)
     await register(catalog, metadata_file(tmp_path))
 
@@ -151,7 +153,7 @@ async def test_of_a_commit_whose_append_breaks_off(catalog: Catalog, tmp_path: P
         await refused(commit(catalog), CommitStateUnknown)
 
 
-async def test_of_a_commit_and_a_load_of_what_cannot_be_read(catalog: Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_of_a_commit_and_a_load_of_what_cannot_be_read(catalog: Application, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Several wait for the same read."""
     await begin(catalog)
     await create(catalog, TABLE)
@@ -161,7 +163,7 @@ async def test_of_a_commit_and_a_load_of_what_cannot_be_read(catalog: Catalog, t
         await asyncio.sleep(0)
         raise CommitStateUnknown("unreadable")
 
-    monkeypatch.setattr(tables, "load_now", unreadable)
+    monkeypatch.setattr(tables, "load_current", unreadable)
     monkeypatch.setattr(catalog.commands.committer, "submit_batch", unreadable)
     with nothing_left():
         loads = [refused(load_table(catalog.queries, context("loadTable"), warehouse, TABLE), CommitStateUnknown) for _ in range(3)]
@@ -182,7 +184,7 @@ async def test_of_a_commit_and_a_load_of_what_cannot_be_read(catalog: Catalog, t
 def test_of_a_commit_that_breaks_on_a_fault_of_ours(database: str, tmp_path: Path) -> None:
     """Its trace is logged, and then let go of."""
 
-    def prepare(catalog: Catalog) -> None:
+    def prepare(catalog: Application) -> None:
         submit_batch = catalog.commands.committer.submit_batch
 
         async def broken(submissions: Sequence[Submission]) -> list[AppendResult]:
@@ -204,7 +206,7 @@ def test_of_a_commit_that_breaks_on_a_fault_of_ours(database: str, tmp_path: Pat
     assert (500, "CommitStateUnknownException") == answer.error
 
 
-async def test_of_a_commit_that_a_hook_holds(catalog: Catalog) -> None:
+async def test_of_a_commit_that_a_hook_holds(catalog: Application) -> None:
     """What is kept of it is a proposal in the log."""
     await begin(catalog)
     await create(catalog, TABLE)
@@ -221,7 +223,7 @@ async def test_of_a_commit_that_a_hook_holds(catalog: Catalog) -> None:
         await refused(commit_table(catalog.commands, context("updateTable"), warehouse, CommitTable(TABLE, [], [UPDATE])), ChangeHeld)
 
 
-async def test_of_a_commit_whose_name_has_become_stale(catalog: Catalog) -> None:
+async def test_of_a_commit_whose_name_has_become_stale(catalog: Application) -> None:
     """The queue knows the table by a name that another process has taken from it."""
     await begin(catalog)
     await create(catalog, TABLE)

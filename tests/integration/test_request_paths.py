@@ -15,7 +15,7 @@ from aiohttp import web
 from icecore.access.resolve_warehouse import resolve_warehouse
 from icecore.api.server import build_runner
 from icecore.commands.namespaces.create_namespace import CreateNamespace, create_namespace
-from icecore.compose import Catalog
+from icecore.compose import Application
 from icecore.domain.identifiers import NamespaceIdentifier
 from icecore.publishers.event_filter import EventFilter
 from icecore.publishers.publisher import Publisher
@@ -29,20 +29,20 @@ from tests.servers.places import ROOT
 DOCUMENT = ROOT / "docs" / "reference" / "request-paths.md"
 PUBLISHING = "publishing"
 # They run by themselves, whatever is asked for.
-BACKGROUND = frozenset({"database/outage_log.py", "database/silence_watch.py", "api/connections.py"})
+BACKGROUND = frozenset({"database/outage_log.py", "database/connection_watchdog.py", "api/connections.py"})
 
 # From one of our files into another; 174 and 60 before the write path was straightened, folds moved and requests were authorized.
 COMMIT_CALLS_MAX, LOAD_CALLS_MAX = 180, 60
 
 
 @pytest.fixture
-async def catalog(database: str, tmp_path: Path) -> AsyncIterator[Catalog]:
+async def catalog(database: str, tmp_path: Path) -> AsyncIterator[Application]:
     async with opened_catalog(database, tmp_path / "warehouse") as opened:
         yield opened
 
 
 @pytest.fixture
-async def url(catalog: Catalog) -> AsyncIterator[str]:
+async def url(catalog: Application) -> AsyncIterator[str]:
     """The catalog served on this event loop."""
     runner = build_runner(catalog.app)
     await runner.setup()
@@ -105,7 +105,7 @@ async def _publisher(dsn: str, settings: StandardOutputSink) -> AsyncIterator[No
     await publishing
 
 
-async def _published(catalog: Catalog, name: str) -> CallTrace:
+async def _published(catalog: Application, name: str) -> CallTrace:
     """One event on its way to the sink, without the commit that made it."""
     warehouse = await resolve_warehouse(catalog.backends, PROJECT_ID, "demo")
     await asyncio.sleep(0.2)
@@ -116,7 +116,7 @@ async def _published(catalog: Catalog, name: str) -> CallTrace:
     return trace
 
 
-async def test_the_document_names_the_files_in_their_order(database: str, catalog: Catalog, url: str) -> None:
+async def test_the_document_names_the_files_in_their_order(database: str, catalog: Application, url: str) -> None:
     """Run with ICECORE_TEST_RECORD=1 to write the document anew."""
     introduction = (
         "# The path of a request\n\nThe files that a request passes through, in the order in which a call first enters each; returns are "

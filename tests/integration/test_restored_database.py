@@ -15,14 +15,14 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from icecore.access.resolve_warehouse import resolve_warehouse
 from icecore.commands.namespaces.create_namespace import create_namespace
 from icecore.commands.warehouses.create_warehouse import CreateWarehouse, create_warehouse
-from icecore.compose import Catalog
-from icecore.database.connections import ConnectionHandOff
+from icecore.compose import Application
+from icecore.database.connections import ConnectionPool
 from icecore.domain.commands import CreateNamespace
 from icecore.domain.errors import NoSuchWarehouse
 from icecore.domain.identifiers import NamespaceIdentifier
-from icecore.log.arrivals import Arrivals
+from icecore.log.listener import LogListener
 from icecore.projections.verify import verify
-from icecore.publishers.pointers import KnownNames
+from icecore.publishers.references import KnownNames
 from icecore.publishers.shared_batches import SharedBatches
 from icecore.queries.load_namespace import load_namespace
 from icecore.security.secrets import SecretUnreadable
@@ -103,21 +103,21 @@ async def test_who_waits_for_events_waits_for_those_of_the_restored_log(database
     async with opened_catalog(database, tmp_path / "warehouse") as catalog:
         for levels in ("lost1", "lost2"):
             await create_namespace_named(catalog, levels)
-    arrivals = Arrivals(database)
-    assert await arrivals.after(end + 1, WAITED_SECONDS_MAX)
+    listener = LogListener(database)
+    assert await listener.after(end + 1, WAITED_SECONDS_MAX)
     restore(admin_dsn, name, backup)
     async with asyncio.timeout(WAITED_SECONDS_MAX):
-        while await arrivals.after(end, 0):
+        while await listener.after(end, 0):
             await asyncio.sleep(0.05)
-    waiting = asyncio.create_task(arrivals.after(end, WAITED_SECONDS_MAX))
+    waiting = asyncio.create_task(listener.after(end, WAITED_SECONDS_MAX))
     async with opened_catalog(database, tmp_path / "warehouse") as catalog:
         await create_namespace_named(catalog, "found")
     assert await waiting
-    assert not await arrivals.after(end + 1, 0)
-    await arrivals.close()
+    assert not await listener.after(end + 1, 0)
+    await listener.close()
 
 
-async def create_namespace_named(catalog: Catalog, name: str) -> None:
+async def create_namespace_named(catalog: Application, name: str) -> None:
     warehouse = await resolve_warehouse(catalog.backends, PROJECT_ID, "demo")
     await create_namespace(catalog.commands, context("createNamespace"), warehouse, CreateNamespace(NamespaceIdentifier((name,)), {}))
 
@@ -250,7 +250,7 @@ async def test_no_change_is_refused_for_what_was_lost(
     assert [] == (await verify(catalog_server.dsn)).differences
 
 
-async def test_a_lost_warehouse_is_not_found_any_more(catalog: Catalog, tmp_path: Path) -> None:
+async def test_a_lost_warehouse_is_not_found_any_more(catalog: Application, tmp_path: Path) -> None:
     """It is not decided again until the time is up, and it is forgotten; connections go on."""
     before = StateInPlace(catalog.dsn)
     (tmp_path / "late").mkdir()
@@ -264,7 +264,7 @@ async def test_a_lost_warehouse_is_not_found_any_more(catalog: Catalog, tmp_path
         await resolve_warehouse(catalog.backends, PROJECT_ID, "late")
 
 
-async def test_a_broken_connection_empties_the_memory(catalog: Catalog) -> None:
+async def test_a_broken_connection_empties_the_memory(catalog: Application) -> None:
     """What answers next may be another log, whatever its head: answers, warehouses and credentials are read again."""
     profile = {"type": "s3", "bucket": "lake", "region": "mars-1", "endpoint": "http://127.0.0.1:9", "flavor": "s3-compat"}
     key = {"type": "s3", "credential-type": "access-key", "access-key-id": "id", "secret-access-key": "key"}
@@ -276,7 +276,7 @@ async def test_a_broken_connection_empties_the_memory(catalog: Catalog) -> None:
     await create_namespace_named(catalog, "n")
     for _ in range(2):
         await load_namespace(catalog.queries, context("loadNamespaceMetadata"), warehouse, NamespaceIdentifier(("n",)))
-    assert catalog.queries.cache.figures.bytes_held > 0
+    assert catalog.queries.cache.metrics.bytes_held > 0
     async with await psycopg.AsyncConnection.connect(catalog.dsn, autocommit=True) as ender:
         others = "from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()"
         await ender.execute("delete from icecore.secrets")
@@ -284,19 +284,19 @@ async def test_a_broken_connection_empties_the_memory(catalog: Catalog) -> None:
         await ender.execute(f"select pg_terminate_backend(pid, 5000) {others}")
     async with catalog.backends.connection():
         pass
-    assert 0 == catalog.queries.cache.figures.bytes_held
+    assert 0 == catalog.queries.cache.metrics.bytes_held
     assert [None, None] == [catalog.backends.warehouses.get((PROJECT_ID, name)) for name in ("demo", "lake")]
     with pytest.raises(SecretUnreadable):
         await catalog.backends.credential(PROJECT_ID, secret_ref)
 
 
-async def test_followers_are_not_given_an_event_that_was_lost(catalog: Catalog) -> None:
+async def test_followers_are_not_given_an_event_that_was_lost(catalog: Application) -> None:
     """A batch is shared for a moment only; another log may hold another event at its position."""
     await create_namespace_named(catalog, "before")
     end = await catalog.events.head()
     before = StateInPlace(catalog.dsn)
     await create_namespace_named(catalog, "lost")
-    connections = ConnectionHandOff(catalog.dsn, 1, application_name="icecore-events")
+    connections = ConnectionPool(catalog.dsn, 1, application_name="icecore-events")
     shared = SharedBatches(connections, KnownNames(), events_max=10, bytes_max=1_000_000)
     (lost,) = (await shared.after(end)).descriptions
     before.restore()

@@ -19,7 +19,7 @@ from icecore.commands.tables.create_table import create_table
 from icecore.commands.tables.rename_table import rename_table
 from icecore.commands.views.create_view import create_view
 from icecore.commands.views.rename_view import rename_view
-from icecore.compose import Catalog
+from icecore.compose import Application
 from icecore.domain.byte_pieces import joined
 from icecore.domain.commands import (
     CommitTable,
@@ -45,33 +45,33 @@ UPDATE = {"action": "set-properties", "updates": {"a": "b"}}
 
 
 @pytest.fixture
-async def begun(catalog: Catalog) -> Catalog:
+async def begun(catalog: Application) -> Application:
     await create_namespace(catalog.commands, context("createNamespace"), await demo(catalog), CreateNamespace(TABLE.namespace, {}))
     return catalog
 
 
-async def create(catalog: Catalog, name: str) -> None:
+async def create(catalog: Application, name: str) -> None:
     schema = {"type": "struct", "fields": [{"id": 1, "name": "x", "required": False, "type": "long"}]}
     command = CreateTable(TABLE.namespace, name, None, schema, None, None, {}, stage_create=False)
     await create_table(catalog.commands, context("createTable"), await demo(catalog), command)
 
 
-async def commit(catalog: Catalog) -> None:
+async def commit(catalog: Application) -> None:
     await commit_table(catalog.commands, context("updateTable"), await demo(catalog), CommitTable(TABLE, [], [UPDATE]))
 
 
-async def refused(catalog: Catalog) -> None:
+async def refused(catalog: Application) -> None:
     """A commit whose requirement does not hold."""
     command = CommitTable(TABLE, [{"type": "assert-last-assigned-field-id", "last-assigned-field-id": 7}], [UPDATE])
     await commit_table(catalog.commands, context("updateTable"), await demo(catalog), command)
 
 
-async def transaction(catalog: Catalog, *tables: TabularIdentifier) -> Answer:
+async def transaction(catalog: Application, *tables: TabularIdentifier) -> Answer:
     command = CommitTransaction([CommitTable(table, [], [UPDATE]) for table in tables or [TABLE]])
     return await commit_transaction(catalog.commands, context("commitTransaction"), await demo(catalog), command)
 
 
-async def waiting(catalog: Catalog, command: Awaitable[Any], before: int) -> "asyncio.Task[Any]":
+async def waiting(catalog: Application, command: Awaitable[Any], before: int) -> "asyncio.Task[Any]":
     """The command, once so many wait for room with it."""
     task = asyncio.ensure_future(command)
     async with asyncio.timeout(30):
@@ -81,7 +81,7 @@ async def waiting(catalog: Catalog, command: Awaitable[Any], before: int) -> "as
     return task
 
 
-async def test_a_registration_that_waits_for_room_keeps_no_queue_standing(begun: Catalog, tmp_path: Path) -> None:
+async def test_a_registration_that_waits_for_room_keeps_no_queue_standing(begun: Application, tmp_path: Path) -> None:
     """Commits to the table that it will overwrite are answered meanwhile."""
     await create(begun, TABLE.name)
     async with begun.commands.large_documents.share() as share:
@@ -93,7 +93,7 @@ async def test_a_registration_that_waits_for_room_keeps_no_queue_standing(begun:
     await overwriting
 
 
-async def test_a_load_of_a_past_waits_for_room(begun: Catalog, tmp_path: Path) -> None:
+async def test_a_load_of_a_past_waits_for_room(begun: Application, tmp_path: Path) -> None:
     """As one of the present does; a small table's does not, and what is not there is refused at once."""
     await register(begun, metadata_file(tmp_path, snapshots=10_000))
     await create(begun, "small")
@@ -113,7 +113,7 @@ async def test_a_load_of_a_past_waits_for_room(begun: Catalog, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("commits_first", [False, True])
-async def test_a_queue_that_waits_for_room_lets_pass_who_has_it(begun: Catalog, tmp_path: Path, commits_first: bool) -> None:
+async def test_a_queue_that_waits_for_room_lets_pass_who_has_it(begun: Application, tmp_path: Path, commits_first: bool) -> None:
     """A transaction has the room that the commit ahead of it waits for; or the commit has it, and the transaction waits."""
     await register(begun, metadata_file(tmp_path, snapshots=10_000))
     documents = begun.commands.large_documents
@@ -129,7 +129,7 @@ async def test_a_queue_that_waits_for_room_lets_pass_who_has_it(begun: Catalog, 
     assert documents._held == 0
 
 
-async def test_a_rename_that_waits_for_room_keeps_no_queue_standing(begun: Catalog, tmp_path: Path) -> None:
+async def test_a_rename_that_waits_for_room_keeps_no_queue_standing(begun: Application, tmp_path: Path) -> None:
     """Commits on the table, which the queue knows and which need no room, are answered meanwhile."""
     await register(begun, metadata_file(tmp_path, snapshots=10_000))
     await commit(begun)
@@ -147,14 +147,14 @@ async def test_a_rename_that_waits_for_room_keeps_no_queue_standing(begun: Catal
 LARGE = "x" * 1_100_000
 
 
-async def drop_a_large_namespace(catalog: Catalog) -> Answer:
+async def drop_a_large_namespace(catalog: Application) -> Answer:
     namespace = NamespaceIdentifier(("large",))
     warehouse = await demo(catalog)
     await create_namespace(catalog.commands, context("createNamespace"), warehouse, CreateNamespace(namespace, {"k": LARGE}))
     return await drop_namespace(catalog.commands, context("dropNamespace"), warehouse, DropNamespace(namespace))
 
 
-async def rename_a_large_view(catalog: Catalog) -> Answer:
+async def rename_a_large_view(catalog: Application) -> Answer:
     schema = {"type": "struct", "schema-id": 0, "fields": [{"id": 1, "name": "x", "required": False, "type": "long"}]}
     version = {
         "version-id": 1,
@@ -172,7 +172,7 @@ async def rename_a_large_view(catalog: Catalog) -> Answer:
 
 @pytest.mark.parametrize("command", [drop_a_large_namespace, rename_a_large_view])
 async def test_large_views_and_namespaces_wait_for_room_before_their_queues(
-    begun: Catalog, command: Callable[[Catalog], Awaitable[Answer]]
+    begun: Application, command: Callable[[Application], Awaitable[Answer]]
 ) -> None:
     """As large tables do; their bytes are counted before they are read."""
     async with begun.commands.large_documents.share() as share:
@@ -183,7 +183,7 @@ async def test_large_views_and_namespaces_wait_for_room_before_their_queues(
     assert begun.commands.large_documents._held == 0
 
 
-async def test_a_transaction_over_small_tables_waits_for_no_room_and_has_a_bound(begun: Catalog) -> None:
+async def test_a_transaction_over_small_tables_waits_for_no_room_and_has_a_bound(begun: Application) -> None:
     """Where the tables together are larger than all the room there is, it could never be given; one alone may be of any size."""
     other = TabularIdentifier(TABLE.namespace, "other")
     for table in (TABLE, other):
@@ -198,7 +198,7 @@ async def test_a_transaction_over_small_tables_waits_for_no_room_and_has_a_bound
     assert 204 == (await transaction(begun)).status
 
 
-async def test_a_refusal_that_waits_for_room_lets_pass_who_has_it(begun: Catalog, database: str, tmp_path: Path) -> None:
+async def test_a_refusal_that_waits_for_room_lets_pass_who_has_it(begun: Application, database: str, tmp_path: Path) -> None:
     """A commit is refused on what the queue remembers, which another process changed: the transaction behind it has the room to read it."""
     await register(begun, metadata_file(tmp_path, snapshots=10_000))
     await commit(begun)
@@ -214,7 +214,7 @@ async def test_a_refusal_that_waits_for_room_lets_pass_who_has_it(begun: Catalog
     assert begun.commands.large_documents._held == 0
 
 
-async def test_who_is_behind_a_refusal_that_waits_for_room_is_decided_still(begun: Catalog, database: str, tmp_path: Path) -> None:
+async def test_who_is_behind_a_refusal_that_waits_for_room_is_decided_still(begun: Application, database: str, tmp_path: Path) -> None:
     """The refusal is a hook's: the commit behind it in the batch waits with it, while the transaction is let pass."""
     await register(begun, metadata_file(tmp_path, snapshots=10_000))
     await commit(begun)
@@ -235,7 +235,7 @@ async def test_who_is_behind_a_refusal_that_waits_for_room_is_decided_still(begu
     assert (204, ChangeRefused, None) == (answer.status, type(refusal), behind.exception())
 
 
-async def test_what_a_hook_thinks_over_takes_the_room_of_its_own_bytes(begun: Catalog, tmp_path: Path) -> None:
+async def test_what_a_hook_thinks_over_takes_the_room_of_its_own_bytes(begun: Application, tmp_path: Path) -> None:
     """A metadata file takes all of it until it has been read, and no longer: a hook may take a minute."""
     await register(begun, metadata_file(tmp_path, snapshots=10_000))
     asked, answered = asyncio.Event(), asyncio.Event()

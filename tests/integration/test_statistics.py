@@ -25,7 +25,7 @@ from uuid_utils.compat import uuid7
 
 from icecore import asynchronous_projections
 from icecore.api.paging import listing_digest, page_token
-from icecore.compose import Catalog
+from icecore.compose import Application
 from icecore.domain.events import topics
 from icecore.domain.read_models.statistics import COUNTED, Counted, Counts, count
 from icecore.domain.recorded import RecordedEvent
@@ -129,7 +129,7 @@ def test_hours_are_those_of_utc() -> None:
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-async def test_a_random_history_is_counted_as_the_log_has_it(catalog: Catalog, seed: int) -> None:
+async def test_a_random_history_is_counted_as_the_log_has_it(catalog: Application, seed: int) -> None:
     """Tables that are dropped, unregistered, renamed and registered over, views and namespaces; over many hours."""
     run = await CommandRun.on(catalog)
     await random_history(run, seed, 150)
@@ -142,7 +142,7 @@ async def test_a_random_history_is_counted_as_the_log_has_it(catalog: Catalog, s
     assert [] == [each for each in (await verify(catalog.dsn)).differences if "statistics" in each.table]
 
 
-async def test_verify_finds_what_was_counted_wrong(catalog: Catalog) -> None:
+async def test_verify_finds_what_was_counted_wrong(catalog: Application) -> None:
     """A count, a row too many, a row too few, and a position beyond the log."""
     run = await CommandRun.on(catalog)
     for step in EVERY_KIND[:9]:
@@ -181,7 +181,7 @@ async def test_verify_finds_what_was_counted_wrong(catalog: Catalog) -> None:
         assert 1 == len((await verify(catalog.dsn)).differences)
 
 
-async def test_it_counts_on_while_events_come_and_begins_anew_when_it_is_told_to(catalog: Catalog) -> None:
+async def test_it_counts_on_while_events_come_and_begins_anew_when_it_is_told_to(catalog: Application) -> None:
     """Also where no event comes that would show that the rows were removed."""
     run = await CommandRun.on(catalog)
     async with counting(catalog.dsn):
@@ -206,7 +206,7 @@ async def test_it_counts_on_while_events_come_and_begins_anew_when_it_is_told_to
         "truncate icecore.warehouse_statistics",
     ],
 )
-async def test_removing_the_statistics_mends_whatever_became_of_them(catalog: Catalog, harm: str) -> None:
+async def test_removing_the_statistics_mends_whatever_became_of_them(catalog: Application, harm: str) -> None:
     """Also the row of the position: without it nothing would be counted any more."""
     run = await CommandRun.on(catalog)
     for step in EVERY_KIND[:6]:
@@ -220,7 +220,7 @@ async def test_removing_the_statistics_mends_whatever_became_of_them(catalog: Ca
     assert [] == (await verify(catalog.dsn)).differences
 
 
-async def test_rows_that_are_removed_while_events_come_are_counted_once(catalog: Catalog) -> None:
+async def test_rows_that_are_removed_while_events_come_are_counted_once(catalog: Application) -> None:
     """Who counts is not at the first event any more, and must not go on from where it was."""
     run = await CommandRun.on(catalog)
     for step in EVERY_KIND[:6]:
@@ -264,7 +264,7 @@ def failing() -> None:
 
 @pytest.mark.parametrize(("view", "right"), [(FailsInTheMiddle, True), (LateStop, False)])
 async def test_what_ends_in_the_middle_counts_once(
-    catalog: Catalog, monkeypatch: pytest.MonkeyPatch, view: type[StatisticsView], right: bool
+    catalog: Application, monkeypatch: pytest.MonkeyPatch, view: type[StatisticsView], right: bool
 ) -> None:
     """Position and rows are one transaction; were they two, the counts would be wrong."""
     global failures
@@ -278,7 +278,7 @@ async def test_what_ends_in_the_middle_counts_once(
     assert right == (rows(catalog.dsn, RECOUNT) == rows(catalog.dsn, ROWS))
 
 
-async def test_workers_that_are_killed_and_two_at_once_count_once(catalog: Catalog, tmp_path: Path) -> None:
+async def test_workers_that_are_killed_and_two_at_once_count_once(catalog: Application, tmp_path: Path) -> None:
     """`kill -9` while events come; whoever is left takes over."""
     run = await CommandRun.on(catalog)
     for step in EVERY_KIND[:6]:
@@ -303,7 +303,7 @@ async def test_workers_that_are_killed_and_two_at_once_count_once(catalog: Catal
     assert [] == [each for each in records(log) if each["level"] in ("error", "critical")]
 
 
-async def test_two_that_both_believe_to_lead_count_once(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_two_that_both_believe_to_lead_count_once(catalog: Application, monkeypatch: pytest.MonkeyPatch) -> None:
     """One whose lock is gone without its knowledge meets the other at the position."""
 
     async def leads(*_: object) -> bool:
@@ -322,7 +322,7 @@ async def test_two_that_both_believe_to_lead_count_once(catalog: Catalog, monkey
     assert rows(catalog.dsn, RECOUNT) == rows(catalog.dsn, ROWS)
 
 
-async def test_an_outage_is_lived_through_and_said_once(catalog: Catalog, admin_dsn: str) -> None:
+async def test_an_outage_is_lived_through_and_said_once(catalog: Application, admin_dsn: str) -> None:
     """Nobody can connect for some rounds: the log has one record of it, and one of its end."""
     run, name = await CommandRun.on(catalog), str(conninfo_to_dict(catalog.dsn)["dbname"])
     for step in EVERY_KIND[:6]:
@@ -350,7 +350,7 @@ async def eventually(holds: Callable[[], bool]) -> None:
 
 
 @pytest.mark.parametrize("frozen", ["all", "reader"])
-async def test_sessions_that_freeze_are_left(catalog: Catalog, monkeypatch: pytest.MonkeyPatch, frozen: str) -> None:
+async def test_sessions_that_freeze_are_left(catalog: Application, monkeypatch: pytest.MonkeyPatch, frozen: str) -> None:
     """A line that no error comes on, or one process of Postgres that hangs: others take their place."""
     monkeypatch.setattr(asynchronous_projections, "SILENCE_SECONDS_MAX", 2.0)
     monkeypatch.setattr(asynchronous_projections, "CLOSE_SECONDS_MAX", 0.5)
@@ -385,7 +385,7 @@ async def test_sessions_that_freeze_are_left(catalog: Catalog, monkeypatch: pyte
 
 
 async def test_rows_that_somebody_has_locked_are_waited_for_without_more_and_more_sessions(
-    catalog: Catalog, monkeypatch: pytest.MonkeyPatch
+    catalog: Application, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As VACUUM FULL or a reset does: a statement ends in Postgres too, nothing is left behind, and a stop does not wait for the lock."""
     monkeypatch.setattr(asynchronous_projections, "SILENCE_SECONDS_MAX", 1.0)
@@ -412,7 +412,7 @@ async def test_rows_that_somebody_has_locked_are_waited_for_without_more_and_mor
     assert rows(catalog.dsn, RECOUNT) == rows(catalog.dsn, ROWS)
 
 
-async def test_the_environment_is_not_the_projection_s(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_environment_is_not_the_projection_s(catalog: Application, monkeypatch: pytest.MonkeyPatch) -> None:
     """Variables of the library's may be meant for another program in the same container."""
     for name in ("POSTGRES_LOCK_TIMEOUT", "STATISTICS_POSTGRES_SCHEMA", "PERSISTENCE_MODULE"):
         monkeypatch.setenv(name, "another")
@@ -421,7 +421,7 @@ async def test_the_environment_is_not_the_projection_s(catalog: Catalog, monkeyp
         await counted(catalog.dsn)
 
 
-async def test_who_waits_for_the_lead_stops_though_its_session_is_frozen(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_who_waits_for_the_lead_stops_though_its_session_is_frozen(catalog: Application, monkeypatch: pytest.MonkeyPatch) -> None:
     """And would take over after a while, on another."""
     monkeypatch.setattr(asynchronous_projections, "SILENCE_SECONDS_MAX", 1.0)
     async with counting(catalog.dsn), CuttingProxy(catalog.dsn).running() as proxy:
@@ -437,7 +437,7 @@ async def test_who_waits_for_the_lead_stops_though_its_session_is_frozen(catalog
         proxy.is_frozen = False
 
 
-async def test_a_lead_that_nothing_is_heard_of_ends(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_lead_that_nothing_is_heard_of_ends(catalog: Application, monkeypatch: pytest.MonkeyPatch) -> None:
     """As that of a process that is frozen: Postgres ends its session, and who takes over goes on where it was."""
     monkeypatch.setattr(asynchronous_projections, "_LEADING", "-c idle_session_timeout=300ms")
     run = await CommandRun.on(catalog)

@@ -27,7 +27,7 @@ from icecore.commands.tables.commit_transaction import commit_transaction
 from icecore.commands.tables.create_table import create_table
 from icecore.commands.tables.drop_table import drop_table
 from icecore.commands.tables.rename_table import rename_table
-from icecore.compose import Catalog
+from icecore.compose import Application
 from icecore.domain.commands import CommitTable, CommitTransaction, CreateNamespace, CreateTable, DropTable, RenameTable
 from icecore.domain.errors import (
     AlreadyExists,
@@ -53,7 +53,7 @@ WRITERS = 32
 class Process:
     """One catalog process's commands on tables of one namespace."""
 
-    def __init__(self, catalog: Catalog, warehouse: Warehouse) -> None:
+    def __init__(self, catalog: Application, warehouse: Warehouse) -> None:
         self.catalog = catalog
         self.warehouse = warehouse
 
@@ -84,12 +84,12 @@ def metadata_files(directory: Path) -> int:
     return len([*directory.rglob("*.metadata.json")])
 
 
-async def process(catalog: Catalog) -> Process:
+async def process(catalog: Application) -> Process:
     return Process(catalog, await resolve_warehouse(catalog.backends, PROJECT_ID, "demo"))
 
 
 @pytest.fixture
-async def one(catalog: Catalog) -> Process:
+async def one(catalog: Application) -> Process:
     """A process, and a table `t`."""
     opened = await process(catalog)
     await create_namespace(catalog.commands, context("createNamespace"), opened.warehouse, CreateNamespace(NAMESPACE, {}))
@@ -116,7 +116,7 @@ async def test_commits_that_do_not_conflict_go_in_batches(one: Process) -> None:
     metadata = await one.metadata("t")
     written = {f"writer-{writer}": str(rounds - 1) for writer in range(WRITERS)}
     assert written == {key: value for key, value in metadata["properties"].items() if key.startswith("writer-")}
-    figures = one.catalog.commands.queues.figures
+    figures = one.catalog.commands.queues.metrics
     assert WRITERS * rounds == sum(length * batches for length, batches in figures.batch_lengths.items())
     assert WRITERS * rounds / figures.batch_lengths.total() >= 8
     assert 0 == figures.lost
@@ -138,7 +138,7 @@ async def test_a_batch_that_loses_to_another_process_is_counted_and_tried_one_by
     first, second = two
     await first.set("t", {"warm": "the queue"})
     await second.set("t", {"b": "1"})
-    figures = first.catalog.commands.queues.figures
+    figures = first.catalog.commands.queues.metrics
     assert 0 == figures.lost
     before, files = figures.batch_lengths.copy(), metadata_files(tmp_path)
     await asyncio.gather(*(first.set("t", {f"writer-{n}": "1"}) for n in range(3)))
@@ -152,12 +152,12 @@ async def test_a_batch_that_breaks_at_a_key_used_before_lost_to_nobody(
     """Two requests with one key meet in a batch: the first is answered twice, those behind are decided again, in batches as before."""
     write = one.catalog.commands
     table = await write.resolver.table(one.warehouse, identifier("t"))
-    files, lengths, sent = metadata_files(tmp_path), write.queues.figures.batch_lengths.copy(), []
+    files, lengths, sent = metadata_files(tmp_path), write.queues.metrics.batch_lengths.copy(), []
     twin = partial(context, "updateTable", key=uuid7(), request_hash=b"x" * 32)
     async with asyncio.timeout(10), write.queues.held([table]):
         queue = write.queues._queues[table.id]
-        came_through, winners = queue._turns.came_through, []
-        monkeypatch.setattr(queue._turns, "came_through", lambda: winners.append(came_through()))
+        came_through, winners = queue._backoff.came_through, []
+        monkeypatch.setattr(queue._backoff, "came_through", lambda: winners.append(came_through()))
         for asked in (twin(), twin(), context("updateTable"), context("updateTable")):
             command = setting("t", {f"k{len(sent)}": "v"})
             sent.append(asyncio.create_task(commit_table(write, asked, one.warehouse, command)))
@@ -167,7 +167,7 @@ async def test_a_batch_that_breaks_at_a_key_used_before_lost_to_nobody(
     assert (first.position, False, True) == (second.position, first.replayed, second.replayed)
     assert [first.position + 1, first.position + 2] == [answer.position for answer in behind]
     assert {"k0", "k2", "k3"} == {key for key in (await one.metadata("t"))["properties"] if key.startswith("k")}
-    assert (0, {4: 1, 2: 1}) == (write.queues.figures.lost, write.queues.figures.batch_lengths - lengths)
+    assert (0, {4: 1, 2: 1}) == (write.queues.metrics.lost, write.queues.metrics.batch_lengths - lengths)
     assert (2, files + 3) == (len(winners), metadata_files(tmp_path))
 
 
@@ -175,7 +175,7 @@ async def test_a_batch_has_only_so_many_bytes(one: Process, monkeypatch: pytest.
     """Its documents are in memory until it is appended: what reaches the bound is the last of its batch."""
     await one.set("t", {"warm": "the queue"})
     monkeypatch.setattr(stream_queue, "STREAM_BATCH_BYTES_MAX", 1)
-    figures = one.catalog.commands.queues.figures
+    figures = one.catalog.commands.queues.metrics
     before = figures.batch_lengths.copy()
     await asyncio.gather(*(one.set("t", {f"writer-{n}": "1"}) for n in range(3)))
     assert {1: 3} == figures.batch_lengths - before
@@ -202,7 +202,7 @@ async def test_a_refusal_beside_a_commit_that_is_lost_is_decided_again(two: tupl
     schema = {"type": "struct", "fields": [{"id": n, "name": f"x{n}", "required": False, "type": "long"} for n in (1, 2)]}
     command = CommitTable(identifier("t"), [], [{"action": "add-schema", "schema": schema}])
     await commit_table(second.catalog.commands, context("updateTable"), second.warehouse, command)
-    figures = first.catalog.commands.queues.figures
+    figures = first.catalog.commands.queues.metrics
     held, fails = ({"type": "assert-last-assigned-field-id", "last-assigned-field-id": number} for number in (2, 1))
     late, ordinary, wrong = await asyncio.gather(
         first.set("t", {"late": "1"}, held),
@@ -222,7 +222,7 @@ async def test_a_queue_remembers_nothing_that_a_transaction_changed(one: Process
         changes = [setting(name, {"both": f"{number}"}) for name in ("t", "u")]
         await commit_transaction(one.catalog.commands, context("commitTransaction"), one.warehouse, CommitTransaction(changes))
     await one.set("t", {"number": "3"})
-    assert 0 == one.catalog.commands.queues.figures.lost
+    assert 0 == one.catalog.commands.queues.metrics.lost
 
 
 async def test_a_refusal_on_what_is_known_reads_no_state(one: Process, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -263,14 +263,14 @@ async def test_control_a_refusal_from_memory_alone_would_be_wrong(two: tuple[Pro
 
     async def settle_from_memory(_: StreamQueue[Any], refused: list[Any], __: object) -> None:
         for entry in refused:
-            entry.settle()
+            entry.finish()
 
     first, second = two
     await first.set("t", {"warm": "the queue"})
     schema = {"type": "struct", "fields": [{"id": 1, "name": "y", "required": False, "type": "long"}]}
     updates = [{"action": "add-schema", "schema": schema}, {"action": "set-current-schema", "schema-id": -1}]
     await commit_table(second.catalog.commands, context("updateTable"), second.warehouse, CommitTable(identifier("t"), [], updates))
-    monkeypatch.setattr(StreamQueue, "_settle_refused", settle_from_memory)
+    monkeypatch.setattr(StreamQueue, "_finish_refused", settle_from_memory)
     with pytest.raises(CommitFailed):
         await first.set("t", {"k": "v"}, {"type": "assert-current-schema-id", "current-schema-id": 1})
 
@@ -323,7 +323,7 @@ async def test_a_refused_commit_does_not_break_the_batch_around_it(one: Process)
     assert [n % 3 == 2 for n in range(12)] == [isinstance(outcome, CommitFailed) for outcome in outcomes]
     kept = {key for key in (await one.metadata("t"))["properties"] if key.startswith("k")}
     assert {f"k{n}" for n in range(12) if n % 3 != 2} == kept
-    assert (0, {8: 1}) == (one.catalog.commands.queues.figures.refused, one.catalog.commands.queues.figures.batch_lengths)
+    assert (0, {8: 1}) == (one.catalog.commands.queues.metrics.refused, one.catalog.commands.queues.metrics.batch_lengths)
 
 
 async def test_a_file_that_cannot_be_written_fails_its_commit_alone(one: Process, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

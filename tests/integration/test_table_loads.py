@@ -14,7 +14,7 @@ from icecore.access.warehouse import Warehouse
 from icecore.commands.namespaces.create_namespace import create_namespace
 from icecore.commands.tables.commit_table import commit_table
 from icecore.commands.tables.create_table import create_table
-from icecore.compose import Catalog
+from icecore.compose import Application
 from icecore.database.connections import Connection
 from icecore.domain.byte_pieces import joined
 from icecore.domain.commands import CommitTable, CreateNamespace, CreateTable
@@ -22,7 +22,7 @@ from icecore.domain.errors import NoSuchTable, ServiceUnavailable
 from icecore.domain.identifiers import NamespaceIdentifier, TabularIdentifier
 from icecore.projections import tables
 from icecore.projections.bounded_reads import LargeDocument
-from icecore.projections.tables import TABLES_LOADED_AT_ONCE_MAX, LoadedTable, SoughtTable
+from icecore.projections.tables import TABLES_LOADED_AT_ONCE_MAX, LoadedTable, TableLookup
 from icecore.queries import table_loads
 from icecore.queries.load_table import load_table
 from icecore.queries.table_loads import LARGE_BYTES_MIN
@@ -30,7 +30,7 @@ from tests.fixtures.catalog import PROJECT_ID, context, opened_catalog
 
 NAMESPACES = (NamespaceIdentifier(("a",)), NamespaceIdentifier(("a", "b")), NamespaceIdentifier(("a", "b", "c")))
 COUNT = 2 * TABLES_LOADED_AT_ONCE_MAX
-_LOAD_NOW = tables.load_now
+_LOAD_NOW = tables.load_current
 
 
 @dataclass(slots=True)
@@ -39,10 +39,10 @@ class Statements:
 
     begun: list[list[str]] = field(default_factory=list)
     let_go: asyncio.Event = field(default_factory=asyncio.Event)
-    before: Callable[[Connection, Sequence[SoughtTable]], Awaitable[None]] | None = None
+    before: Callable[[Connection, Sequence[TableLookup]], Awaitable[None]] | None = None
 
-    async def load_now(
-        self, connection: Connection, sought: Sequence[SoughtTable], bytes_max: int
+    async def load_current(
+        self, connection: Connection, sought: Sequence[TableLookup], bytes_max: int
     ) -> list[LoadedTable | LargeDocument | None]:
         if self.before is not None:
             await self.before(connection, sought)
@@ -53,14 +53,14 @@ class Statements:
 
 
 @pytest.fixture
-async def catalog(database: str, tmp_path: Path) -> AsyncIterator[Catalog]:
+async def catalog(database: str, tmp_path: Path) -> AsyncIterator[Application]:
     """One that keeps no answers."""
     async with opened_catalog(database, tmp_path / "warehouse", cache_bytes_max=0) as opened:
         yield opened
 
 
 @pytest.fixture
-async def warehouse(catalog: Catalog) -> Warehouse:
+async def warehouse(catalog: Application) -> Warehouse:
     """Tables `t0` … in three nested namespaces, each with its number as a property."""
     found = await resolve_warehouse(catalog.backends, PROJECT_ID, "demo")
     for namespace in NAMESPACES:
@@ -74,7 +74,7 @@ def statements(monkeypatch: pytest.MonkeyPatch) -> Statements:
     """One way for those who share: what comes while it is busy goes with the next statement."""
     seen = Statements()
     seen.let_go.set()
-    monkeypatch.setattr(tables, "load_now", seen.load_now)
+    monkeypatch.setattr(tables, "load_current", seen.load_current)
     monkeypatch.setattr(table_loads, "STATEMENTS_AT_ONCE_MAX", 1)
     return seen
 
@@ -83,19 +83,19 @@ def _table(number: int) -> TabularIdentifier:
     return TabularIdentifier(NAMESPACES[number % len(NAMESPACES)], f"t{number}")
 
 
-async def _create(catalog: Catalog, warehouse: Warehouse, number: int) -> None:
+async def _create(catalog: Application, warehouse: Warehouse, number: int) -> None:
     table = _table(number)
     schema = {"type": "struct", "fields": [{"id": 1, "name": "x", "required": False, "type": "long"}]}
     command = CreateTable(table.namespace, table.name, None, schema, None, None, {"called": str(number)}, stage_create=False)
     await create_table(catalog.commands, context("createTable"), warehouse, command)
 
 
-async def _call(catalog: Catalog, warehouse: Warehouse, number: int, called: str) -> None:
+async def _call(catalog: Application, warehouse: Warehouse, number: int, called: str) -> None:
     command = CommitTable(_table(number), [], [{"action": "set-properties", "updates": {"called": called}}])
     await commit_table(catalog.commands, context("updateTable"), warehouse, command)
 
 
-async def _called(catalog: Catalog, warehouse: Warehouse, number: int) -> str:
+async def _called(catalog: Application, warehouse: Warehouse, number: int) -> str:
     answer = await load_table(catalog.queries, context("loadTable"), warehouse, _table(number))
     assert answer.body is not None
     called: str = orjson.loads(joined(answer.body))["metadata"]["properties"]["called"]
@@ -108,7 +108,7 @@ async def _until_begun(statements: Statements, count: int) -> None:
             await asyncio.sleep(0.001)
 
 
-async def _held(catalog: Catalog, warehouse: Warehouse, statements: Statements) -> list[asyncio.Task[str]]:
+async def _held(catalog: Application, warehouse: Warehouse, statements: Statements) -> list[asyncio.Task[str]]:
     """Two loads of `t0` under way until they are let go, one by itself and one on the way the others wait for."""
     statements.let_go.clear()
     loads = []
@@ -118,7 +118,7 @@ async def _held(catalog: Catalog, warehouse: Warehouse, statements: Statements) 
     return loads
 
 
-async def _after(catalog: Catalog, warehouse: Warehouse, statements: Statements, numbers: Sequence[int]) -> list[asyncio.Task[str]]:
+async def _after(catalog: Application, warehouse: Warehouse, statements: Statements, numbers: Sequence[int]) -> list[asyncio.Task[str]]:
     """Loads that wait behind what is held."""
     loads = [asyncio.create_task(_called(catalog, warehouse, number)) for number in numbers]
     # They have come as far as they can: the next turn of the loop finds all of them waiting.
@@ -127,7 +127,7 @@ async def _after(catalog: Catalog, warehouse: Warehouse, statements: Statements,
     return loads
 
 
-async def test_each_gets_its_own_answer(catalog: Catalog, warehouse: Warehouse, statements: Statements) -> None:
+async def test_each_gets_its_own_answer(catalog: Application, warehouse: Warehouse, statements: Statements) -> None:
     """From several namespaces, absent ones among them, in statements of bounded size; the same table is asked for once."""
     held = await _held(catalog, warehouse, statements)
     absent = COUNT + 1
@@ -142,14 +142,14 @@ async def test_each_gets_its_own_answer(catalog: Catalog, warehouse: Warehouse, 
     assert {f"t{number}" for number in (*range(COUNT), absent)} == {name for names in statements.begun[2:] for name in names}
 
 
-async def test_who_comes_alone_goes_at_once(catalog: Catalog, warehouse: Warehouse, statements: Statements) -> None:
+async def test_who_comes_alone_goes_at_once(catalog: Application, warehouse: Warehouse, statements: Statements) -> None:
     """One after the other, each by a statement of its own."""
     for number in range(4):
         assert str(number) == await _called(catalog, warehouse, number)
     assert [["t0"], ["t1"], ["t2"], ["t3"]] == statements.begun
 
 
-async def test_what_was_written_before_the_request_came_is_seen(catalog: Catalog, warehouse: Warehouse, statements: Statements) -> None:
+async def test_what_was_written_before_the_request_came_is_seen(catalog: Application, warehouse: Warehouse, statements: Statements) -> None:
     """Although statements that ask for the same table, and saw it as it was, are under way."""
     held = await _held(catalog, warehouse, statements)
     await _call(catalog, warehouse, 0, "anew")
@@ -159,7 +159,7 @@ async def test_what_was_written_before_the_request_came_is_seen(catalog: Catalog
     assert ["anew", "1", "anew"] == await asyncio.gather(*late)
 
 
-async def test_every_answer_is_as_fresh_as_its_request(catalog: Catalog, warehouse: Warehouse) -> None:
+async def test_every_answer_is_as_fresh_as_its_request(catalog: Application, warehouse: Warehouse) -> None:
     """Under a writer and with all ways in use: not one misses what was acknowledged before it came."""
     written = -1
     checked, stale = 0, list[int]()
@@ -185,7 +185,7 @@ async def test_every_answer_is_as_fresh_as_its_request(catalog: Catalog, warehou
     assert checked > COUNT // 4, "they read while the table was written to"
 
 
-async def test_who_goes_away_takes_nobody_along(catalog: Catalog, warehouse: Warehouse, statements: Statements) -> None:
+async def test_who_goes_away_takes_nobody_along(catalog: Application, warehouse: Warehouse, statements: Statements) -> None:
     """Before the statement it is not asked for; during the statement the others hear theirs."""
     held = await _held(catalog, warehouse, statements)
     early, *others = await _after(catalog, warehouse, statements, [3, 4, 5, 5])
@@ -206,7 +206,7 @@ async def test_who_goes_away_takes_nobody_along(catalog: Catalog, warehouse: War
     assert "0" == await held[0]
 
 
-async def test_what_cannot_be_read_fails_by_itself(catalog: Catalog, warehouse: Warehouse, statements: Statements) -> None:
+async def test_what_cannot_be_read_fails_by_itself(catalog: Application, warehouse: Warehouse, statements: Statements) -> None:
     """A row that makes no sense is its own reader's trouble."""
     async with await psycopg.AsyncConnection.connect(catalog.dsn) as connection:
         named = "select object_id from icecore.names where name = 't3'"
@@ -220,11 +220,13 @@ async def test_what_cannot_be_read_fails_by_itself(catalog: Catalog, warehouse: 
     assert isinstance(found[1], IndexError)
 
 
-async def test_a_line_that_breaks_under_several_breaks_none_of_them(catalog: Catalog, warehouse: Warehouse, statements: Statements) -> None:
+async def test_a_line_that_breaks_under_several_breaks_none_of_them(
+    catalog: Application, warehouse: Warehouse, statements: Statements
+) -> None:
     """They are loaded again, each by itself; one that was alone is told that the log is away."""
     asked: list[list[str]] = []
 
-    async def end(connection: Connection, sought: Sequence[SoughtTable]) -> None:
+    async def end(connection: Connection, sought: Sequence[TableLookup]) -> None:
         asked.append([one.keys[-1] for one in sought])
         if len(sought) > 1 or sought[0].keys[-1] == "t7":
             async with await psycopg.AsyncConnection.connect(catalog.dsn) as other:
@@ -242,7 +244,7 @@ async def test_a_line_that_breaks_under_several_breaks_none_of_them(catalog: Cat
         await _called(catalog, warehouse, 7)
 
 
-async def test_nobody_waits_for_a_large_table_twice(catalog: Catalog, warehouse: Warehouse, statements: Statements) -> None:
+async def test_nobody_waits_for_a_large_table_twice(catalog: Application, warehouse: Warehouse, statements: Statements) -> None:
     """Once it was found large, it goes by statements of its own, which those who ask for it share."""
     await _call(catalog, warehouse, 6, "6" * LARGE_BYTES_MIN)
     await _called(catalog, warehouse, 6)

@@ -20,7 +20,7 @@ from icecore.access.warehouse import Warehouse
 from icecore.commands.execution.submission import Submission
 from icecore.commands.namespaces.create_namespace import create_namespace
 from icecore.commands.tables.create_table import create_table
-from icecore.compose import Catalog
+from icecore.compose import Application
 from icecore.domain.commands import CreateNamespace, CreateTable
 from icecore.domain.errors import BadRequest, CatalogError, NoSuchNamespace, NoSuchWarehouse, ServiceUnavailable, UnsupportedOperation
 from icecore.domain.events import NamespaceCreated
@@ -40,7 +40,7 @@ from tests.integration.test_append import append
 ALL = PageRequest()
 
 
-async def listing(catalog: Catalog, warehouse: Warehouse) -> dict[str, Any]:
+async def listing(catalog: Application, warehouse: Warehouse) -> dict[str, Any]:
     """Everything a client can read: namespaces with properties, tables with their documents (all snapshots, and referenced ones), views."""
     asked = (catalog.queries, context("loadTable"), warehouse)
     found: dict[str, Any] = {}
@@ -64,7 +64,7 @@ async def listing(catalog: Catalog, warehouse: Warehouse) -> dict[str, Any]:
     return found
 
 
-async def as_of(catalog: Catalog, point: int | str) -> dict[str, Any]:
+async def as_of(catalog: Application, point: int | str) -> dict[str, Any]:
     return await listing(catalog, await resolve_warehouse(catalog.backends, PROJECT_ID, f"demo@{point}"))
 
 
@@ -88,7 +88,7 @@ class Recording:
         return self.listed[max(ended for ended in self.listed if ended <= position)]
 
 
-async def recorded(catalog: Catalog, drawn: list[Step]) -> Recording:
+async def recorded(catalog: Application, drawn: list[Step]) -> Recording:
     run = await CommandRun.on(catalog)
     listed = {head(catalog.dsn): await listing(catalog, run.warehouse)}
     for step in drawn:
@@ -97,7 +97,7 @@ async def recorded(catalog: Catalog, drawn: list[Step]) -> Recording:
     return Recording(listed, head(catalog.dsn))
 
 
-async def test_every_position_reads_as_it_was(catalog: Catalog) -> None:
+async def test_every_position_reads_as_it_was(catalog: Application) -> None:
     """Over a run with every kind of event; and again from a rebuilt generation."""
     recording = await recorded(catalog, list(EVERY_KIND))
     assert recording.head + 1 > len(recording.listed), "some commands have several events"
@@ -128,7 +128,7 @@ def test_whatever_was_commanded_every_position_reads_as_it_was(new_database: Cal
     same()
 
 
-async def test_a_position_inside_a_command_is_rounded_down(catalog: Catalog) -> None:
+async def test_a_position_inside_a_command_is_rounded_down(catalog: Application) -> None:
     """A transaction over two tables is two events: as of the first one neither has happened."""
     run = await CommandRun.on(catalog)
     for step in (Step("create_namespace"), Step("create_table", name=0), Step("create_table", name=2)):
@@ -143,7 +143,7 @@ async def test_a_position_inside_a_command_is_rounded_down(catalog: Catalog) -> 
     assert before["table a.u all"] != after["table a.u all"]
 
 
-async def test_a_time_means_the_position_the_log_had_reached(catalog: Catalog) -> None:
+async def test_a_time_means_the_position_the_log_had_reached(catalog: Application) -> None:
     """Every event's own time, and the microsecond before it; a time that has not come is refused."""
     recording = await recorded(catalog, list(EVERY_KIND[:14]))
     with psycopg.connect(catalog.dsn) as connection:
@@ -161,7 +161,7 @@ async def test_a_time_means_the_position_the_log_had_reached(catalog: Catalog) -
 
 
 @asynccontextmanager
-async def paused_append(catalog: Catalog) -> AsyncIterator[tuple[AsyncConnection[Any], datetime]]:
+async def paused_append(catalog: Application) -> AsyncIterator[tuple[AsyncConnection[Any], datetime]]:
     """A command that was appended and not committed, with a time after it; its connection commits it."""
     warehouse = await resolve_warehouse(catalog.backends, PROJECT_ID, "demo")
     submission = Submission(context("createNamespace"))
@@ -184,14 +184,14 @@ async def waits_for_append_lock(dsn: str, asking: "asyncio.Task[Any]") -> bool:
     return False
 
 
-ASKED_BY_TIME: dict[str, Callable[[Catalog, datetime], Awaitable[Any]]] = {
+ASKED_BY_TIME: dict[str, Callable[[Application, datetime], Awaitable[Any]]] = {
     "warehouse": lambda catalog, at: as_of(catalog, at.isoformat()),
     "events before a time": lambda catalog, at: catalog.events.position_before(at),
 }
 
 
 @pytest.mark.parametrize("asked", ASKED_BY_TIME)
-async def test_a_time_has_one_answer_whatever_is_being_appended(catalog: Catalog, asked: str) -> None:
+async def test_a_time_has_one_answer_whatever_is_being_appended(catalog: Application, asked: str) -> None:
     """A command in flight may have been recorded before that time: the answer waits until it is committed."""
     ask = ASKED_BY_TIME[asked]
     async with paused_append(catalog) as (held, at):
@@ -204,7 +204,7 @@ async def test_a_time_has_one_answer_whatever_is_being_appended(catalog: Catalog
 
 
 @pytest.mark.parametrize("asked", ASKED_BY_TIME)
-async def test_a_time_up_to_the_last_event_waits_for_nobody(catalog: Catalog, asked: str) -> None:
+async def test_a_time_up_to_the_last_event_waits_for_nobody(catalog: Application, asked: str) -> None:
     """Whatever comes is recorded later; and a time that would have to wait too long for its answer is 503."""
     ask = ASKED_BY_TIME[asked]
     with psycopg.connect(catalog.dsn) as connection:
@@ -220,7 +220,7 @@ async def test_a_time_up_to_the_last_event_waits_for_nobody(catalog: Catalog, as
     assert settled == await ask(catalog, row[0].astimezone(UTC))
 
 
-async def test_a_time_before_the_last_event_has_come_although_the_clock_was_set_back(catalog: Catalog) -> None:
+async def test_a_time_before_the_last_event_has_come_although_the_clock_was_set_back(catalog: Application) -> None:
     """The last event was recorded a day ahead of Postgres's clock as it is now."""
     await (await CommandRun.on(catalog)).step(Step("create_namespace"))
     async with await AsyncConnection.connect(catalog.dsn, autocommit=True) as connection:
@@ -237,7 +237,7 @@ async def test_a_time_before_the_last_event_has_come_although_the_clock_was_set_
         assert await position_at(connection, recorded_at + timedelta(hours=1)) is None
 
 
-async def test_who_asks_by_time_and_stalls_keeps_no_append_waiting(catalog: Catalog) -> None:
+async def test_who_asks_by_time_and_stalls_keeps_no_append_waiting(catalog: Application) -> None:
     """The lock is given back by Postgres at the end of the statement, not by whoever asked."""
     run = await CommandRun.on(catalog)
     async with catalog.backends.connection() as connection:
@@ -246,7 +246,7 @@ async def test_who_asks_by_time_and_stalls_keeps_no_append_waiting(catalog: Cata
             assert not isinstance(await run.step(Step("create_namespace")), CatalogError)
 
 
-async def test_what_comes_on_the_connection_of_who_asked_by_time_waits_for_locks_as_before(catalog: Catalog) -> None:
+async def test_what_comes_on_the_connection_of_who_asked_by_time_waits_for_locks_as_before(catalog: Application) -> None:
     """The limit on waiting for appends is that statement's alone: a read behind a rebuild may wait longer."""
     async with catalog.backends.connection() as connection:
         before = await (await connection.execute("show lock_timeout")).fetchone()
@@ -255,7 +255,7 @@ async def test_what_comes_on_the_connection_of_who_asked_by_time_waits_for_locks
 
 
 @pytest.mark.parametrize("point", ["0", "1999-12-31T23:59:59Z"])
-async def test_before_its_beginning_there_is_no_warehouse(catalog: Catalog, point: str) -> None:
+async def test_before_its_beginning_there_is_no_warehouse(catalog: Application, point: str) -> None:
     """It was created later than the point; at its own position it is there and empty."""
     run = await CommandRun.on(catalog)
     await run.step(Step("create_namespace"))
@@ -264,7 +264,7 @@ async def test_before_its_beginning_there_is_no_warehouse(catalog: Catalog, poin
     assert {} == await as_of(catalog, 1)
 
 
-async def test_what_was_dropped_is_there_as_of_then_and_gone_now(catalog: Catalog, tmp_path: Path) -> None:
+async def test_what_was_dropped_is_there_as_of_then_and_gone_now(catalog: Application, tmp_path: Path) -> None:
     """Its files are gone too: the past is read from the rows."""
     run = await CommandRun.on(catalog)
     for step in (Step("create_namespace"), Step("create_table", name=0), Step("commit", name=0, other=1)):
@@ -282,7 +282,7 @@ async def test_what_was_dropped_is_there_as_of_then_and_gone_now(catalog: Catalo
         await list_tables(catalog.queries, context("listTables"), run.warehouse, NamespaceIdentifier(("a",)), ALL)
 
 
-async def test_pages_of_the_past_are_pages_of_that_past(catalog: Catalog) -> None:
+async def test_pages_of_the_past_are_pages_of_that_past(catalog: Application) -> None:
     """Names that came later or were dropped since do not shift them."""
     run = await CommandRun.on(catalog)
     await run.step(Step("create_namespace"))
@@ -309,11 +309,11 @@ async def test_pages_of_the_past_are_pages_of_that_past(catalog: Catalog) -> Non
 
 
 # Jobs, what needs something unregistered first, and what names a proposal and no warehouse.
-NO_COMMAND = {"run_purge", "settle_parts", "register", "register_over", "register_view", "expire", "approve", "reject"}
+NO_COMMAND = {"run_purge", "close_removed_parts", "register", "register_over", "register_view", "expire", "approve", "reject"}
 
 
 @pytest.mark.parametrize("kind", sorted({step.kind for step in EVERY_KIND} - NO_COMMAND))
-async def test_a_past_cannot_be_changed(catalog: Catalog, kind: str) -> None:
+async def test_a_past_cannot_be_changed(catalog: Application, kind: str) -> None:
     """Every command on `demo@<position>` is refused, before it looks at anything else, and leaves no trace."""
     run = await CommandRun.on(catalog)
     for step in (
@@ -332,7 +332,7 @@ async def test_a_past_cannot_be_changed(catalog: Catalog, kind: str) -> None:
     assert position == head(catalog.dsn)
 
 
-async def test_a_past_cannot_be_changed_by_a_new_name_either(catalog: Catalog) -> None:
+async def test_a_past_cannot_be_changed_by_a_new_name_either(catalog: Application) -> None:
     """The refusal says what the client did."""
     run = await CommandRun.on(catalog, f"demo@{head(catalog.dsn)}")
     with pytest.raises(UnsupportedOperation, match="a past state cannot be changed"):
@@ -341,7 +341,7 @@ async def test_a_past_cannot_be_changed_by_a_new_name_either(catalog: Catalog) -
         )
 
 
-async def test_a_document_of_the_past_names_the_file_of_the_past(catalog: Catalog) -> None:
+async def test_a_document_of_the_past_names_the_file_of_the_past(catalog: Application) -> None:
     """Metadata location and metadata belong to one version."""
     run = await CommandRun.on(catalog)
     for step in (Step("create_namespace"), Step("create_table", other=1), Step("commit", other=1)):

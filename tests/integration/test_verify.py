@@ -17,7 +17,7 @@ from icecore.access.request_context import RequestContext
 from icecore.commands.namespaces.create_namespace import create_namespace
 from icecore.commands.tables.commit_table import commit_table
 from icecore.commands.tables.create_table import create_table
-from icecore.compose import Catalog
+from icecore.compose import Application
 from icecore.database.connection import connect
 from icecore.domain.commands import CommitTable, CreateNamespace, CreateTable
 from icecore.domain.documents import Json
@@ -35,7 +35,8 @@ from tests.fixtures.statistics import count_statistics, counted, counting
 
 # Tables of which the log says nothing, or less than all (idempotency, which has a test of its own).
 NOT_FOLDED = {
-    "migrations", "secrets", "metrics_reports", "idempotency", "sinks", "sink_skips", "sink_replays", "staged_parts", "old_metadata_files",
+    "migrations", "secrets", "metrics_reports", "idempotency", "sinks", "sink_skips", "sink_replays", "preloaded_parts",
+    "old_metadata_files",
     "statistics_tracking",
 }  # fmt: skip
 
@@ -64,7 +65,7 @@ def in_this_database(setting: str) -> str:
 
 
 @pytest.fixture
-async def dsn(catalog: Catalog) -> str:
+async def dsn(catalog: Application) -> str:
     """A database whose log holds every kind of event; nothing more is appended."""
     run = await CommandRun.on(catalog)
     for step in EVERY_KIND:
@@ -331,7 +332,7 @@ async def test_a_state_that_cannot_be_read_is_a_difference_and_no_crash(dsn: str
         ("status", "503"),
     ],
 )
-async def test_an_idempotency_key_agrees_with_its_command(catalog: Catalog, column: str, value: str) -> None:
+async def test_an_idempotency_key_agrees_with_its_command(catalog: Application, column: str, value: str) -> None:
     """The record is no fold of the log, but what it says of the log is checked."""
     run = await CommandRun.on(catalog)
     await run.step(Step("create_namespace"))
@@ -343,7 +344,7 @@ async def test_an_idempotency_key_agrees_with_its_command(catalog: Catalog, colu
     assert {"idempotency"} == {difference.table for difference in (await verify(catalog.dsn)).differences}
 
 
-async def test_an_idempotency_key_answers_with_the_version_of_its_own_command(catalog: Catalog) -> None:
+async def test_an_idempotency_key_answers_with_the_version_of_its_own_command(catalog: Application) -> None:
     """Another one of the same object is not its answer, even where the record's hash is right."""
     run = await CommandRun.on(catalog)
     for step in (Step("create_namespace"), Step("create_table")):
@@ -363,7 +364,7 @@ async def test_an_idempotency_key_answers_with_the_version_of_its_own_command(ca
     assert [("version", 3, 2)] == [(found.column, found.expected, found.found) for found in (await verify(catalog.dsn)).differences]
 
 
-async def test_the_keys_of_every_kind_of_command_have_no_difference(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_keys_of_every_kind_of_command_have_no_difference(catalog: Application, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever they answer: a version, the one before it, a document, nothing."""
 
     def keyed(operation: str, **more: Any) -> RequestContext:
@@ -379,7 +380,7 @@ async def test_the_keys_of_every_kind_of_command_have_no_difference(catalog: Cat
     assert [] == (await verify_all(catalog.dsn)).differences
 
 
-async def test_a_command_has_one_idempotency_key(catalog: Catalog) -> None:
+async def test_a_command_has_one_idempotency_key(catalog: Application) -> None:
     """A second one would answer another request with the first one's outcome."""
     run = await CommandRun.on(catalog)
     keyed = context("createNamespace", key=uuid7(), request_hash=b"h")
@@ -409,8 +410,8 @@ async def test_a_command_has_one_idempotency_key(catalog: Catalog) -> None:
         ("alter function icecore.append(jsonb, bytea[]) security invoker", "function append"),
         ("alter function icecore.append(jsonb, bytea[]) set search_path = public", "function append"),
         (
-            "create function icecore.settle_claims(c jsonb, other jsonb) returns void language sql as ''",
-            "function settle_claims(c jsonb, other jsonb), function settle_claims",
+            "create function icecore.write_claims(c jsonb, other jsonb) returns void language sql as ''",
+            "function write_claims(c jsonb, other jsonb), function write_claims",
         ),
         ("alter table icecore.commands set unlogged", "commands"),
         ("alter table icecore.events alter actor drop not null", "events actor"),
@@ -438,17 +439,17 @@ async def test_a_command_has_one_idempotency_key(catalog: Catalog) -> None:
         ("create role writes_through in role pg_write_all_data; create role through in role writes_through", "through, writes_through"),
         ("create role reads; grant usage on schema icecore to reads; grant select on icecore.events to reads", ""),
         ("create role forgets; grant delete on icecore.idempotency to forgets", "idempotency"),
-        ("grant insert on icecore.table_parts, icecore.staged_parts to public", "staged_parts, table_parts"),
+        ("grant insert on icecore.table_parts, icecore.preloaded_parts to public", "preloaded_parts, table_parts"),
         ("grant all on icecore.part_tombstones, icecore.sinks, icecore.secrets to public", "part_tombstones, secrets, sinks"),
         ("grant execute on function icecore.append(jsonb, bytea[]) to public", "function append"),
         ("create role hashes; grant execute on all functions in schema icecore to hashes", FUNCTIONS_NOT_SERVED),
         ("grant create, usage on schema icecore to public", "icecore"),
         ("alter default privileges in schema icecore grant all on tables to public", "tables"),
         ("alter default privileges grant insert on tables to public", "tables"),
-        ("alter function icecore.settle_claims(jsonb) strict", "function settle_claims"),
-        ("alter function icecore.settle_claims(jsonb) immutable", "function settle_claims"),
-        ("alter function icecore.settle_claims(jsonb) parallel safe", "function settle_claims"),
-        ("alter function icecore.settle_claims(jsonb) leakproof", "function settle_claims"),
+        ("alter function icecore.write_claims(jsonb) strict", "function write_claims"),
+        ("alter function icecore.write_claims(jsonb) immutable", "function write_claims"),
+        ("alter function icecore.write_claims(jsonb) parallel safe", "function write_claims"),
+        ("alter function icecore.write_claims(jsonb) leakproof", "function write_claims"),
         ("alter function icecore.location_prefixes(text) volatile", "function location_prefixes"),
         # Neither is a change of the schema: they change how Postgres prints it.
         (in_this_database("quote_all_identifiers = on"), ""),
@@ -544,7 +545,7 @@ async def test_a_secret_that_a_warehouse_refers_to_is_there(dsn: str, meddler: p
         ("sink_skips", "(sink, position, event_id, reason, actor) values ('s', 1, gen_random_uuid(), 'r', 'a')"),
     ],
 )
-async def test_no_sink_is_ahead_of_the_log(catalog: Catalog, table: str, row: str) -> None:
+async def test_no_sink_is_ahead_of_the_log(catalog: Application, table: str, row: str) -> None:
     """A sink that was told more than there is was told it by another log: this one was restored to an earlier point."""
     with psycopg.connect(catalog.dsn) as connection:
         connection.execute("insert into icecore.sinks (name, position) values ('honest', 1)")
@@ -555,7 +556,7 @@ async def test_no_sink_is_ahead_of_the_log(catalog: Catalog, table: str, row: st
 
 
 @pytest.mark.parametrize("kind", ["another table's file", "its key too", "another file under a key of its own", "a data file", "its own"])
-async def test_an_old_metadata_file_lies_where_its_table_may_write(catalog: Catalog, kind: str) -> None:
+async def test_an_old_metadata_file_lies_where_its_table_may_write(catalog: Application, kind: str) -> None:
     """The job would delete it: a row that no append made is named, whatever its key says."""
     run = await CommandRun.on(catalog)
     await create_namespace(catalog.commands, context("createNamespace"), run.warehouse, CreateNamespace(NamespaceIdentifier(("a",)), {}))
@@ -590,7 +591,7 @@ async def test_a_refusal_cannot_have_been_recorded_beyond_the_log(dsn: str, medd
         assert ["recorded_at"] == [difference.column for difference in (await verify(dsn)).differences]
 
 
-async def test_verification_looks_at_one_moment_while_writes_go_on(catalog: Catalog) -> None:
+async def test_verification_looks_at_one_moment_while_writes_go_on(catalog: Application) -> None:
     """Writers never make it see a difference, and its heads go up with theirs."""
     run = await CommandRun.on(catalog)
     stopped = asyncio.Event()

@@ -11,7 +11,7 @@ from uuid_utils.compat import uuid4
 from icecore.access.resolve_warehouse import resolve_warehouse
 from icecore.commands.execution.answer import Answer
 from icecore.commands.warehouses.create_warehouse import CreateWarehouse, create_warehouse
-from icecore.compose import Catalog
+from icecore.compose import Application
 from icecore.database.advisory_locks import AdvisoryLock, try_lock
 from icecore.database.connections import Connection
 from icecore.domain.errors import AlreadyExists, BadRequest
@@ -34,7 +34,7 @@ def test_a_name_that_is_taken_is_refused(shared_catalog: SharedCatalog, tmp_path
 
 
 @pytest.mark.parametrize("field", ["assume-role-arn", "region", "aws-kms-key-arn"])
-async def test_a_large_profile_is_refused(catalog: Catalog, field: str) -> None:
+async def test_a_large_profile_is_refused(catalog: Application, field: str) -> None:
     """Every listing, and every creation of another warehouse, would read it again."""
     fields = {"type": "s3", "bucket": "lake", "region": "mars-1"}
     room = JSON_BYTES_MAX - 2_000
@@ -43,7 +43,7 @@ async def test_a_large_profile_is_refused(catalog: Catalog, field: str) -> None:
         await _create(catalog, "more", fields | {field: "x" * JSON_BYTES_MAX})
 
 
-async def test_who_names_no_warehouse_reads_two_of_them(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_who_names_no_warehouse_reads_two_of_them(catalog: Application, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever number there is: one alone would be meant."""
     for number in range(4):
         await _create(catalog, f"lake{number}", {"type": "s3", "bucket": "lake", "region": "mars-1"})
@@ -59,7 +59,7 @@ async def test_who_names_no_warehouse_reads_two_of_them(catalog: Catalog, monkey
     assert 2 == len(read)
 
 
-async def test_other_profiles_are_parsed_and_compared_in_a_thread(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_other_profiles_are_parsed_and_compared_in_a_thread(catalog: Application, monkeypatch: pytest.MonkeyPatch) -> None:
     """There may be many, each of a hundred locations; those of another kind of store are not looked at."""
     await _create(catalog, "one", {"type": "s3", "bucket": "one", "region": "mars-1"})
     threads: dict[str, list[threading.Thread]] = {}
@@ -74,7 +74,7 @@ async def test_other_profiles_are_parsed_and_compared_in_a_thread(catalog: Catal
     assert threading.main_thread() not in threads["one"]
 
 
-async def test_many_creations_at_once_ask_postgres_one_after_another(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_many_creations_at_once_ask_postgres_one_after_another(catalog: Application, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each that asked for the lock over and over took a connection each time, which others wait for."""
     asked = 0
 
@@ -90,11 +90,11 @@ async def test_many_creations_at_once_ask_postgres_one_after_another(catalog: Ca
     assert 20 == asked
 
 
-async def _create(catalog: Catalog, name: str, profile: dict[str, Any]) -> Answer:
+async def _create(catalog: Application, name: str, profile: dict[str, Any]) -> Answer:
     return await create_warehouse(catalog.commands, context("createWarehouse"), CreateWarehouse(name, profile))
 
 
-async def test_the_only_one_need_not_be_named_while_it_is(catalog: Catalog, tmp_path: Path) -> None:
+async def test_the_only_one_need_not_be_named_while_it_is(catalog: Application, tmp_path: Path) -> None:
     """It is not kept in memory that there was no other."""
     demo = await resolve_warehouse(catalog.backends, PROJECT_ID, None)
     assert demo == await resolve_warehouse(catalog.backends, PROJECT_ID, "demo")
@@ -104,7 +104,7 @@ async def test_the_only_one_need_not_be_named_while_it_is(catalog: Catalog, tmp_
         await resolve_warehouse(catalog.backends, PROJECT_ID, None)
 
 
-async def test_one_that_is_called_like_another_s_id_takes_nothing_from_it(catalog: Catalog, tmp_path: Path) -> None:
+async def test_one_that_is_called_like_another_s_id_takes_nothing_from_it(catalog: Application, tmp_path: Path) -> None:
     """Clients reach a warehouse by the id that config tells them."""
     demo = await resolve_warehouse(catalog.backends, PROJECT_ID, "demo")
     command = CreateWarehouse(str(demo.id), {"type": "local", "directory": str(tmp_path / "lake")})

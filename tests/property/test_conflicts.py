@@ -31,7 +31,7 @@ from icecore.access.warehouse import Warehouse
 from icecore.commands.execution.answer import Answer
 from icecore.commands.namespaces.create_namespace import create_namespace
 from icecore.commands.tables.commit_table import commit_table
-from icecore.compose import Catalog
+from icecore.compose import Application
 from icecore.domain.commands import CommitTable, CreateNamespace
 from icecore.domain.documents import TABLE_KINDS, Delta, fold, split
 from icecore.domain.errors import CatalogError, CommitFailed
@@ -82,7 +82,7 @@ class Tally:
 class Contenders:
     """Two catalogs on one database, whose tables commits contend for."""
 
-    def __init__(self, catalogs: list[Catalog], warehouse: Warehouse, runner: asyncio.Runner, directory: Path, dsn: str) -> None:
+    def __init__(self, catalogs: list[Application], warehouse: Warehouse, runner: asyncio.Runner, directory: Path, dsn: str) -> None:
         self.catalogs = catalogs
         self._warehouse = warehouse
         self._runner = runner
@@ -262,7 +262,7 @@ def test_what_is_accepted_is_a_serial_order_and_what_is_refused_is_refused_right
     contend()
     if broken:
         raise broken[0]
-    queues = [catalog.commands.queues.figures for catalog in contenders.catalogs]
+    queues = [catalog.commands.queues.metrics for catalog in contenders.catalogs]
     batched = sum(length * batches for figures in queues for length, batches in figures.batch_lengths.items())
     batches = sum(figures.batch_lengths.total() for figures in queues)
     print(f"\n{tally}, batches of {batched / batches:.2f} commits, {sum(figures.lost for figures in queues)} lost to the other process")

@@ -11,7 +11,7 @@ import orjson
 import pytest
 
 from benchmarks.reliability.checks import CHECKS
-from benchmarks.reliability.sabotage import CONTROLS
+from benchmarks.reliability.fault_injection import CONTROLS
 from tests.servers.places import ROOT
 
 SEED = "1"

@@ -21,7 +21,7 @@ from icecore.commands.namespaces.update_namespace_properties import update_names
 from icecore.commands.tables.commit_table import commit_table
 from icecore.commands.tables.commit_transaction import commit_transaction
 from icecore.commands.tables.create_table import create_table
-from icecore.compose import Catalog
+from icecore.compose import Application
 from icecore.domain.byte_pieces import joined
 from icecore.domain.commands import CommitTable, CommitTransaction, CreateNamespace, CreateTable, UpdateNamespaceProperties
 from icecore.domain.errors import CatalogError, CommitFailed, CommitStateUnknown, ServiceUnavailable, TooManyRequests
@@ -40,7 +40,7 @@ SCHEMA = {"type": "struct", "fields": [{"id": 1, "name": "x", "required": False,
 class Table:
     """One table, reached through two catalogs that have queues of their own."""
 
-    def __init__(self, catalogs: list[Catalog], warehouse: Warehouse, directory: Path) -> None:
+    def __init__(self, catalogs: list[Application], warehouse: Warehouse, directory: Path) -> None:
         self.catalogs = catalogs
         self.warehouse = warehouse
         self.directory = directory
@@ -97,7 +97,7 @@ def last_field(number: int) -> dict[str, Any]:
     return {"type": "assert-last-assigned-field-id", "last-assigned-field-id": number}
 
 
-def next_append_fails(catalog: Catalog, monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
+def next_append_fails(catalog: Application, monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
     """The next batch is not appended; those after it are."""
     submit_batch = catalog.commands.committer.submit_batch
     failures = [error]
@@ -151,7 +151,7 @@ async def test_the_state_behind_a_commit_in_doubt_is_read_again(table: Table, mo
             await table.commit([setting("a", "1")])
     await table.commit([setting("b", "1")])
     assert {"a", "b"} <= {*(await table.metadata())["properties"]}
-    assert 0 == queues.figures.lost
+    assert 0 == queues.metrics.lost
 
 
 async def test_a_refusal_is_not_given_behind_a_commit_that_failed(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,7 +24,7 @@ from icecore.commands.tables.rename_table import rename_table
 from icecore.commands.views.commit_view import commit_view
 from icecore.commands.views.create_view import create_view
 from icecore.commands.views.rename_view import rename_view
-from icecore.compose import Catalog
+from icecore.compose import Application
 from icecore.domain.byte_pieces import joined
 from icecore.domain.commands import (
     CommitTable,
@@ -56,8 +56,8 @@ CHANGING = CommitTable(SECOND, [], [set_properties(mine="1")])
 class Processes:
     """Two catalogs with queues of their own on one database: what the first is asked, and what the second does meanwhile."""
 
-    asked: Catalog
-    other: Catalog
+    asked: Application
+    other: Application
     warehouse: Warehouse
 
 

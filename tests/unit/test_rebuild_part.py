@@ -4,14 +4,14 @@ from uuid import UUID
 
 import pytest
 
-from icecore.projections.rebuild_part import Part, parts_between
+from icecore.projections.rebuild_part import StreamRange, parts_between
 
 LOWEST, HIGHEST = UUID(int=0), UUID(int=2**128 - 1)
 
 
 def test_without_boundaries_there_is_one_part_of_everything() -> None:
     """A small log, or one whose sample caught nothing."""
-    assert [Part(LOWEST, HIGHEST)] == parts_between([])
+    assert [StreamRange(LOWEST, HIGHEST)] == parts_between([])
 
 
 @pytest.mark.parametrize("boundaries", [[5], [9, 5], [5, 5, 9], [0, 7], [2**128 - 1]])

@@ -137,7 +137,7 @@ def test_a_worker_gets_the_settings_of_its_parent(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("ICECORE_SECRET_KEY", SECRET)
     monkeypatch.setenv("ICECORE_DATABASE_URL", "postgresql:///x")
     monkeypatch.setenv("ICECORE_IDEMPOTENCY_KEY_LIFETIME", "PT30M")
-    monkeypatch.setenv("ICECORE_SECRET_KEY_FILES_OLDER", "/one:/two")
+    monkeypatch.setenv("ICECORE_SECRET_KEY_FILES_PREVIOUS", "/one:/two")
     monkeypatch.setenv("ICECORE_LOCAL_WAREHOUSE_ROOTS", "/three:/four")
     monkeypatch.setenv("ICECORE_WAREHOUSE_ENDPOINTS", "http://minio:9000, https://store.example.org/s3")
     settings = load_settings(overrides={"workers": 3})

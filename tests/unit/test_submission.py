@@ -221,17 +221,17 @@ def test_states_of_two_generations_do_not_go_together() -> None:
         submission.add(SECOND, WAREHOUSE, a_table(), [TableDropped(False)], generation=2)
 
 
-def test_staged_parts_are_of_the_generation_the_state_was_read_in() -> None:
+def test_preloaded_parts_are_of_the_generation_the_state_was_read_in() -> None:
     """They are named with their number, and none of the table's parts are sent; of another generation is a fault of the program."""
     for generation in (None, 1):
         submission = Submission(CONTEXT)
         submission.add(STREAM, WAREHOUSE, None, [TABLE_CREATED], generation)
-        submission.take_staged(STREAM, 1, 7)
+        submission.take_preloaded(STREAM, 1, 7)
         command, _ = plain(submission)
         assert (1, [[str(STREAM), 7]]) == (command["generation"], command["staged"])
         assert "table_parts" not in command["rows"]
     with pytest.raises(AssertionError):
-        submission.take_staged(STREAM, 2, 7)
+        submission.take_preloaded(STREAM, 2, 7)
 
 
 def test_every_submission_has_an_id_of_its_own() -> None:

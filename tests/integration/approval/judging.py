@@ -5,7 +5,7 @@ from typing import Any
 
 from icecore.approval.contract import ALLOW, ProposedChange
 from icecore.approval.hooks import Approval, ConfiguredHook, OnFailure, RefusalStatus
-from icecore.compose import Catalog
+from icecore.compose import Application
 from tests.fixtures.rest_client import RestAnswer, RestClient
 
 Say = Callable[[ProposedChange], Any]
@@ -29,10 +29,10 @@ class Judge:
 
 def asking(
     *judges: Judge, timeout_seconds: float = 5.0, on_failure: OnFailure = "refuse", refusal_status: RefusalStatus = 409
-) -> Callable[[Catalog], None]:
+) -> Callable[[Application], None]:
     """Makes a catalog ask these judges, named `judge0` and so on."""
 
-    def prepare(catalog: Catalog) -> None:
+    def prepare(catalog: Application) -> None:
         hooks = [
             ConfiguredHook(f"judge{number}", judge, timeout_seconds, on_failure, refusal_status=refusal_status)
             for number, judge in enumerate(judges)

@@ -13,7 +13,7 @@ from icecore.approval.contract import Hold
 from icecore.log.follow import read_events
 from icecore.metrics import served_metrics
 from icecore.publishers.cloud_events import encode_json, outgoing
-from icecore.publishers.describe import Describer
+from icecore.publishers.enricher import EventEnricher
 from icecore.publishers.event_filter import EventFilter
 from icecore.publishers.event_schemas import event_schemas
 from tests.fixtures.catalog import CatalogServer, opened_catalog
@@ -28,7 +28,7 @@ async def told(dsn: str, chosen: EventFilter) -> list[dict[str, Any]]:
     """What a sink with that filter is told."""
     async with await psycopg.AsyncConnection.connect(dsn, autocommit=True) as connection:
         events = await read_events(connection, 0, 1_000)
-        described = (await Describer().describe(connection, [event for event in events if chosen.may_match(event)])).events
+        described = (await EventEnricher().enrich(connection, [event for event in events if chosen.may_match(event)])).events
         return [orjson.loads(encode_json(outgoing(each, "icecore"))) for each in described if chosen.matches(each)]
 
 
@@ -65,7 +65,7 @@ async def test_hooks_are_among_the_metrics(database: str, tmp_path: Path) -> Non
     async with opened_catalog(database, tmp_path / "warehouse") as catalog:
         asking(Judge())(catalog)
         assert catalog.commands.appender.approval is not None
-        catalog.commands.appender.approval.figures.verdicts["judge0", "failure"] += 2
+        catalog.commands.appender.approval.metrics.verdicts["judge0", "failure"] += 2
         async with served_metrics(catalog, "127.0.0.1", free_port()) as url:
             text = await asyncio.to_thread(lambda: urllib.request.urlopen(url, timeout=30).read().decode())
     assert 'icecore_approval_verdicts_total{hook="judge0",verdict="failure"} 2.0' in text

@@ -16,14 +16,14 @@ import pytest
 from uuid_utils.compat import uuid7
 
 from icecore.access.resolve_warehouse import resolve_warehouse
-from icecore.api.call import BODY_BUDGET
+from icecore.api.api_request import BODY_BUDGET
 from icecore.approval.contract import ALLOW, Hold, Refuse
 from icecore.commands.execution.answer import Answer
 from icecore.commands.execution.deciding import is_large_request
 from icecore.commands.proposals.approve_proposal import EXECUTED_BY, ApproveProposal, approve_proposal
 from icecore.commands.proposals.expire_proposals import ExpiryJob
 from icecore.commands.proposals.proposals import Proposals
-from icecore.compose import Catalog
+from icecore.compose import Application
 from icecore.domain.errors import InternalError
 from icecore.domain.proposal import ProposalState, ProposalStatus
 from icecore.domain.stored_commands import WAITING_COMMANDS
@@ -397,9 +397,9 @@ def test_a_key_approves_once(client: Approver, judge: Judge) -> None:
 
 def test_a_proposal_expires(database: str, tmp_path: Path, judge: Judge) -> None:
     """Too late is too late before the job comes by; the job then says so in the log, and the same change may be asked for again."""
-    catalogs: list[Catalog] = []
+    catalogs: list[Application] = []
 
-    def prepare(catalog: Catalog) -> None:
+    def prepare(catalog: Application) -> None:
         asking(judge)(catalog)
         catalogs.append(catalog)
 
@@ -559,9 +559,9 @@ def test_a_large_change_takes_room_again_when_its_proposal_is_read(
     database: str, tmp_path: Path, judge: Judge, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As the body did: where there is none, nothing is parsed and 429 is answered; it is given back."""
-    opened: list[Catalog] = []
+    opened: list[Application] = []
 
-    def prepare(catalog: Catalog) -> None:
+    def prepare(catalog: Application) -> None:
         opened.append(catalog)
         asking(judge)(catalog)
 

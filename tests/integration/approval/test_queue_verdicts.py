@@ -19,7 +19,7 @@ from icecore.commands.namespaces.update_namespace_properties import update_names
 from icecore.commands.tables.commit_table import commit_table
 from icecore.commands.tables.commit_transaction import commit_transaction
 from icecore.commands.tables.create_table import create_table
-from icecore.compose import Catalog
+from icecore.compose import Application
 from icecore.domain.commands import CommitTable, CommitTransaction, CreateNamespace, CreateTable, UpdateNamespaceProperties
 from icecore.domain.errors import ApprovalUnavailable, ChangeRefused, CommitFailed
 from icecore.domain.identifiers import NamespaceIdentifier, TabularIdentifier
@@ -36,7 +36,7 @@ QUOTA = 10
 class Process:
     """One catalog process, with a judge of its own."""
 
-    def __init__(self, catalog: Catalog, warehouse: Warehouse) -> None:
+    def __init__(self, catalog: Application, warehouse: Warehouse) -> None:
         self.catalog = catalog
         self.warehouse = warehouse
         self.judge = Judge()
@@ -108,7 +108,7 @@ async def test_a_refusal_given_without_proof_would_be_false(two: tuple[Process, 
             queue._give(entry)
         return []
 
-    monkeypatch.setattr(StreamQueue, "_settle_refused", give_at_once)
+    monkeypatch.setattr(StreamQueue, "_finish_refused", give_at_once)
     first, second = two
     for process in two:
         process.judge.say = locked
@@ -133,7 +133,7 @@ async def test_what_stands_behind_a_refused_command_is_decided_again(two: tuple[
     for name, outcome in zip(names, outcomes, strict=True):
         assert isinstance(outcome, ChangeRefused if name.startswith("bad") else Answer), (name, outcome)
     assert {name for name in names if name.startswith("good")} == {name for name in await first.properties() if name in names}
-    assert max(first.catalog.commands.queues.figures.batch_lengths) > 1, "nothing was chained: nothing was shown"
+    assert max(first.catalog.commands.queues.metrics.batch_lengths) > 1, "nothing was chained: nothing was shown"
 
 
 def quota(change: ProposedChange) -> Verdict:
@@ -252,4 +252,4 @@ async def test_a_refusal_decided_before_a_change_that_a_hook_refuses_is_given_wi
         return_exceptions=True,
     )
     assert (Answer, CommitFailed, ChangeRefused) == (type(good), type(broken), type(bad))
-    assert 0 == first.catalog.commands.queues.figures.refused
+    assert 0 == first.catalog.commands.queues.metrics.refused

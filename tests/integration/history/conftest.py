@@ -4,20 +4,20 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from icecore.compose import Catalog
+from icecore.compose import Application
 from tests.fixtures.command_runs import EVERY_KIND, CommandRun
 from tests.integration.history.serving import Served, serving
 
 
 @pytest.fixture
-async def served(catalog: Catalog) -> AsyncIterator[Served]:
+async def served(catalog: Application) -> AsyncIterator[Served]:
     """A served catalog on a fresh database, its log as it is after the warehouse `demo` was created."""
     async with serving(catalog) as opened:
         yield opened
 
 
 @pytest.fixture
-async def run(catalog: Catalog) -> CommandRun:
+async def run(catalog: Application) -> CommandRun:
     """Gives the catalog commands."""
     return await CommandRun.on(catalog)
 

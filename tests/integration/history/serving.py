@@ -11,7 +11,7 @@ import orjson
 from aiohttp import web
 
 from icecore.api.server import build_runner
-from icecore.compose import Catalog
+from icecore.compose import Application
 
 ANSWER_SECONDS_MAX = 30.0
 
@@ -97,7 +97,7 @@ class EventStream:
 class Served:
     """A catalog that answers at `url`."""
 
-    catalog: Catalog
+    catalog: Application
     url: str
     runner: web.AppRunner
     session: aiohttp.ClientSession
@@ -129,7 +129,7 @@ class Served:
 
 
 @contextlib.asynccontextmanager
-async def serving(catalog: Catalog) -> AsyncIterator[Served]:
+async def serving(catalog: Application) -> AsyncIterator[Served]:
     """The catalog on a port of loopback for the length of the block."""
     runner = build_runner(catalog.app)
     await runner.setup()

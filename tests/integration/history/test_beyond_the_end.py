@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from icecore.api.paging import listing_digest, page_token
-from icecore.compose import Catalog
+from icecore.compose import Application
 from tests.integration.history.serving import Served
 from tests.integration.history.test_event_pages import head
 from tests.servers.places import ROOT
@@ -87,7 +87,7 @@ def test_the_command_line_refuses_it_too(database: str, arguments: tuple[str, ..
     assert "99" in done.stderr
 
 
-async def test_a_wait_for_what_is_to_come_waits(served: Served, catalog: Catalog) -> None:
+async def test_a_wait_for_what_is_to_come_waits(served: Served, catalog: Application) -> None:
     """There waiting is the meaning."""
     end = await head(served)
     assert {"reached": False, "position": end} == (await served.get("/wait", position=end + 1, wait_seconds=0)).json

@@ -19,7 +19,7 @@ from icecore.log.follow import read_events
 from icecore.log.head import log_head
 from icecore.publishers import pull
 from icecore.publishers.cloud_events import encode_json, outgoing
-from icecore.publishers.describe import Describer
+from icecore.publishers.enricher import EventEnricher
 from icecore.publishers.event_data import Dialect
 from tests.fixtures.catalog import context, opened_catalog
 from tests.fixtures.command_runs import CommandRun
@@ -30,7 +30,7 @@ async def as_sinks_have_it(dsn: str, dialect: Dialect = "icecore") -> list[bytes
     """The whole log, each event the bytes a sink in structured mode is told."""
     async with await psycopg.AsyncConnection.connect(dsn, autocommit=True) as connection:
         events = await read_events(connection, 0, 10_000)
-        return [encode_json(outgoing(each, dialect)) for each in (await Describer().describe(connection, events)).events]
+        return [encode_json(outgoing(each, dialect)) for each in (await EventEnricher().enrich(connection, events)).events]
 
 
 async def head(served: Served) -> int:
@@ -214,7 +214,7 @@ async def test_now_is_the_end_of_the_log(served: Served, history: CommandRun) ->
 async def until_followed(served: Served, count: int) -> None:
     """Until so many wait for events."""
     async with asyncio.timeout(20):
-        while served.catalog.events.figures.followers != count:
+        while served.catalog.events.metrics.subscribers != count:
             await asyncio.sleep(0.01)
 
 
@@ -279,7 +279,7 @@ async def test_what_does_not_exist_is_not_found(served: Served) -> None:
 
 async def test_places_to_wait_are_bounded(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     """Who finds none is told at once; who does not wait needs none."""
-    monkeypatch.setattr(served.catalog.events, "_followers_max", 2)
+    monkeypatch.setattr(served.catalog.events, "_subscribers_max", 2)
     asked = [asyncio.create_task(served.get("/events", after="now", wait_seconds=60)) for _ in range(2)]
     await until_followed(served, 2)
     for answered in (
@@ -289,7 +289,7 @@ async def test_places_to_wait_are_bounded(served: Served, monkeypatch: pytest.Mo
     ):
         assert (429, "TooManyRequestsException") == answered.error
     assert 200 == (await served.get("/events")).status
-    assert 3 == served.catalog.events.figures.followers_refused
+    assert 3 == served.catalog.events.metrics.subscribers_refused
     served.catalog.events.stop()
     assert [[], []] == [(await each).positions for each in asked]
     await until_followed(served, 0)

@@ -92,7 +92,7 @@ async def test_all_who_follow_share_one_listener(served: Served, run: CommandRun
             "select application_name, count(*) from pg_stat_activity where datname = current_database() group by 1"
         )
         connections: dict[str, int] = dict(await cursor.fetchall())
-    assert 1 == connections["icecore-follower"]
+    assert 1 == connections["icecore-subscriber"]
     assert connections["icecore-events"] <= pull.CONNECTIONS_MAX
     for each in opened:
         await each.__aexit__(None, None, None)
@@ -183,14 +183,14 @@ async def test_a_slow_reader_is_told_no_faster_than_it_reads(served: Served, run
     count, size = 120, 200_000
     for number in range(count):
         await create(run, f"n{number}", text="x" * size)
-    figures = served.catalog.events.figures
+    figures = served.catalog.events.metrics
     async with slow_client(served) as (reader, line):
         await reader.readuntil(b"\n\n")
         for _ in range(2):
             async with served.stream() as quick:
                 assert count + 1 == len(await quick.take(count + 1))
         # 4 MB is what Linux lets a socket hold unsent; a batch is one of these.
-        assert figures.events_told - 2 * (count + 1) < 8_000_000 / size
+        assert figures.events_published - 2 * (count + 1) < 8_000_000 / size
         line.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 * 1024 * 1024)
         positions: list[int] = []
         async with asyncio.timeout(60):
@@ -208,7 +208,7 @@ async def test_a_client_that_takes_nothing_is_cut_off(served: Served, run: Comma
         await create(run, f"n{number}", text="x" * 200_000)
     async with slow_client(served):
         async with asyncio.timeout(20):
-            while served.catalog.events.figures.events_told == 0:
+            while served.catalog.events.metrics.events_published == 0:
                 await asyncio.sleep(0.01)
         await until_followed(served, 0)
 
@@ -261,10 +261,10 @@ async def test_room_for_a_large_event_is_waited_for(served: Served, run: Command
         async with asyncio.timeout(20):
             while len(room._waiting) < 2:
                 await asyncio.sleep(0.01)
-        told = served.catalog.events.figures.events_told
+        told = served.catalog.events.metrics.events_published
         # Each looks again every second.
         await asyncio.sleep(2.5)
-        assert told == served.catalog.events.figures.events_told
+        assert told == served.catalog.events.metrics.events_published
         held.release()
         assert [[1, 2, 3, 4], [4]] == [[event.id for event in await each] for each in reading]
     assert not room.is_waited_for
@@ -278,11 +278,11 @@ async def test_who_takes_nothing_loses_its_room_to_who_waits(served: Served, run
     count = 20
     for number in range(count):
         await create(run, f"n{number}", text="x" * 900_000)
-    figures = served.catalog.events.figures
+    figures = served.catalog.events.metrics
     async with slow_client(served):
         told = -1
-        while told < figures.events_told:
-            told = figures.events_told
+        while told < figures.events_published:
+            told = figures.events_published
             await asyncio.sleep(1.0)
         assert 0 < told < count
         assert room.held > 0
@@ -297,7 +297,7 @@ async def test_a_lost_database_is_waited_for(served: Served, run: CommandRun) ->
             async with served.catalog.backends.connection() as connection:
                 await connection.execute(
                     "select pg_terminate_backend(pid) from pg_stat_activity "
-                    "where application_name in ('icecore-follower', 'icecore-events') and datname = current_database()"
+                    "where application_name in ('icecore-subscriber', 'icecore-events') and datname = current_database()"
                 )
             position = await create(run, f"n{number}")
             assert [position] == [event.id for event in await stream.take(1)]
@@ -318,11 +318,11 @@ async def test_streams_end_cleanly_when_the_server_stops(served: Served, run: Co
 
 
 async def test_a_cursor_that_trusts_the_wake_up_loses_events(served: Served, run: CommandRun, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The check of order and gaps can fail: a follower that goes to the position it was woken with, instead of reading up to it."""
+    """The check of order and gaps can fail: a subscriber that goes to the position it was woken with, instead of reading up to it."""
 
     class Naive(pull.CloudEventReader):
         async def batch(self, after: int, *, to: int | None = None, events_max: int = pull.BATCH_EVENTS_MAX) -> pull.PulledEvents:
-            woken = served.catalog.events._arrivals._head
+            woken = served.catalog.events._listener._head
             return await super().batch(max(after, woken - 1), to=to, events_max=events_max)
 
     async def streamed(last: int, after: int) -> list[int]:

@@ -236,7 +236,7 @@ async def test_a_long_poll_hears_of_a_commit_in_another_process(server: Server, 
 
 def waiting(dsn: str) -> int:
     """How many processes listen for events."""
-    query = "select count(*) from pg_stat_activity where application_name = 'icecore-follower' and datname = current_database()"
+    query = "select count(*) from pg_stat_activity where application_name = 'icecore-subscriber' and datname = current_database()"
     with psycopg.connect(dsn) as connection:
         row = connection.execute(query).fetchone()
     assert row is not None

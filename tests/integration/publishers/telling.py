@@ -22,11 +22,11 @@ from nats.js.errors import NotFoundError
 from pydantic import SecretStr
 
 from icecore.commands.tables.commit_table import commit_table
-from icecore.compose import Catalog
+from icecore.compose import Application
 from icecore.domain.commands import CommitTable
 from icecore.log.follow import read_events
 from icecore.publishers.cloud_events import Outgoing, outgoing
-from icecore.publishers.describe import Describer
+from icecore.publishers.enricher import EventEnricher
 from icecore.settings import Settings
 from tests.fixtures.catalog import context
 from tests.fixtures.command_runs import CommandRun, Step
@@ -78,7 +78,7 @@ class NatsUnderTest:
         self._server = server
         self._reading = reading or {}
         self.stream = "ICECORE"
-        self.sink: dict[str, Any] = {"type": "nats", "url": server.url, "stream": self.stream, "answer_seconds_max": 2} | settings
+        self.sink: dict[str, Any] = {"type": "nats", "url": server.url, "stream": self.stream, "timeout_seconds": 2} | settings
         self.start, self.stop, self.kill, self.wipe = server.start, server.stop, server.kill, server.wipe
         self.freeze, self.thaw = server.freeze, server.thaw
 
@@ -107,7 +107,7 @@ class KafkaUnderTest:
     def __init__(self, broker: KafkaBroker, **settings: Any) -> None:
         self._broker = broker
         self.topic = f"events-{secrets.token_hex(4)}"
-        self.sink: dict[str, Any] = {"type": "kafka", "url": broker.url, "topic": self.topic, "answer_seconds_max": 3} | settings
+        self.sink: dict[str, Any] = {"type": "kafka", "url": broker.url, "topic": self.topic, "timeout_seconds": 3} | settings
         self.start, self.stop, self.kill, self.wipe = broker.start, broker.stop, broker.kill, broker.wipe
         self.freeze, self.thaw = broker.freeze, broker.thaw
 
@@ -174,7 +174,7 @@ async def messages(dsn: str, after: int = 0, limit: int = 500) -> list[Outgoing]
     """What goes out after a position."""
     async with await psycopg.AsyncConnection.connect(dsn, autocommit=True) as connection:
         events = await read_events(connection, after, limit)
-        return [outgoing(each, "icecore") for each in (await Describer().describe(connection, events)).events]
+        return [outgoing(each, "icecore") for each in (await EventEnricher().enrich(connection, events)).events]
 
 
 def log_ids(dsn: str) -> list[str]:
@@ -283,7 +283,7 @@ class Writer:
         self.seconds: list[float] = []
 
     @classmethod
-    async def on(cls, catalog: Catalog, **settings: Any) -> "Writer":
+    async def on(cls, catalog: Application, **settings: Any) -> "Writer":
         run = await CommandRun.on(catalog)
         for step in (Step("create_namespace", 0), Step("create_namespace", 1), *(Step("create_table", 0, name) for name in (0, 2, 3))):
             await run.step(step)

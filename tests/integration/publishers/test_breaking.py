@@ -17,7 +17,7 @@ from pydantic import SecretStr
 from rich.console import Console
 
 from icecore import sink_commands
-from icecore.compose import Catalog
+from icecore.compose import Application
 from icecore.exit_codes import ExitCode
 from icecore.publishers import checkpoints
 from icecore.publishers.event_filter import EventFilter
@@ -56,7 +56,7 @@ def broker(request: pytest.FixtureRequest) -> Broker:
 
 
 @asynccontextmanager
-async def writing(database: str, directory: Path, *, pause_seconds: float = 0.01) -> AsyncIterator[tuple[Catalog, Writer]]:
+async def writing(database: str, directory: Path, *, pause_seconds: float = 0.01) -> AsyncIterator[tuple[Application, Writer]]:
     """A catalog to which a writer commits."""
     async with opened_catalog(database, directory / "warehouse") as catalog:
         writer = await Writer.on(catalog, pause_seconds=pause_seconds)
@@ -240,7 +240,7 @@ async def test_a_lost_row_and_a_passed_duplicate_window_tell_nothing_twice(
         process.kill()
         await writer.stop()
         with psycopg.connect(database, autocommit=True) as connection:
-            connection.execute("update icecore.sinks set position = 0, mark = 0")
+            connection.execute("update icecore.sinks set position = 0, broker_sequence = 0")
         await asyncio.sleep(0.5)
         publishing()
         await until_told(database)

@@ -9,31 +9,31 @@ import psycopg
 import pytest
 
 from icecore.commands.tables.commit_table import commit_table
-from icecore.compose import Catalog
+from icecore.compose import Application
 from icecore.domain.commands import CommitTable
 from icecore.domain.events import topics
 from icecore.domain.identifiers import NamespaceIdentifier, TabularIdentifier
 from icecore.log.follow import read_events
 from icecore.projections import names
 from icecore.projections.rebuild import rebuild
-from icecore.publishers import pointers
+from icecore.publishers import references
 from icecore.publishers.cloud_events import OrjsonFormat, encode_json, outgoing
-from icecore.publishers.describe import Describer
-from icecore.publishers.description import Description
+from icecore.publishers.enriched_event import EnrichedEvent
+from icecore.publishers.enricher import EventEnricher
 from icecore.publishers.event_schemas import event_schemas
 from tests.fixtures.catalog import PROJECT_ID, context
 from tests.fixtures.command_runs import EVERY_KIND, CommandRun, Step
 
 
-async def describe(dsn: str, *, batch: int = 500, wanted: Sequence[str] = ()) -> list[Description]:
+async def describe(dsn: str, *, batch: int = 500, wanted: Sequence[str] = ()) -> list[EnrichedEvent]:
     """The whole log as a sink is told it; `wanted`: topics, all where none is named."""
-    described: list[Description] = []
-    describer = Describer()
+    described: list[EnrichedEvent] = []
+    enricher = EventEnricher()
     async with await psycopg.AsyncConnection.connect(dsn, autocommit=True) as connection:
         position = 0
         while events := await read_events(connection, position, batch):
             position = events[-1].position
-            described += (await describer.describe(connection, [e for e in events if not wanted or e.topic in wanted])).events
+            described += (await enricher.enrich(connection, [e for e in events if not wanted or e.topic in wanted])).events
     return described
 
 
@@ -43,7 +43,7 @@ async def told(dsn: str, **settings: Any) -> list[dict[str, Any]]:
 
 
 @pytest.fixture
-async def run(catalog: Catalog) -> CommandRun:
+async def run(catalog: Application) -> CommandRun:
     """A catalog in which everything has happened."""
     opened = await CommandRun.on(catalog)
     for step in EVERY_KIND:
@@ -104,13 +104,13 @@ async def test_names_that_are_kept_are_bounded_in_bytes(run: CommandRun, databas
     """Whatever is kept of them, events say the same; a reader that follows the log keeps no more than the bound."""
     everything = await told(database)
     for bytes_max in (1_500, 4_000):
-        monkeypatch.setattr(pointers, "NAMES_BYTES_MAX", bytes_max)
+        monkeypatch.setattr(references, "NAMES_BYTES_MAX", bytes_max)
         assert everything == await told(database, batch=3)
-        reader = pointers.PointerReader()
+        reader = references.ReferenceReader()
         async with await psycopg.AsyncConnection.connect(database, autocommit=True) as connection:
             for event in await read_events(connection, 0, 500):
                 await reader.read(connection, [event])
-                assert sum(map(pointers._held, reader.known_names._known.values())) <= bytes_max
+                assert sum(map(references._held, reader.known_names._known.values())) <= bytes_max
 
 
 async def test_a_rename_says_both_names(run: CommandRun, database: str) -> None:
@@ -124,7 +124,7 @@ async def test_a_rename_says_both_names(run: CommandRun, database: str) -> None:
     assert {"a.t"} == {event["subject"] for event in before}
 
 
-async def test_a_commit_says_what_it_changed(catalog: Catalog, database: str) -> None:
+async def test_a_commit_says_what_it_changed(catalog: Application, database: str) -> None:
     """Properties, a snapshot with its summary, a schema, a tag and a removal, each by itself."""
     run = await CommandRun.on(catalog)
     for step in (Step("create_namespace"), Step("create_table"), *(Step("commit", 0, 0, other) for other in (0, 1, 2, 3, 3))):
@@ -144,7 +144,7 @@ async def test_a_commit_says_what_it_changed(catalog: Catalog, database: str) ->
     )
 
 
-async def test_a_roll_back_says_which_snapshot_is_the_current_one(catalog: Catalog, database: str) -> None:
+async def test_a_roll_back_says_which_snapshot_is_the_current_one(catalog: Application, database: str) -> None:
     """Its summary comes from the table's own rows: the commit does not hold it."""
     run = await CommandRun.on(catalog)
     for step in (Step("create_namespace"), Step("create_table"), Step("commit", 0, 0, 1), Step("commit", 0, 0, 1)):
@@ -157,7 +157,7 @@ async def test_a_roll_back_says_which_snapshot_is_the_current_one(catalog: Catal
     assert (first, "append", []) == (data["current-snapshot-id"], data["operation"], data["snapshots-added"])
 
 
-async def test_a_commit_of_two_snapshots_tells_the_operation_of_the_current_one(catalog: Catalog, database: str) -> None:
+async def test_a_commit_of_two_snapshots_tells_the_operation_of_the_current_one(catalog: Application, database: str) -> None:
     """Not of the one that it adds before."""
     run = await CommandRun.on(catalog)
     for step in (Step("create_namespace"), Step("create_table", other=1)):
@@ -188,18 +188,18 @@ async def test_what_a_thing_lies_in_is_read_once(run: CommandRun, database: str,
     """Not again for a later batch."""
     for step in (Step("create_namespace"), Step("create_table"), Step("commit"), Step("commit")):
         await run.step(step)
-    describer = Describer()
+    enricher = EventEnricher()
     async with await psycopg.AsyncConnection.connect(database, autocommit=True) as connection:
         events = await read_events(connection, 0, 500)
         assert ["table.committed.v1"] * 2 == [event.topic for event in events[-2:]]
-        (described,) = (await describer.describe(connection, events[-2:-1])).events
+        (described,) = (await enricher.enrich(connection, events[-2:-1])).events
         monkeypatch.setattr(names, "_SQL", {**names._SQL, "names_above": b"select 1 / 0"})
-        (again,) = (await describer.describe(connection, events[-1:])).events
+        (again,) = (await enricher.enrich(connection, events[-1:])).events
     assert described.path == again.path
 
 
 def test_what_a_thing_lies_in_has_one_name_for_good() -> None:
-    """`publishers/pointers.py` keeps them: an event that renames one would have to be heeded there."""
+    """`publishers/references.py` keeps them: an event that renames one would have to be heeded there."""
     nouns = ("warehouse", "namespace")
     assert {"warehouse.created.v1", "namespace.created.v1", "namespace.properties-changed.v1", "namespace.dropped.v1"} == {
         topic for topic in topics() if topic.partition(".")[0] in nouns

@@ -5,10 +5,10 @@ from types import SimpleNamespace
 
 import psycopg
 
-from icecore.compose import Catalog
+from icecore.compose import Application
 from icecore.log.follow import read_events
 from icecore.publishers.cloud_events import encode_json
-from icecore.publishers.describe import Describer
+from icecore.publishers.enricher import EventEnricher
 from icecore.publishers.event_filter import EventFilter
 from icecore.publishers.publisher import DESCRIBED_BYTES_MAX, messages_of
 from tests.fixtures.catalog import catalog
@@ -19,15 +19,15 @@ from tests.integration.history.test_event_stream import SUMMARY_BYTES, roll_back
 __all__ = ["catalog"]
 
 
-async def test_a_batch_for_a_sink_is_cut_by_what_its_events_refer_to(catalog: Catalog, database: str, tmp_path: Path) -> None:
+async def test_a_batch_for_a_sink_is_cut_by_what_its_events_refer_to(catalog: Application, database: str, tmp_path: Path) -> None:
     """Every event goes out once, in order, as it would in one batch; 38 MB of them are never there together."""
     run = await CommandRun.on(catalog)
     await roll_back(run, tmp_path / "warehouse")
     whole, told, batches, after = await as_sinks_have_it(database), list[bytes](), list[int](), 0
     async with await psycopg.AsyncConnection.connect(database, autocommit=True) as connection:
-        lead, describer = SimpleNamespace(connection=connection), Describer()
+        lead, enricher = SimpleNamespace(connection=connection), EventEnricher()
         while events := await read_events(connection, after, 500):
-            taken, messages = await messages_of(lead, describer, events, frozenset(), [EventFilter()], "icecore")  # type: ignore[arg-type]
+            taken, messages = await messages_of(lead, enricher, events, frozenset(), [EventFilter()], "icecore")  # type: ignore[arg-type]
             encoded = [encode_json(message) for message in messages]
             told += encoded
             batches.append(sum(map(len, encoded)))

@@ -20,7 +20,7 @@ async def test_one_leads_and_the_next_takes_over_where_it_was(database: str) -> 
         await first.move(7, 3)
     async with leading(database, "a", "beginning") as next_one:
         assert next_one is not None
-        assert (7, 3) == (next_one.position, next_one.mark)
+        assert (7, 3) == (next_one.position, next_one.broker_sequence)
 
 
 async def test_a_leader_whose_session_ended_is_replaced_and_shut_out(database: str) -> None:

@@ -10,7 +10,7 @@ import pytest
 from icecore.log.follow import read_events
 from icecore.publishers.checkpoints import leading
 from icecore.publishers.cloud_events import outgoing
-from icecore.publishers.describe import Describer
+from icecore.publishers.enricher import EventEnricher
 from icecore.publishers.jetstream import JetStream
 from icecore.publishers.sink import Checkpoint, SinkError
 from icecore.publishers.sink_settings import NatsSink
@@ -20,7 +20,7 @@ from tests.servers.nats import NatsServer
 
 
 async def sink_of(nats: NatsServer) -> JetStream:
-    sink = JetStream(SINK, NatsSink(type="nats", url=nats.url, answer_seconds_max=2), "")  # type: ignore[arg-type]
+    sink = JetStream(SINK, NatsSink(type="nats", url=nats.url, timeout_seconds=2), "")  # type: ignore[arg-type]
     await sink.open()
     return sink
 
@@ -51,7 +51,7 @@ async def test_a_checkpoint_before_the_telling_loses_events(database: str, log: 
 
 
 async def test_a_cursor_over_gaps_loses_events(database: str) -> None:
-    """Numbers from a sequence, without the append's lock: a slow transaction commits behind a follower that has passed it."""
+    """Numbers from a sequence, without the append's lock: a slow transaction commits behind a subscriber that has passed it."""
     async with (
         await psycopg.AsyncConnection.connect(database) as slow,
         await psycopg.AsyncConnection.connect(database, autocommit=True) as quick,
@@ -79,7 +79,7 @@ async def test_a_cursor_over_gaps_loses_events(database: str) -> None:
 
 
 async def test_the_log_has_no_gaps_a_cursor_could_pass(database: str, tmp_path: Path) -> None:
-    """The same follower on the log, while commands append side by side: it misses nothing."""
+    """The same subscriber on the log, while commands append side by side: it misses nothing."""
     async with opened_catalog(database, tmp_path / "warehouse") as catalog:
         runs = [await Writer.on(catalog, pause_seconds=0) for _ in range(3)]
         for run in runs:
@@ -119,7 +119,7 @@ async def test_telling_before_the_commit_invents_events(database: str, log: list
         row = await cursor.fetchone()
         assert row is not None
         events = [event for event in await read_events(connection, row[0] - 1) if event.topic == "table.unregistered.v1"]
-        described = (await Describer().describe(connection, events)).events
+        described = (await EventEnricher().enrich(connection, events)).events
         await sink.publish([outgoing(each, "icecore") for each in described], None)
         await connection.rollback()
     await sink.close()

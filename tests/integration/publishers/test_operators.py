@@ -26,7 +26,7 @@ from rich.console import Console
 from icecore import sink_commands
 from icecore.commands.namespaces.create_namespace import create_namespace
 from icecore.commands.tables.create_table import create_table
-from icecore.compose import Catalog
+from icecore.compose import Application
 from icecore.domain.commands import CreateNamespace, CreateTable
 from icecore.domain.identifiers import NamespaceIdentifier
 from icecore.exit_codes import CommandFailed, ExitCode
@@ -224,7 +224,7 @@ async def test_a_filter_that_matches_nothing_tells_nothing_and_keeps_up(database
     broker = NatsUnderTest(nats, warehouses=["nowhere"])
     async with publishing(settings_of(database, broker=broker.sink)):
         await until_told(database)
-    assert (len(log), 0) == await row(database, "position, mark")
+    assert (len(log), 0) == await row(database, "position, broker_sequence")
     assert [] == await broker.read()
 
 
@@ -421,7 +421,7 @@ async def test_a_stream_ahead_of_a_restored_log_is_not_gone_on_with(
             connection.execute(sql.SQL("drop database {} with (force)").format(names[0]))
 
 
-async def append_properties(catalog: Catalog, count: int) -> None:
+async def append_properties(catalog: Application, count: int) -> None:
     run = await CommandRun.on(catalog)
     for number in range(count):
         await commit_property(run, "t", "k", str(number))

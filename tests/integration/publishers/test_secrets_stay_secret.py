@@ -18,7 +18,7 @@ from tests.servers.places import ROOT
 
 
 def webhook(url: str) -> dict[str, Any]:
-    return {"type": "webhook", "url": url, "secret": f"s-{CANARY}", "headers": webhook_headers(url), "answer_seconds_max": 1}
+    return {"type": "webhook", "url": url, "secret": f"s-{CANARY}", "headers": webhook_headers(url), "timeout_seconds": 1}
 
 
 async def bad_sinks(opened: AsyncExitStack) -> dict[str, dict[str, Any]]:
@@ -38,7 +38,7 @@ async def bad_sinks(opened: AsyncExitStack) -> dict[str, dict[str, Any]]:
     sinks["webhook-file"] = {"type": "webhook", "url": "http://127.0.0.1:9/", "secret_file": f"/{CANARY}"}
 
     def nats(url: str, **more: Any) -> dict[str, Any]:
-        return {"type": "nats", "url": url, "answer_seconds_max": 1, "stream": f"S{len(sinks)}", **more}
+        return {"type": "nats", "url": url, "timeout_seconds": 1, "stream": f"S{len(sinks)}", **more}
 
     secret = {"user": "icecore", "password": CANARY}
     refusing = await opened.enter_async_context(answering(lambda sent: b"-ERR '" + sent.replace(b"\r\n", b" ") + b"'\r\n", NATS_INFO))
@@ -51,7 +51,7 @@ async def bad_sinks(opened: AsyncExitStack) -> dict[str, dict[str, Any]]:
     sinks["nats-file"] = nats("nats://127.0.0.1:9", credentials_file=f"/{CANARY}")
 
     def kafka(url: str, **more: Any) -> dict[str, Any]:
-        return {"type": "kafka", "url": url, "answer_seconds_max": 1, "topic": f"t{len(sinks)}", **more}
+        return {"type": "kafka", "url": url, "timeout_seconds": 1, "topic": f"t{len(sinks)}", **more}
 
     sasl = {"user": "icecore", "password": CANARY, "sasl_mechanism": "PLAIN"}
     sinks["kafka-garbage"] = kafka(f"127.0.0.1:{plain}", **sasl)

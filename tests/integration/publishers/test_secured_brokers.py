@@ -17,7 +17,7 @@ import pytest
 from confluent_kafka.admin import AdminClient, ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
 
 from icecore.publishers.jetstream import JetStream
-from icecore.publishers.sink import SinkError, Tail
+from icecore.publishers.sink import SinkError, SinkPosition
 from icecore.publishers.sink_settings import NatsSink
 from icecore.settings import load_settings
 from icecore.sinks import run_publishers
@@ -119,7 +119,7 @@ def written(directory: Path, database: str, sink: dict[str, str]) -> Path:
     """A settings file as a user writes it."""
     file = directory / "icecore.toml"
     lines = [f'database_url = "{database}"', f"[sinks.{SINK}]", *(f'{name} = "{value}"' for name, value in sink.items())]
-    file.write_text("\n".join([*lines, "answer_seconds_max = 3\n"]))
+    file.write_text("\n".join([*lines, "timeout_seconds = 3\n"]))
     return file
 
 
@@ -167,9 +167,9 @@ async def test_a_secured_broker_is_told_everything_and_a_wrong_word_harms_nothin
     assert FAULTLESS == judge(log, await secured.broker.read())
 
 
-async def opened(url: str, **settings: Any) -> Tail:
+async def opened(url: str, **settings: Any) -> SinkPosition:
     """What the sink says when it is opened."""
-    sink = JetStream("s", NatsSink(type="nats", url=url, answer_seconds_max=3, **settings), "")  # type: ignore[arg-type]
+    sink = JetStream("s", NatsSink(type="nats", url=url, timeout_seconds=3, **settings), "")  # type: ignore[arg-type]
     try:
         return await sink.open()
     finally:
@@ -179,7 +179,7 @@ async def opened(url: str, **settings: Any) -> Tail:
 async def test_a_token(tmp_path: Path) -> None:
     """The right one opens; the wrong one is refused in words, without being shown."""
     with nats_server(tmp_path, configuration="authorization { token: s3cret }") as started:
-        assert Tail(None, 0) == await opened(started.url, token="s3cret")
+        assert SinkPosition(None, 0) == await opened(started.url, token="s3cret")
         with pytest.raises(SinkError, match=r"(?i)authorization") as refused:
             await opened(started.url, token="x")
         assert "s3cret" not in str(refused.value)

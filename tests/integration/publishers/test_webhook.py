@@ -66,7 +66,7 @@ class Endpoint:
         return [event["id"] for event in self.taken]
 
     def sink(self, **settings: Any) -> dict[str, Any]:
-        return {"type": "webhook", "url": self.url, "secret": SECRET, "answer_seconds_max": 1, **settings}
+        return {"type": "webhook", "url": self.url, "secret": SECRET, "timeout_seconds": 1, **settings}
 
 
 @pytest.fixture

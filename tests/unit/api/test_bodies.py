@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from icecore.api.bodies import Fields, parse_json_object
+from icecore.api.bodies import BodyReader, parse_json_object
 from icecore.api.limits import ApiLimits
 from icecore.api.origins import check_content_type
 from icecore.domain.errors import BadRequest
@@ -165,13 +165,13 @@ def test_other_content_types_are_refused(content_type: str | None, message: str)
 def test_a_refused_field_is_named_with_its_rule(reader: str, value: object, message: str) -> None:
     """So that the author of a client knows what to change."""
     with pytest.raises(BadRequest) as refusal:
-        getattr(Fields({"field": value}, LIMITS), reader)("field")
+        getattr(BodyReader({"field": value}, LIMITS), reader)("field")
     assert message == refusal.value.message
 
 
 def test_fields_inside_fields_are_named_by_their_path() -> None:
     """A transaction's third table is found."""
-    fields = Fields({"table-changes": [{}, {}, {"identifier": {"namespace": ["a"], "name": 3}}]}, LIMITS)
+    fields = BodyReader({"table-changes": [{}, {}, {"identifier": {"namespace": ["a"], "name": 3}}]}, LIMITS)
     with pytest.raises(BadRequest) as refusal:
         fields.each("table-changes", 3)[2].identifier("identifier", "table name")
     assert "Invalid field 'table-changes[2].identifier.name': must be a string" == refusal.value.message
@@ -179,7 +179,7 @@ def test_fields_inside_fields_are_named_by_their_path() -> None:
 
 def test_an_explicit_null_is_an_absent_field() -> None:
     """Clients send `"location": null` and the like."""
-    fields = Fields({"field": None}, LIMITS)
+    fields = BodyReader({"field": None}, LIMITS)
     assert (None, None, False, {}, [], []) == (
         fields.text_or_none("field"),
         fields.object_or_none("field"),

@@ -13,11 +13,11 @@ import pytest_asyncio
 import structlog
 from aiohttp import web
 
-from icecore.api.call import Call
+from icecore.api.api_request import ApiRequest
 from icecore.api.health import get_health
 from icecore.api.limits import ApiLimits
 from icecore.api.protocol import HEAD_BYTES_MAX
-from icecore.api.request_figures import REQUEST_FIGURES
+from icecore.api.request_metrics import REQUEST_FIGURES
 from icecore.api.routing import Operation
 from icecore.api.server import build_app, build_runner
 from icecore.domain.errors import CatalogError, CommitFailed, CommitStateUnknown, NoSuchTable, ServiceUnavailable
@@ -27,17 +27,17 @@ LIMITS = ApiLimits(body_bytes_max=4_096, body_seconds_max=0.3, read_seconds_max=
 SECRET = "a-secret-that-must-not-leak"
 
 
-async def answer(call: Call) -> web.Response:
+async def answer(call: ApiRequest) -> web.Response:
     size = int(call.query.get("size", "2"))
     return await call.json_bytes(b'"' + b"x" * (size - 2) + b'"', keep_compressed="keep" in call.query)
 
 
-async def echo(call: Call) -> web.Response:
+async def echo(call: ApiRequest) -> web.Response:
     body, _ = await call.fields()
     return await call.json_bytes(body)
 
 
-async def fail(call: Call) -> web.Response:
+async def fail(call: ApiRequest) -> web.Response:
     refusals: dict[str, Exception] = {
         "table": NoSuchTable("Table does not exist: a.b"),
         "conflict": CommitFailed("Requirement failed"),
@@ -50,7 +50,7 @@ async def fail(call: Call) -> web.Response:
     raise refusals[call.query["as"]]
 
 
-async def dawdle(call: Call) -> web.Response:
+async def dawdle(call: ApiRequest) -> web.Response:
     await asyncio.sleep(1.0)
     return await answer(call)
 

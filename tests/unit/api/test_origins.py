@@ -11,7 +11,7 @@ import pytest_asyncio
 from aiohttp import HttpVersion11, web
 from multidict import CIMultiDict
 
-from icecore.api.call import Call
+from icecore.api.api_request import ApiRequest
 from icecore.api.health import get_health
 from icecore.api.limits import ApiLimits
 from icecore.api.origins import OriginRules, host_name
@@ -21,11 +21,11 @@ from icecore.domain.errors import Forbidden
 from tests.fixtures.empty_catalog import empty_catalog
 
 
-async def answer(call: Call) -> web.Response:
+async def answer(call: ApiRequest) -> web.Response:
     return await call.json({})
 
 
-async def change(call: Call) -> web.Response:
+async def change(call: ApiRequest) -> web.Response:
     if call.request.body_exists:
         await call.fields()
     return await call.json({})

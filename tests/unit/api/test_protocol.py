@@ -8,7 +8,7 @@ import pytest_asyncio
 from aiohttp import web
 
 from icecore.api import server
-from icecore.api.call import Call
+from icecore.api.api_request import ApiRequest
 from icecore.api.limits import ApiLimits
 from icecore.api.routing import Operation
 from icecore.api.server import build_app, build_runner
@@ -26,7 +26,7 @@ SMALL_CHUNKS = b"1;" + b"x" * 1_000 + b"\r\n \r\n"
 Connect = Callable[[], Awaitable[tuple[asyncio.StreamReader, asyncio.StreamWriter]]]
 
 
-async def answer(call: Call) -> web.Response:
+async def answer(call: ApiRequest) -> web.Response:
     return await call.json_bytes(b'""')
 
 

@@ -5,13 +5,13 @@ import time
 import pytest
 from aiohttp import web
 
-from icecore.api.call import Call
+from icecore.api.api_request import ApiRequest
 from icecore.api.operations import OPERATIONS
 from icecore.api.routing import Operation, Routes
 from icecore.domain.errors import MethodNotAllowed, NotFound
 
 
-async def answer(call: Call) -> web.Response:
+async def answer(call: ApiRequest) -> web.Response:
     return web.Response()
 
 

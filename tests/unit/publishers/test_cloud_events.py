@@ -11,7 +11,7 @@ from cloudevents.core.v1.event import CloudEvent
 
 from icecore.domain.recorded import RecordedEvent
 from icecore.publishers.cloud_events import OrjsonFormat, Replay, encode_http, encode_json, encode_kafka, outgoing
-from icecore.publishers.description import Description
+from icecore.publishers.enriched_event import EnrichedEvent
 from icecore.publishers.event_data import NamespaceEvent, NamespaceName, TableEnded, TabularName, WarehouseName
 
 WAREHOUSE = UUID("01900000-0000-7000-8000-000000000001")
@@ -46,12 +46,12 @@ def recorded(topic: str, *, at: datetime = TIME, traceparent: str | None = None)
     )
 
 
-def dropped(**envelope: object) -> Description:
+def dropped(**envelope: object) -> EnrichedEvent:
     """The table `a.b.é` was dropped."""
     namespace = NamespaceName(id=NAMESPACE, name=["a", "b"])
     table = TabularName(id=TABLE, uuid=TABLE, name="é", namespace=namespace, warehouse=WarehouseName(id=WAREHOUSE, name="demo"))
     told = TableEnded(table=table, metadata_location="s3://b/m.json", purge_requested=False)
-    return Description(recorded("table.dropped.v1", **envelope), ("demo", "a", "b", "é"), told)  # type: ignore[arg-type]
+    return EnrichedEvent(recorded("table.dropped.v1", **envelope), ("demo", "a", "b", "é"), told)  # type: ignore[arg-type]
 
 
 def test_the_attributes_say_what_who_where_and_when() -> None:
@@ -148,5 +148,5 @@ def test_lakekeepers_consumers_find_its_types() -> None:
 def test_what_lakekeeper_does_not_tell_keeps_its_name() -> None:
     """Its consumers pass over types they do not know."""
     told = NamespaceEvent(namespace=NamespaceName(id=NAMESPACE, name=["a"]), warehouse=WarehouseName(id=WAREHOUSE, name="demo"))
-    description = Description(recorded("namespace.created.v1"), ("demo", "a"), told)
+    description = EnrichedEvent(recorded("namespace.created.v1"), ("demo", "a"), told)
     assert "io.icecore.namespace.created.v1" == outgoing(description, "lakekeeper").cloud_event.get_type()

@@ -47,7 +47,7 @@ def test_a_file_of_properties_and_single_ones_over_it(tmp_path: Path) -> None:
 def test_a_transaction_has_the_time_of_an_answer_and_room_for_the_largest_event() -> None:
     """In milliseconds, a second at least; `message.max.bytes` counts what Kafka adds too."""
     short, long = (
-        _producer_properties("s", KafkaSink(type="kafka", url="a:1", answer_seconds_max=seconds, event_bytes_max=5_000))  # type: ignore[arg-type]
+        _producer_properties("s", KafkaSink(type="kafka", url="a:1", timeout_seconds=seconds, event_bytes_max=5_000))  # type: ignore[arg-type]
         for seconds in (0.5, 12.5)
     )
     assert (1_000, 12_500) == (short["transaction.timeout.ms"], long["transaction.timeout.ms"])
@@ -57,7 +57,7 @@ def test_a_transaction_has_the_time_of_an_answer_and_room_for_the_largest_event(
 async def test_a_sink_is_closed_in_time_while_the_client_waits_for_brokers(unused_tcp_port: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """librdkafka cannot be interrupted: its thread is left behind, and the server stops meanwhile."""
     monkeypatch.setattr("icecore.publishers.kafka._CLOSE_SECONDS_MAX", 0.1)
-    sink = Kafka("s", KafkaSink(type="kafka", url=f"127.0.0.1:{unused_tcp_port}", answer_seconds_max=3.0), "")  # type: ignore[arg-type]
+    sink = Kafka("s", KafkaSink(type="kafka", url=f"127.0.0.1:{unused_tcp_port}", timeout_seconds=3.0), "")  # type: ignore[arg-type]
     opening = asyncio.create_task(sink.open())
     await asyncio.sleep(0.1)
     await sink.close()

@@ -98,7 +98,7 @@ STDOUT, NATS, KAFKA = {"TYPE": "stdout"}, {"TYPE": "nats", "URL": "nats://a:1"},
     ("sink", "name", "accepted", "refused"),
     [
         (STDOUT, "EVENT_BYTES_MAX", ["4096", "268435456"], ["4095", "268435457"]),
-        (STDOUT, "ANSWER_SECONDS_MAX", ["0.001", "600"], ["0", "600.001"]),
+        (STDOUT, "TIMEOUT_SECONDS", ["0.001", "600"], ["0", "600.001"]),
         (NATS, "REPLICAS", ["1", "5"], ["0", "6"]),
         (NATS, "DUPLICATE_WINDOW_SECONDS", ["0.001"], ["0"]),
         (NATS, "STREAM", ["s" * 255], ["s" * 256]),

@@ -4,7 +4,7 @@ from typing import Any, cast
 
 import pytest
 
-from icecore.publishers.checkpoints import Lead
+from icecore.publishers.checkpoints import Leadership
 from icecore.publishers.publisher import _Told
 
 
@@ -12,13 +12,13 @@ class Row:
     """Stands for the leader's row."""
 
     def __init__(self) -> None:
-        self.position = self.mark = 0
+        self.position = self.broker_sequence = 0
         self.moved: list[int] = []
 
     async def recovered(self) -> None: ...
 
-    async def move(self, position: int, mark: int) -> None:
-        self.position, self.mark = position, mark
+    async def move(self, position: int, broker_sequence: int) -> None:
+        self.position, self.broker_sequence = position, broker_sequence
         self.moved.append(position)
 
 
@@ -26,7 +26,7 @@ class Row:
 async def test_a_row_moves_behind_every_batch_of_a_sink_that_does_not_remember(remembers: bool, moved: list[int]) -> None:
     """Of one that does, a second later, or when there is nothing more to tell."""
     row = Row()
-    told = _Told(cast("Lead", cast("Any", row)), remembers)
+    told = _Told(cast("Leadership", cast("Any", row)), remembers)
     await told.up_to(1)
     await told.up_to(2)
     await told.now()

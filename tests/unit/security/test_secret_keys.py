@@ -63,12 +63,12 @@ def test_a_file_that_holds_no_key_is_refused(tmp_path: Path, content: bytes) -> 
         SecretKey.from_file(path)
 
 
-@pytest.mark.parametrize("setting", ["secret_key", "secret_key_file", "secret_key_files_older"])
+@pytest.mark.parametrize("setting", ["secret_key", "secret_key_file", "secret_key_files_previous"])
 @pytest.mark.parametrize("given", ["not base64, canary", base64.b64encode(b"canary").decode(), "canary" * 100])
 def test_what_stands_in_the_place_of_a_key_is_not_shown(setting: str, given: str) -> None:
     """A key where its file belongs, a password where a key belongs: the setting is named, and what stands there is not."""
-    values: dict[str, Any] = {"secret_key": base64.b64encode(b"k" * 32).decode()} if setting == "secret_key_files_older" else {}
-    settings = Settings(**values, **{setting: (given,) if setting == "secret_key_files_older" else given})
+    values: dict[str, Any] = {"secret_key": base64.b64encode(b"k" * 32).decode()} if setting == "secret_key_files_previous" else {}
+    settings = Settings(**values, **{setting: (given,) if setting == "secret_key_files_previous" else given})
     with pytest.raises(SettingsError) as refused:
         secret_store(settings)
     assert f"ICECORE_{setting.upper()}" in str(refused.value)

@@ -1,4 +1,4 @@
-"""Turns of those who work on large documents."""
+"""ContentionBackoff of those who work on large documents."""
 
 import asyncio
 

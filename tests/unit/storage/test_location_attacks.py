@@ -12,7 +12,7 @@ from uuid import UUID
 import pytest
 
 from icecore.domain.errors import BadRequest
-from icecore.storage.location_door import check_document_locations
+from icecore.storage.location_policy import check_document_locations
 from icecore.storage.metadata_files import metadata_file_location
 from icecore.storage.profiles import parse_storage_profile
 

@@ -1,4 +1,4 @@
-"""Turns: where many clients commit on what only one of them can win, their refusals are handed out one after the other.
+"""ContentionBackoff: where many clients commit on what only one of them can win, their refusals are handed out one after the other.
 
 Of n clients that load a table and commit on it, one wins and n - 1 are refused; refused at once, all of them load it again at once,
 and all but one have worked for nothing again. Held until it is their turn they come back one by one, and a crowd gets as much done
@@ -19,9 +19,9 @@ HELD_MAX = 1_024
 CROWD_REFUSALS = 3
 CROWD_SECONDS = 0.5
 # How long whoever has the turn may take to come back, as a multiple of the time between the last commits, within these bounds.
-TURN_INTERVALS = 2.0
-TURN_SECONDS_MIN = 0.02
-TURN_SECONDS_MAX = 0.5
+BACKOFF_INTERVALS = 2.0
+BACKOFF_SECONDS_MIN = 0.02
+BACKOFF_SECONDS_MAX = 0.5
 
 # How long winners that come back at once, or another process, may go on before the next in the queue is called.
 QUANTUM_SECONDS_MAX = 0.05
@@ -33,14 +33,14 @@ _LOOK_AGAIN_AFTER = 8
 _NEWEST_WEIGHT = 0.2
 
 
-class Turns:
+class ContentionBackoff:
     """The refusals of one object's commits."""
 
     def __init__(self) -> None:
         self._held: deque[tuple[Callable[[], None], float]] = deque()
         self._recent: deque[float] = deque(maxlen=CROWD_REFUSALS)
         self._turn_ends = 0.0
-        self._interval = TURN_SECONDS_MIN
+        self._interval = BACKOFF_SECONDS_MIN
         self._came_through_at = 0.0
         self._timer: asyncio.TimerHandle | None = None
         self._quantum_ends = 0.0
@@ -71,7 +71,7 @@ class Turns:
     def came_through(self) -> None:
         """A commit came to effect: the next in the queue may come back, unless winners do so themselves and still may."""
         now = time.monotonic()
-        self._interval += _NEWEST_WEIGHT * (min(now - self._came_through_at, TURN_SECONDS_MAX) - self._interval)
+        self._interval += _NEWEST_WEIGHT * (min(now - self._came_through_at, BACKOFF_SECONDS_MAX) - self._interval)
         self._came_through_at = now
         self._successes += 1
         self._called = 0
@@ -93,7 +93,7 @@ class Turns:
         self._schedule(now)
 
     def _begin_turn(self, now: float) -> None:
-        self._turn_ends = now + min(max(TURN_INTERVALS * self._interval, TURN_SECONDS_MIN), TURN_SECONDS_MAX)
+        self._turn_ends = now + min(max(BACKOFF_INTERVALS * self._interval, BACKOFF_SECONDS_MIN), BACKOFF_SECONDS_MAX)
 
     def _next(self, now: float) -> None:
         self._called = min(2 * self._called or 1, len(self._held))

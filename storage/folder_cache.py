@@ -14,7 +14,7 @@ class _Folder(NamedTuple):
     inode: int
 
 
-class KnownFolders(LRUCache[str, _Folder]):
+class FolderCache(LRUCache[str, _Folder]):
     """Open folders by path. For one thread: a descriptor may be closed at the next call.
 
     A path that by now leads to another folder (moved, made anew, a link put in the way) is not believed.

@@ -1,6 +1,6 @@
 -- name: register --
 -- Before the first part, so that no part is there of which nobody knows.
-insert into icecore.staged_parts (table_id, generation, staged_at)
+insert into icecore.preloaded_parts (table_id, generation, staged_at)
 select %(table_id)s, generation, now() from icecore.read_models
 returning generation
 
@@ -14,17 +14,17 @@ from unnest(%(kind)s::smallint[], %(ordinal)s::bigint[], %(valid_from)s::bigint[
 -- name: complete --
 -- Records how many parts there are, if all are still there. It commits after they did and waits for the disk, so from here on a crash
 -- loses none of them; append takes over only as many as are recorded here.
-update icecore.staged_parts s set parts = %(parts)s
+update icecore.preloaded_parts s set parts = %(parts)s
 where s.table_id = %(table_id)s and s.generation = %(generation)s and not s.given_up
   and %(parts)s = (select count(*) from icecore.table_parts p where p.generation = %(generation)s and p.table_id = %(table_id)s)
 
 -- name: give_up --
 -- Waits for an append that is about to take it, and then finds nothing.
-update icecore.staged_parts set given_up = true where table_id = %(table_id)s
+update icecore.preloaded_parts set given_up = true where table_id = %(table_id)s
 returning generation
 
 -- name: give_up_old --
-update icecore.staged_parts set given_up = true
+update icecore.preloaded_parts set given_up = true
 where given_up or staged_at < now() - make_interval(secs => %(seconds)s)
 returning table_id, generation
 
@@ -35,4 +35,4 @@ where p.ctid = any (array(
 
 -- name: forget --
 -- Last: until then whoever finds the row finishes the work.
-delete from icecore.staged_parts where table_id = %(table_id)s and generation = %(generation)s and given_up
+delete from icecore.preloaded_parts where table_id = %(table_id)s and generation = %(generation)s and given_up

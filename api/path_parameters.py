@@ -93,7 +93,7 @@ def _may_exist(levels: Sequence[str]) -> bool:
     return all(0 < len(level) <= NAME_CODE_POINTS_MAX and not _CONTROL_CHARACTER.search(level) for level in levels)
 
 
-def namespace_sought(segment: str) -> NamespaceIdentifier:
+def parse_existing_namespace(segment: str) -> NamespaceIdentifier:
     """The namespace that a request is about; NoSuchNamespace where the text is none that one could have.
 
     Merely odd names (not NFC) pass: nothing of that name exists, and a question for what does not exist is answered 404.
@@ -105,12 +105,12 @@ def namespace_sought(segment: str) -> NamespaceIdentifier:
     return NamespaceIdentifier(tuple(levels))
 
 
-def tabular_sought(namespace: str, name: str, kind: Literal["table", "view"]) -> TabularIdentifier:
-    """The table or view that a request is about, as lenient as namespace_sought; NoSuchTable or NoSuchView."""
-    return tabular_of(decode_segment(namespace, "namespace").split(LEVEL_SEPARATOR), decode_segment(name, f"{kind} name"), kind)
+def parse_existing_tabular(namespace: str, name: str, kind: Literal["table", "view"]) -> TabularIdentifier:
+    """The table or view that a request is about, as lenient as parse_existing_namespace; NoSuchTable or NoSuchView."""
+    return existing_tabular(decode_segment(namespace, "namespace").split(LEVEL_SEPARATOR), decode_segment(name, f"{kind} name"), kind)
 
 
-def tabular_of(levels: Sequence[str], name: str, kind: Literal["table", "view"]) -> TabularIdentifier:
+def existing_tabular(levels: Sequence[str], name: str, kind: Literal["table", "view"]) -> TabularIdentifier:
     """The same from texts that are decoded already."""
     if not _may_exist([*levels, name]):
         refused = NoSuchTable if kind == "table" else NoSuchView
@@ -123,23 +123,23 @@ def _shown(name: str) -> str:
     return _CONTROL_CHARACTER.sub(lambda found: f"\\u{ord(found[0]):04X}", name[:MESSAGE_LENGTH_MAX])
 
 
-def tabular_asked(namespace: str, name: str, what: str) -> TabularIdentifier:
-    """The table or view of a question whose names are parameters, decoded already; as lenient as namespace_sought."""
+def parse_queried_tabular(namespace: str, name: str, what: str) -> TabularIdentifier:
+    """The table or view of a question whose names are parameters, decoded already; as lenient as parse_existing_namespace."""
     levels = tuple(_refuse_malformed(level, "namespace level") for level in namespace.split(LEVEL_SEPARATOR))
     return TabularIdentifier(NamespaceIdentifier(levels), _refuse_malformed(name, what))
 
 
-def namespace_named(segment: str) -> NamespaceIdentifier:
+def parse_new_namespace(segment: str) -> NamespaceIdentifier:
     """The namespace that something is created in together with its name, by the full rules of domain/identifiers.py."""
     return NamespaceIdentifier.parse(decode_segment(segment, "namespace").split(LEVEL_SEPARATOR))
 
 
-def tabular_named(namespace: str, name: str, what: str) -> TabularIdentifier:
+def parse_new_tabular(namespace: str, name: str, what: str) -> TabularIdentifier:
     """The table that a commit with `assert-create` creates, by the full rules of domain/identifiers.py."""
-    return TabularIdentifier.parse(namespace_named(namespace), decode_segment(name, what), what)
+    return TabularIdentifier.parse(parse_new_namespace(namespace), decode_segment(name, what), what)
 
 
-def parents_sought(parent: str) -> list[NamespaceIdentifier]:
+def parse_parent(parent: str) -> list[NamespaceIdentifier]:
     """What a `parent` parameter may mean, the likelier first.
 
     Java joins plain levels; PyIceberg quotes each level before the whole is quoted again, and Trino once sent `%1F` quoted twice.

@@ -7,8 +7,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from icecore.domain.errors import BadRequest
-from icecore.storage import location_door
-from icecore.storage.location_door import check_document_locations
+from icecore.storage import location_policy
+from icecore.storage.location_policy import check_document_locations
 from icecore.storage.locations import LOCATION_BYTES_MAX
 from icecore.storage.profiles import parse_storage_profile
 
@@ -108,7 +108,7 @@ def test_what_passes_at_a_glance_passes_every_rule(below: str) -> None:
         return True
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(location_door, "_lies_plainly_in", lambda *_: False)
+        patched.setattr(location_policy, "_lies_plainly_in", lambda *_: False)
         by_every_rule = passes()
     assert by_every_rule == passes()
 

@@ -1,6 +1,6 @@
 """Parts of tables to come, written before the append that gives them a head: nobody reads parts without one.
 
-A row of `icecore.staged_parts` names their table until the append takes them over, or until they were given up and removed.
+A row of `icecore.preloaded_parts` names their table until the append takes them over, or until they were given up and removed.
 """
 
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from ..database.named_sql import named_sql
 from ..database.postgres import Connection
 from ..domain.read_models.definitions import PartRow
 
-_SQL = named_sql("icecore.projections", "staged_parts.sql")
+_SQL = named_sql("icecore.projections", "preloaded_parts.sql")
 
 
 async def register(connection: Connection, table_id: UUID) -> int:

@@ -46,7 +46,7 @@ def check_document_locations(
             check_characters(location.below(folder), text, imported=imported, what=what)
 
 
-def files_named(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def referenced_files(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """The files that a checked document names, but for its metadata log's: each with its field."""
     return _changed_files({}, {**document, "metadata-log": ()})
 

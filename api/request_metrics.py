@@ -24,7 +24,7 @@ class Durations:
 
 
 @dataclass(slots=True)
-class RequestFigures:
+class RequestMetrics:
     """Answers by operation and status, their durations by operation, and refusals by Iceberg type, since the process began."""
 
     answers: Counter[tuple[str, int]] = field(default_factory=Counter)
@@ -41,4 +41,4 @@ class RequestFigures:
         durations.add(seconds)
 
 
-REQUEST_FIGURES: web.AppKey[RequestFigures] = web.AppKey("request_figures", RequestFigures)
+REQUEST_FIGURES: web.AppKey[RequestMetrics] = web.AppKey("request_metrics", RequestMetrics)

@@ -11,7 +11,7 @@ Each = TypeVar("Each")
 
 
 @dataclass(slots=True)
-class Description:
+class EnrichedEvent:
     """An event as it is told.
 
     path -- the names that led to the thing as of the event, outermost first: the warehouse, namespaces, the thing itself.
@@ -19,7 +19,7 @@ class Description:
 
     event: RecordedEvent
     path: tuple[str, ...]
-    data: data.Told
+    data: data.EventData
     _namespace_key: str | None = None
 
     @property
@@ -42,7 +42,7 @@ class Description:
 
 
 @dataclass(frozen=True, slots=True)
-class Described(Generic[Each]):
+class EnrichedBatch(Generic[Each]):
     """What was made of the first `count` of some events.
 
     bytes_read -- of the documents and snapshots that they were made from.

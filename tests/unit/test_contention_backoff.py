@@ -1,30 +1,30 @@
-"""Turns: refusals of a crowd come one after the other."""
+"""ContentionBackoff: refusals of a crowd come one after the other."""
 
 import asyncio
 
 import pytest
 
-from icecore.commands.execution import turns
-from icecore.commands.execution.turns import CROWD_REFUSALS, Turns
+from icecore.commands.execution import contention_backoff
+from icecore.commands.execution.contention_backoff import CROWD_REFUSALS, ContentionBackoff
 
 
 class Crowd:
     """Clients that are refused, and who has heard of it."""
 
     def __init__(self) -> None:
-        self.turns = Turns()
+        self.backoff = ContentionBackoff()
         self.heard: list[int] = []
 
     def refuse(self, *clients: int) -> None:
         for client in clients:
-            self.turns.refuse(lambda client=client: self.heard.append(client))  # type: ignore[misc]
+            self.backoff.refuse(lambda client=client: self.heard.append(client))  # type: ignore[misc]
 
 
 @pytest.fixture
 def long_turns(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Turns that end only when somebody comes through."""
-    monkeypatch.setattr(turns, "TURN_SECONDS_MIN", 30.0)
-    monkeypatch.setattr(turns, "TURN_SECONDS_MAX", 60.0)
+    """ContentionBackoff that end only when somebody comes through."""
+    monkeypatch.setattr(contention_backoff, "BACKOFF_SECONDS_MIN", 30.0)
+    monkeypatch.setattr(contention_backoff, "BACKOFF_SECONDS_MAX", 60.0)
 
 
 async def test_without_a_crowd_nobody_is_held(long_turns: None) -> None:
@@ -41,40 +41,40 @@ async def test_each_commit_calls_the_next(long_turns: None) -> None:
     at_once = len(crowd.heard)
     assert at_once < CROWD_REFUSALS
     for more in range(1, 5):
-        crowd.turns.came_through()
+        crowd.backoff.came_through()
         assert [*range(at_once + more)] == crowd.heard
-    assert 10 - at_once - 4 == crowd.turns.held
+    assert 10 - at_once - 4 == crowd.backoff.held
 
 
 @pytest.mark.parametrize(("held", "later"), [(1, 0.0), (1, 0.03), (0, 0.0625), (0, 0.1)])
 async def test_behind_a_turn_that_ended_a_crowd_is_not_held(monkeypatch: pytest.MonkeyPatch, held: int, later: float) -> None:
     """Nobody waits and nobody has the turn: who is refused next has it."""
     now = [1_000.0]
-    monkeypatch.setattr("icecore.commands.execution.turns.time.monotonic", lambda: now[0])
-    monkeypatch.setattr(turns, "TURN_SECONDS_MIN", 0.0625)
-    monkeypatch.setattr(turns, "TURN_INTERVALS", 0.0)
+    monkeypatch.setattr("icecore.commands.execution.contention_backoff.time.monotonic", lambda: now[0])
+    monkeypatch.setattr(contention_backoff, "BACKOFF_SECONDS_MIN", 0.0625)
+    monkeypatch.setattr(contention_backoff, "BACKOFF_INTERVALS", 0.0)
     crowd = Crowd()
     crowd.refuse(*range(CROWD_REFUSALS - 1))
     now[0] += later
     crowd.refuse(CROWD_REFUSALS - 1)
-    assert held == crowd.turns.held
+    assert held == crowd.backoff.held
 
 
 async def test_a_turn_that_nobody_takes_goes_to_the_next() -> None:
     """Whoever has it may have gone home."""
     crowd = Crowd()
     crowd.refuse(*range(6))
-    assert crowd.turns.held > 0
+    assert crowd.backoff.held > 0
     async with asyncio.timeout(5):
-        while crowd.turns.held:
+        while crowd.backoff.held:
             await asyncio.sleep(0.01)
     assert [*range(6)] == crowd.heard
 
 
 async def test_where_nobody_comes_back_more_are_called_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each turn that ends so calls twice as many, until somebody is seen again."""
-    monkeypatch.setattr(turns, "TURN_SECONDS_MIN", 0.05)
-    monkeypatch.setattr(turns, "TURN_INTERVALS", 0.0)
+    monkeypatch.setattr(contention_backoff, "BACKOFF_SECONDS_MIN", 0.05)
+    monkeypatch.setattr(contention_backoff, "BACKOFF_INTERVALS", 0.0)
     crowd = Crowd()
     crowd.refuse(*range(40))
     at_once, seen = len(crowd.heard), set[int]()
@@ -92,21 +92,21 @@ async def test_where_nobody_comes_back_more_are_called_at_once(monkeypatch: pyte
 
 async def test_nobody_is_held_for_long(long_turns: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """Not even while nobody comes through."""
-    monkeypatch.setattr(turns, "HOLD_SECONDS_MAX", 0.05)
+    monkeypatch.setattr(contention_backoff, "HOLD_SECONDS_MAX", 0.05)
     crowd = Crowd()
     crowd.refuse(*range(6))
     async with asyncio.timeout(5):
-        while crowd.turns.held:
+        while crowd.backoff.held:
             await asyncio.sleep(0.01)
     assert [*range(6)] == crowd.heard
 
 
 async def test_the_queue_is_bounded(long_turns: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """Beyond it refusals are given at once."""
-    monkeypatch.setattr(turns, "HELD_MAX", 2)
+    monkeypatch.setattr(contention_backoff, "HELD_MAX", 2)
     crowd = Crowd()
     crowd.refuse(*range(10))
-    assert 2 == crowd.turns.held
+    assert 2 == crowd.backoff.held
 
 
 @pytest.mark.parametrize(("quantum", "round_seconds"), [(0.5, 6_000.0), (60.0, 20.0)], ids=["at most", "its share of a round"])
@@ -114,47 +114,47 @@ async def test_winners_that_come_back_go_on_for_a_while(
     long_turns: None, monkeypatch: pytest.MonkeyPatch, quantum: float, round_seconds: float
 ) -> None:
     """Once one was seen to: two at a time would work for nothing half the time. The more wait, the shorter it is."""
-    monkeypatch.setattr(turns, "QUANTUM_SECONDS_MAX", quantum)
-    monkeypatch.setattr(turns, "ROUND_SECONDS", round_seconds)
-    monkeypatch.setattr(turns, "_LOOK_AGAIN_AFTER", 1)
+    monkeypatch.setattr(contention_backoff, "QUANTUM_SECONDS_MAX", quantum)
+    monkeypatch.setattr(contention_backoff, "ROUND_SECONDS", round_seconds)
+    monkeypatch.setattr(contention_backoff, "_LOOK_AGAIN_AFTER", 1)
     crowd = Crowd()
     crowd.refuse(*range(40))
-    crowd.turns.came_through()
+    crowd.backoff.came_through()
     called = len(crowd.heard)
     for _ in range(5):
-        crowd.turns.came_through()
+        crowd.backoff.came_through()
         assert called == len(crowd.heard)
     await asyncio.sleep(0.7)
-    crowd.turns.came_through()
+    crowd.backoff.came_through()
     assert called + 1 == len(crowd.heard), "their time is over"
 
 
 async def test_winners_that_go_home_are_not_waited_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """Then each success calls the next, as if there were no such thing."""
-    monkeypatch.setattr(turns, "QUANTUM_SECONDS_MAX", 60.0)
-    monkeypatch.setattr(turns, "ROUND_SECONDS", 6_000.0)
-    monkeypatch.setattr(turns, "_LOOK_AGAIN_AFTER", 4)
+    monkeypatch.setattr(contention_backoff, "QUANTUM_SECONDS_MAX", 60.0)
+    monkeypatch.setattr(contention_backoff, "ROUND_SECONDS", 6_000.0)
+    monkeypatch.setattr(contention_backoff, "_LOOK_AGAIN_AFTER", 4)
     crowd = Crowd()
     crowd.refuse(*range(20))
     for _ in range(4):
-        crowd.turns.came_through()
+        crowd.backoff.came_through()
     before = len(crowd.heard)
     async with asyncio.timeout(5):
         while len(crowd.heard) == before:
             await asyncio.sleep(0.005)
     for more in range(1, 4):
         called = len(crowd.heard)
-        crowd.turns.came_through()
+        crowd.backoff.came_through()
         assert called + 1 == len(crowd.heard), f"success {more} after nobody came back"
 
 
 async def test_nobody_is_called_while_another_process_may_go_on(long_turns: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """And then the next one is, although nobody here came through."""
-    monkeypatch.setattr(turns, "QUANTUM_SECONDS_MAX", 0.1)
+    monkeypatch.setattr(contention_backoff, "QUANTUM_SECONDS_MAX", 0.1)
     crowd = Crowd()
     crowd.refuse(*range(6))
     before = len(crowd.heard)
-    crowd.turns.lost()
+    crowd.backoff.lost()
     assert before == len(crowd.heard)
     async with asyncio.timeout(5):
         while len(crowd.heard) == before:
@@ -165,11 +165,11 @@ async def test_nobody_is_called_while_another_process_may_go_on(long_turns: None
 async def test_a_turn_is_as_long_as_commits_are_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     """The newest interval weighs a part, so that one slow commit does not stretch it; no interval counts for more than the longest turn."""
     now = [1_000.0]
-    monkeypatch.setattr("icecore.commands.execution.turns.time.monotonic", lambda: now[0])
-    monkeypatch.setattr(turns, "TURN_INTERVALS", 1.0)
-    monkeypatch.setattr(turns, "TURN_SECONDS_MIN", 0.0)
-    monkeypatch.setattr(turns, "TURN_SECONDS_MAX", 8.0)
-    measured = Turns()
+    monkeypatch.setattr("icecore.commands.execution.contention_backoff.time.monotonic", lambda: now[0])
+    monkeypatch.setattr(contention_backoff, "BACKOFF_INTERVALS", 1.0)
+    monkeypatch.setattr(contention_backoff, "BACKOFF_SECONDS_MIN", 0.0)
+    monkeypatch.setattr(contention_backoff, "BACKOFF_SECONDS_MAX", 8.0)
+    measured = ContentionBackoff()
 
     def turn_after(interval: float) -> float:
         now[0] += interval

@@ -20,7 +20,7 @@ from .named_sql import named_sql
 from .outage_log import OutageLog
 from .postgres import Connection
 
-_SQL = named_sql("icecore.database", "silence_watch.sql")
+_SQL = named_sql("icecore.database", "connection_watchdog.sql")
 _log = structlog.get_logger("icecore.connections")
 
 # An answer that takes longer makes us ask whether Postgres answers anybody; if not within the second time, it is away.
@@ -72,7 +72,7 @@ def sever(connection: Connection | psycopg.Connection[Any]) -> None:
         line.shutdown(socket.SHUT_RDWR)
 
 
-class SilenceWatch:
+class ConnectionWatchdog:
     """Cuts the connections in use when Postgres has stopped answering: hung or unreachable, it sends no error by itself.
 
     While Postgres lets somebody else connect, a session is cut where Postgres says that it waits for the statement we sent (its process

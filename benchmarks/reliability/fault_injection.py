@@ -48,7 +48,7 @@ async def sabotage_database(control: Control, dsn: str) -> None:
         await connection.execute(source.encode())
 
 
-def sabotage() -> None:
+def inject_fault() -> None:
     """Builds the control that the environment names into this process."""
     control = CONTROLS[os.environ[VARIABLE]]
     if control.in_worker is not None:
@@ -170,8 +170,8 @@ def _old_files_after_any_answer() -> None:
 
 
 def _no_time_limit() -> None:
-    silence_watch: Any = importlib.import_module("icecore.database.silence_watch")
-    silence_watch.SILENCE_SECONDS_MAX = 3600.0
+    connection_watchdog: Any = importlib.import_module("icecore.database.connection_watchdog")
+    connection_watchdog.SILENCE_SECONDS_MAX = 3600.0
 
 
 CONTROLS = {

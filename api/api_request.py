@@ -21,14 +21,14 @@ from ..domain.byte_pieces import Content, held_bytes_of, joined
 from ..domain.errors import BadRequest
 from ..domain.identifiers import uuid_or_none
 from ..domain.json_rules import count_values, widened_bytes
-from .bodies import VALUE_BYTES, Fields, parse_json_object, read_body
+from .bodies import VALUE_BYTES, BodyReader, parse_json_object, read_body
 from .byte_budget import BODY_HELD, UNCOUNTED_BYTES_MAX, ByteBudget, HeldBytes, HeldContent, LargeAnswers
 from .catalog import CATALOG, Catalog
 from .compression import GzipCache, accepts_gzip, compress
+from .path_parameters import check_parameters, decode_segment, parse_query, respell_levels, warehouse_reference
 from .piece_payload import PiecePayload
 from .request_ids import REQUEST_ID, sane_or_none
 from .routing import Operation
-from .targets import check_parameters, decode_segment, parse_query, respell_levels, warehouse_reference
 
 SEPARATOR: web.AppKey[str | None] = web.AppKey("separator")
 """What joins namespace levels beside the specification's own; None: nothing."""
@@ -66,11 +66,11 @@ async def room_for_parsed(body: bytes, held: HeldBytes) -> int:
     return size
 
 
-class Call:
+class ApiRequest:
     """A request that matched an operation.
 
     app -- the application it came to, which holds what its addresses share.
-    segments -- the encoded path segments by placeholder; parse them by api/targets.py.
+    segments -- the encoded path segments by placeholder; parse them by api/path_parameters.py.
     context -- who asks, and for what; a command's also has its Idempotency-Key.
     expected -- room for an answer that was large the last time, until the answer itself takes it.
     shared -- the same for an answer that shares most of its bytes with others, which are counted once.
@@ -113,7 +113,7 @@ class Call:
                 self._query = {**self._query, "parent": respell_levels(self._query["parent"], separator)}
         return self._query
 
-    async def fields(self) -> tuple[bytes, Fields]:
+    async def fields(self) -> tuple[bytes, BodyReader]:
         """The body, as it came and ready to be read field by field."""
         limits = self.catalog.limits
         held = self.request[BODY_HELD] = HeldBytes(self.app[BODY_BUDGET])
@@ -121,11 +121,11 @@ class Call:
         size = await room_for_parsed(body, held)
         parse = partial(parse_json_object, body, limits)
         if size > _PARSED_AT_ONCE_BYTES_MAX:
-            return body, Fields(await asyncio.to_thread(parse), limits)
+            return body, BodyReader(await asyncio.to_thread(parse), limits)
         if size > UNCOUNTED_BYTES_MAX:
             # Others that arrived at the same time take their room, or are refused, before this one gives its own back.
             await asyncio.sleep(0)
-        return body, Fields(parse(), limits)
+        return body, BodyReader(parse(), limits)
 
     async def authorize(self, *resources: Resource) -> None:
         """Forbidden where the principal may not ask this of the resources: for what no command or query answers."""

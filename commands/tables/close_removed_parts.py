@@ -12,7 +12,7 @@ import structlog
 from ...database.advisory_locks import AdvisoryLock
 from ...projections.part_tombstones import PartTombstone, close_parts, read_tombstones, remove_if_closed
 from ..execution.leader_job import LeaderJob
-from ..execution.staged_parts import remove_left_over
+from ..execution.preloaded_parts import remove_left_over
 
 _log = structlog.get_logger("icecore.parts")
 
@@ -26,25 +26,25 @@ _PAUSE_FACTOR = 3
 _ROUND_SECONDS_MAX = 5.0
 
 
-class PartsJob(LeaderJob):
+class ClosePartsJob(LeaderJob):
     """Closes parts, and leads while it does: no rebuild removes a generation meanwhile."""
 
-    NAME = "settle-parts"
+    NAME = "close-parts"
     LEADER_LOCK = AdvisoryLock.SETTLE_PARTS_JOB
 
-    async def run_once(self, *, staged_seconds_max: float = STAGED_SECONDS_MAX) -> int:
+    async def run_once(self, *, preloaded_seconds_max: float = STAGED_SECONDS_MAX) -> int:
         """Does what waits, if no other process does; how many parts were closed."""
-        return await self.lead(lambda _: self._round(staged_seconds_max))
+        return await self.lead(lambda _: self._round(preloaded_seconds_max))
 
-    async def _round(self, staged_seconds_max: float) -> int:
+    async def _round(self, preloaded_seconds_max: float) -> int:
         closed, until = 0, time.monotonic() + _ROUND_SECONDS_MAX
         async with self._executor.connection() as connection:
             tombstones = await read_tombstones(connection)
         for tombstone in tombstones:
             closed += await self._close_parts(tombstone, until)
-        removed = await remove_left_over(self._executor.connection, staged_seconds_max)
+        removed = await remove_left_over(self._executor.connection, preloaded_seconds_max)
         if closed or removed:
-            _log.info("parts_settled", closed=closed, tables_unstaged=removed)
+            _log.info("parts_closed_later", closed=closed, preloads_removed=removed)
         return closed
 
     async def _close_parts(self, tombstone: PartTombstone, until: float) -> int:

@@ -16,7 +16,7 @@ _RECONNECT_SECONDS_MAX = 2.0
 _SILENCE_SECONDS_MAX = 5.0
 
 
-class Arrivals:
+class LogListener:
     """The head of the log as this process knows it; it listens from the first wait on."""
 
     def __init__(self, dsn: str) -> None:
@@ -25,12 +25,12 @@ class Arrivals:
         self._changed = asyncio.Event()
         self._stopped = False
         self._listening: asyncio.Task[None] | None = None
-        self._outage = OutageLog("icecore.arrivals", "arrivals_reconnecting", "arrivals_reconnected")
+        self._outage = OutageLog("icecore.listener", "arrivals_reconnecting", "arrivals_reconnected")
 
     async def after(self, position: int, seconds: float) -> bool:
         """Whether something stands after `position`; waits for it `seconds` at most, and no longer once this was stopped."""
         if self._listening is None and not self._stopped:
-            self._listening = asyncio.create_task(self._listen(), name="arrivals")
+            self._listening = asyncio.create_task(self._listen(), name="listener")
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 while self._head <= position and not self._stopped:

@@ -9,7 +9,7 @@ from ..database.named_sql import named_sql
 from ..database.postgres import Connection
 from ..domain.documents import TABLE_KINDS
 
-_SQL = named_sql("icecore.projections", "reached_snapshots.sql")
+_SQL = named_sql("icecore.projections", "snapshot_ancestry.sql")
 _SNAPSHOTS = 1 + TABLE_KINDS.index("snapshots")
 _SNAPSHOT_LOG = 1 + TABLE_KINDS.index("snapshot-log")
 
@@ -23,7 +23,7 @@ class Standing:
     current_snapshot_id: int | None
 
 
-async def read_standing(connection: Connection, table_id: UUID) -> Standing:
+async def read_snapshot_state(connection: Connection, table_id: UUID) -> Standing:
     """The table's newest version."""
     cursor = await connection.execute(_SQL["standing"], {"table_id": table_id}, binary=True)
     row = await cursor.fetchone()
@@ -32,7 +32,7 @@ async def read_standing(connection: Connection, table_id: UUID) -> Standing:
     return Standing(version, status == "live", _current_snapshot_id(head))
 
 
-async def has_reached(connection: Connection, table_id: UUID, current_snapshot_id: int | None, snapshot_id: int) -> bool:
+async def is_ancestor(connection: Connection, table_id: UUID, current_snapshot_id: int | None, snapshot_id: int) -> bool:
     """Whether the snapshot is the current one, was it, or is an ancestor of one that is or was; those that expired since included.
 
     So what was reached stays reached. A snapshot that only a branch or tag leads to, or nothing, is in the table and not reached.

@@ -1,4 +1,4 @@
-"""Turns events into the data consumers read: from the event, and what it refers to as of its position, alone."""
+"""ContentionBackoff events into the data consumers read: from the event, and what it refers to as of its position, alone."""
 
 import asyncio
 from collections.abc import Callable, Collection, Sequence
@@ -15,8 +15,8 @@ from ..domain.events import Event, decode, is_large, state_json
 from ..domain.proposal import time_text
 from ..domain.recorded import RecordedEvent
 from . import event_data as data
-from .description import Described, Description
-from .pointers import KnownNames, Path, PointerReader, Pointers, SnapshotKey
+from .enriched_event import EnrichedBatch, EnrichedEvent
+from .references import KnownNames, Path, ReferenceReader, References, SnapshotKey
 
 _NAMES_MAX = 10_000
 _KEPT_PATH_LENGTH_MAX = 200
@@ -29,7 +29,7 @@ Chosen = Callable[[RecordedEvent, Path | None], bool]
 """Whether an event is wanted, by the way to its namespace or warehouse."""
 
 
-class Describer:
+class EventEnricher:
     """Describes events.
 
     names_only -- types without their version: of these tables' events only names and places are described, and their states not read.
@@ -38,24 +38,24 @@ class Describer:
     """
 
     def __init__(self, *, names_only: Collection[str] = (), current_snapshots: bool = True, known_names: KnownNames | None = None) -> None:
-        self._reader = PointerReader(known_names)
+        self._reader = ReferenceReader(known_names)
         self._current_snapshots = current_snapshots
         self._names_only = names_only
 
-    async def describe(
+    async def enrich(
         self, connection: Connection, wanted: Sequence[RecordedEvent], *, chosen: Chosen | None = None, bytes_max: int | None = None
-    ) -> Described[Description]:
+    ) -> EnrichedBatch[EnrichedEvent]:
         """The descriptions of those `wanted` that are `chosen` by their names, all where nothing is given, in their order.
 
         bytes_max -- of what the descriptions hold beside the events' states: where it is reached, one more is the last. Then no more than
         DOCUMENTS_BYTES_MAX of documents are read for them, and one more. Who is given fewer than wanted asks for the rest again.
         """
-        found = await self.describe_facts(connection, wanted, chosen=chosen, bytes_max=bytes_max)
-        return Described([description for description, _ in found.events], found.count, found.bytes_read)
+        found = await self.enrich_decoded(connection, wanted, chosen=chosen, bytes_max=bytes_max)
+        return EnrichedBatch([description for description, _ in found.events], found.count, found.bytes_read)
 
-    async def describe_facts(
+    async def enrich_decoded(
         self, connection: Connection, wanted: Sequence[RecordedEvent], *, chosen: Chosen | None = None, bytes_max: int | None = None
-    ) -> Described[tuple[Description, Event | None]]:
+    ) -> EnrichedBatch[tuple[EnrichedEvent, Event | None]]:
         """The same with the facts they were made from; None where only names are described."""
         found = await self._reader.read(connection, wanted)
         numbered = [(n, event) for n, event in enumerate(wanted) if chosen is None or chosen(event, found.paths.get(event.position))]
@@ -68,7 +68,7 @@ class Describer:
         if self._current_snapshots:
             snapshots = [_snapshot_wanted(event, fact) for (_, event), fact in zip(numbered, decoded, strict=True)]
         sizes = await self._reader.read_snapshots(connection, found, snapshots, bytes_max)
-        described: list[tuple[Description, Event | None]] = []
+        described: list[tuple[EnrichedEvent, Event | None]] = []
         held = read = 0
         for (number, event), fact, size in zip(numbered, decoded, sizes, strict=True):
             if bytes_max is not None and held > bytes_max:
@@ -79,7 +79,7 @@ class Describer:
             held += size + sum(map(len, description.path))
             read += size + found.documents_bytes(event.position)
             found.let_go(event.position)
-        return Described(described, count, read)
+        return EnrichedBatch(described, count, read)
 
     async def _decoded(self, event: RecordedEvent) -> Event | None:
         if event.topic.rpartition(".")[0] in self._names_only:
@@ -89,7 +89,7 @@ class Describer:
         return decode(event.topic, event.state)
 
 
-def _cut(found: Pointers, events: Sequence[RecordedEvent]) -> int:
+def _cut(found: References, events: Sequence[RecordedEvent]) -> int:
     """How many of them are described from DOCUMENTS_BYTES_MAX at most, and one more."""
     size = 0
     for number, event in enumerate(events):
@@ -99,30 +99,30 @@ def _cut(found: Pointers, events: Sequence[RecordedEvent]) -> int:
     return len(events)
 
 
-def _describe_names(event: RecordedEvent, found: Pointers) -> Description:
+def _describe_names(event: RecordedEvent, found: References) -> EnrichedEvent:
     name, path = _tabular_name(event, found, "table")
     location = found.rows[event.position].metadata_location
-    return Description(event, path, data.TableChanged(table=name, metadata_location=location, change={}))
+    return EnrichedEvent(event, path, data.TableChanged(table=name, metadata_location=location, change={}))
 
 
-def _describe(event: RecordedEvent, fact: Event, found: Pointers) -> Description:
+def _describe(event: RecordedEvent, fact: Event, found: References) -> EnrichedEvent:
     match event.topic.partition(".")[0]:
         case "table" | "view" as noun:
             name, path = _tabular_name(event, found, noun)
             described = _table(event, fact, name, found) if noun == "table" else _view(event, fact, name, found)
-            return Description(event, path, described)
+            return EnrichedEvent(event, path, described)
         case "namespace":
             way = found.paths[event.position]
-            return Description(event, way.names, _namespace(event, fact, way))
+            return EnrichedEvent(event, way.names, _namespace(event, fact, way))
         case "warehouse":
             way = found.paths[event.position]
-            return Description(event, way.names, _warehouse(event, fact, way))
+            return EnrichedEvent(event, way.names, _warehouse(event, fact, way))
         case "proposal":
             way = found.paths[event.position]
-            return Description(event, (*way.names, str(event.stream_id)), _proposal(event, way, found))
+            return EnrichedEvent(event, (*way.names, str(event.stream_id)), _proposal(event, way, found))
     other = found.paths.get(event.position)
     names = () if other is None else other.names
-    return Description(event, names, data.OtherEvent(id=event.stream_id, name=list(names), change=orjson.loads(state_json(event.state))))
+    return EnrichedEvent(event, names, data.OtherEvent(id=event.stream_id, name=list(names), change=orjson.loads(state_json(event.state))))
 
 
 def _warehouse(event: RecordedEvent, fact: Event, path: Path) -> data.WarehouseEvent:
@@ -143,7 +143,7 @@ def _namespace(event: RecordedEvent, fact: Event, path: Path) -> data.NamespaceE
     return data.NamespaceEvent(namespace=name, warehouse=warehouse)
 
 
-def _proposal(event: RecordedEvent, path: Path, found: Pointers) -> data.ProposalEvent:
+def _proposal(event: RecordedEvent, path: Path, found: References) -> data.ProposalEvent:
     state = found.proposals[event.stream_id, event.version]
     return data.ProposalEvent(
         id=state.id,
@@ -161,7 +161,7 @@ def _proposal(event: RecordedEvent, path: Path, found: Pointers) -> data.Proposa
     )
 
 
-def _tabular_name(event: RecordedEvent, found: Pointers, noun: str) -> tuple[data.TabularName, tuple[str, ...]]:
+def _tabular_name(event: RecordedEvent, found: References, noun: str) -> tuple[data.TabularName, tuple[str, ...]]:
     row = found.rows[event.position]
     path = found.paths[event.position]
     ordinary = sum(map(len, path.names)) + len(row.name) <= _KEPT_PATH_LENGTH_MAX
@@ -187,14 +187,14 @@ def _name(
 _kept_name = lru_cache(_NAMES_MAX)(_name)
 
 
-def _previous(event: RecordedEvent, found: Pointers) -> data.PreviousName:
+def _previous(event: RecordedEvent, found: References) -> data.PreviousName:
     row = found.rows_before[event.position]
     # Where it stayed in its namespace, that one's path is the path of now.
     path = found.paths_before.get(event.position) or found.paths[event.position]
     return data.PreviousName(name=row.name, namespace=data.NamespaceName(id=row.namespace_id, name=list(path.names[1:])))
 
 
-def _table(event: RecordedEvent, fact: Event, name: data.TabularName, found: Pointers) -> data.Told:
+def _table(event: RecordedEvent, fact: Event, name: data.TabularName, found: References) -> data.EventData:
     row = found.rows[event.position]
     location = row.metadata_location
     match fact:
@@ -240,7 +240,7 @@ def _table_begun(name: data.TabularName, location: str, metadata: Json, **change
     )
 
 
-def _table_overwritten(event: RecordedEvent, fact: facts.TableOverwritten, name: data.TabularName, found: Pointers) -> data.TableWritten:
+def _table_overwritten(event: RecordedEvent, fact: facts.TableOverwritten, name: data.TabularName, found: References) -> data.TableWritten:
     before = found.rows_before[event.position]
     old, new = before.document["properties"], fact.metadata["properties"]
     return _table_begun(
@@ -253,7 +253,7 @@ def _table_overwritten(event: RecordedEvent, fact: facts.TableOverwritten, name:
     )
 
 
-def _table_committed(event: RecordedEvent, fact: facts.TableCommitted, name: data.TabularName, found: Pointers) -> data.TableWritten:
+def _table_committed(event: RecordedEvent, fact: facts.TableCommitted, name: data.TabularName, found: References) -> data.TableWritten:
     head = found.rows[event.position].document
     changed, parts = fact.delta["head"]["set"], fact.delta["parts"]
     added = [_snapshot(each) for each in _added(parts, "snapshots")]
@@ -287,7 +287,7 @@ def _table_committed(event: RecordedEvent, fact: facts.TableCommitted, name: dat
     )
 
 
-def _view(event: RecordedEvent, fact: Event, name: data.TabularName, found: Pointers) -> data.Told:
+def _view(event: RecordedEvent, fact: Event, name: data.TabularName, found: References) -> data.EventData:
     row = found.rows[event.position]
     location = row.metadata_location
     match fact:

@@ -6,16 +6,16 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from icecore.api.targets import (
+from icecore.api.path_parameters import (
     LEVEL_SEPARATOR,
     decode_segment,
-    namespace_named,
-    namespace_sought,
-    parents_sought,
     parse_boolean,
+    parse_existing_namespace,
+    parse_existing_tabular,
+    parse_new_namespace,
+    parse_parent,
     parse_query,
     respell_levels,
-    tabular_sought,
     warehouse_reference,
 )
 from icecore.domain.errors import BadRequest, NoSuchNamespace, NoSuchTable, NoSuchView
@@ -52,15 +52,15 @@ def test_a_namespace_in_a_path_survives_every_clients_encoding(namespace: list[s
         quote_plus(joined, safe=""),
         quote(joined, safe="").replace("%1F", "%1f"),
     ):
-        assert NamespaceIdentifier(tuple(namespace)) == namespace_named(encoded)
-        assert NamespaceIdentifier(tuple(namespace)) == namespace_sought(encoded)
+        assert NamespaceIdentifier(tuple(namespace)) == parse_new_namespace(encoded)
+        assert NamespaceIdentifier(tuple(namespace)) == parse_existing_namespace(encoded)
 
 
 @given(levels)
 def test_the_plain_reading_of_a_parent_comes_first(namespace: list[str]) -> None:
     """Java's form, encoded once, is never mistaken."""
     query = parse_query("parent=" + java_encoded(LEVEL_SEPARATOR.join(namespace)))
-    assert tuple(namespace) == parents_sought(query["parent"])[0].levels
+    assert tuple(namespace) == parse_parent(query["parent"])[0].levels
 
 
 @given(levels)
@@ -69,17 +69,17 @@ def test_a_parent_encoded_twice_is_among_the_readings(namespace: list[str]) -> N
     pyiceberg = quote_plus(LEVEL_SEPARATOR.join(quote(level, safe="") for level in namespace))
     trino = quote_plus(quote("\x1f".join(namespace), safe=""))
     for encoded in (pyiceberg, trino):
-        assert tuple(namespace) in [reading.levels for reading in parents_sought(parse_query("parent=" + encoded)["parent"])]
+        assert tuple(namespace) in [reading.levels for reading in parse_parent(parse_query("parent=" + encoded)["parent"])]
 
 
 def test_different_spellings_stay_different_names() -> None:
     """A level separator, a dot, an encoded dot and an encoded slash are four things, of which two are one."""
-    assert ("a", "b") == namespace_sought("a%1Fb").levels
-    assert ("a.b",) == namespace_sought("a.b").levels
-    assert ("a.b",) == namespace_sought("a%2Eb").levels
-    assert ("a/b",) == namespace_sought("a%2Fb").levels
-    assert ("a b",) == namespace_sought("a+b").levels == namespace_sought("a%20b").levels
-    assert ("a+b",) == namespace_sought("a%2Bb").levels
+    assert ("a", "b") == parse_existing_namespace("a%1Fb").levels
+    assert ("a.b",) == parse_existing_namespace("a.b").levels
+    assert ("a.b",) == parse_existing_namespace("a%2Eb").levels
+    assert ("a/b",) == parse_existing_namespace("a%2Fb").levels
+    assert ("a b",) == parse_existing_namespace("a+b").levels == parse_existing_namespace("a%20b").levels
+    assert ("a+b",) == parse_existing_namespace("a%2Bb").levels
 
 
 @pytest.mark.parametrize(
@@ -108,9 +108,9 @@ def test_a_broken_escape_is_refused(segment: str, message: str) -> None:
 def test_nothing_has_a_malformed_name(segment: str) -> None:
     """NUL and other controls, levels without a name, and one that is too long; the message holds no control character."""
     for refused, seek in (
-        (NoSuchNamespace, lambda: namespace_sought(segment)),
-        (NoSuchTable, lambda: tabular_sought(segment, "t", "table")),
-        (NoSuchView, lambda: tabular_sought("a", "%1F" + segment, "view")),
+        (NoSuchNamespace, lambda: parse_existing_namespace(segment)),
+        (NoSuchTable, lambda: parse_existing_tabular(segment, "t", "table")),
+        (NoSuchView, lambda: parse_existing_tabular("a", "%1F" + segment, "view")),
     ):
         with pytest.raises(refused) as refusal:
             seek()
@@ -123,20 +123,20 @@ def test_nothing_has_a_malformed_name(segment: str) -> None:
 )
 def test_odd_names_may_be_asked_for(name: str) -> None:
     """They go to the question, whose answer is that no such thing exists."""
-    assert name == tabular_sought("s1%1Ft", quote(name, safe=""), "table").name
+    assert name == parse_existing_tabular("s1%1Ft", quote(name, safe=""), "table").name
 
 
 @pytest.mark.parametrize("name", ["x" * (NAME_CODE_POINTS_MAX + 1), "e\u0301", "a\u202eb", "a\u200bb", "\ue000"])
 def test_odd_names_may_not_be_commanded(name: str) -> None:
     """What a command names may come to exist."""
     with pytest.raises(BadRequest):
-        namespace_named(quote(name, safe=""))
+        parse_new_namespace(quote(name, safe=""))
 
 
 def test_a_namespace_of_a_command_is_bounded_in_depth() -> None:
     """Seventeen levels are one too many."""
     with pytest.raises(BadRequest):
-        namespace_named("%1F".join(["x"] * (NAMESPACE_LEVELS_MAX + 1)))
+        parse_new_namespace("%1F".join(["x"] * (NAMESPACE_LEVELS_MAX + 1)))
 
 
 @pytest.mark.parametrize(
@@ -188,4 +188,4 @@ def test_other_booleans_are_refused(text: str) -> None:
 @pytest.mark.parametrize("segment", ["a.b", "a%2Eb", "a%2eb", "a%1Fb"])
 def test_levels_are_split_at_the_advertised_separator_too(segment: str) -> None:
     """As clients write it, encoded or not, and as the specification has it."""
-    assert ("a", "b") == namespace_named(respell_levels(segment, ".")).levels
+    assert ("a", "b") == parse_new_namespace(respell_levels(segment, ".")).levels

@@ -38,7 +38,7 @@ async def test_who_reads_by_time_is_not_taken_for_the_append_that_holds_the_lock
         await AsyncConnection.connect(database, autocommit=True) as probe,
         await AsyncConnection.connect(new_database()) as elsewhere,
     ):
-        sessions = named_sql("icecore.database", "silence_watch.sql")["sessions"]
+        sessions = named_sql("icecore.database", "connection_watchdog.sql")["sessions"]
 
         async def seen() -> list[tuple[bool, str | None]]:
             values = {"process_ids": [append.info.backend_pid], "append_lock": AdvisoryLock.APPEND}

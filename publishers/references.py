@@ -69,7 +69,7 @@ class TabularRow:
 
 
 @dataclass(slots=True)
-class Pointers:
+class References:
     """What one batch refers to, by the positions of its events.
 
     rows, rows_before -- a table's or view's row as the event left it, and as the event found it. paths -- to the thing itself, to what a
@@ -155,15 +155,15 @@ def _path(object_id: UUID, known: dict[UUID, _KnownName]) -> Path:
     return Path(tuple(each.name for each in way), tuple(each.key for each in way))
 
 
-class PointerReader:
+class ReferenceReader:
     """Reads what events refer to. known_names -- shared with other readers, where it is given."""
 
     def __init__(self, known_names: KnownNames | None = None) -> None:
         self.known_names = known_names or KnownNames()
 
-    async def read(self, connection: Connection, events: Sequence[RecordedEvent]) -> Pointers:
+    async def read(self, connection: Connection, events: Sequence[RecordedEvent]) -> References:
         """The pointers of these events, without the documents of tables and views."""
-        found = Pointers()
+        found = References()
         for noun in _NOUNS:
             positions = [event.position for event in events if event.topic.partition(".")[0] == noun]
             if positions:
@@ -182,7 +182,7 @@ class PointerReader:
                     place[position] = paths[object_id]
         return found
 
-    async def read_documents(self, connection: Connection, found: Pointers, events: Sequence[RecordedEvent]) -> None:
+    async def read_documents(self, connection: Connection, found: References, events: Sequence[RecordedEvent]) -> None:
         """Adds the documents that these events are described from."""
         for noun in _NOUNS:
             asked: list[tuple[UUID, int, TabularRow]] = []
@@ -196,7 +196,7 @@ class PointerReader:
                     asked[number][2].body = body
 
     async def read_snapshots(
-        self, connection: Connection, found: Pointers, wanted: Sequence[SnapshotKey | None], bytes_max: int | None
+        self, connection: Connection, found: References, wanted: Sequence[SnapshotKey | None], bytes_max: int | None
     ) -> list[int]:
         """Adds snapshots that events refer to without holding them, as many as `bytes_max` and one more; the bytes of each, 0 of None."""
         sizes = [0] * len(wanted)
@@ -216,7 +216,7 @@ def _with_document(rows: dict[int, TabularRow], event: RecordedEvent) -> list[Ta
     return [] if row is None or row.size is None else [row]
 
 
-def _named_objects(event: RecordedEvent, found: Pointers) -> tuple[UUID, ...]:
+def _named_objects(event: RecordedEvent, found: References) -> tuple[UUID, ...]:
     """Those whose paths the event is told with: what a table or view lies in (and lay in), a proposal's warehouse, else itself."""
     noun = event.topic.partition(".")[0]
     if noun == "proposal":

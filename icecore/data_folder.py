@@ -46,6 +46,7 @@ class DataFolder:
         """The folder at `path`, made if it is not there and closed to other accounts; a clone's version control leaves it alone."""
         if os.fsencode(path).decode(errors="ignore") != str(path):
             raise CommandFailed(ExitCode.USAGE, f"The path of the data folder must be UTF-8 text: {str(path)!r}")
+        _refuse_closed(path)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.mkdir(mode=0o700, exist_ok=True)
@@ -64,10 +65,9 @@ class DataFolder:
     @classmethod
     def existing(cls, path: Path) -> "DataFolder":
         """The folder at `path`, which a server must have made: a question never makes an empty catalog to ask."""
+        _refuse_closed(path)
         if path.is_file():
             raise CommandFailed(ExitCode.USAGE, f"{path} is a file; a data folder is a folder that `icecore serve` has made")
-        if path.exists() and not os.access(path, os.R_OK | os.X_OK):
-            raise CommandFailed(ExitCode.USAGE, f"{path} is closed to this account: run the command as the account that serves it")
         if not (path / _USERS).exists():
             raise CommandFailed(ExitCode.USAGE, f"{path} holds no catalog; `icecore serve --data {path}` makes one")
         return cls(path.resolve())
@@ -117,6 +117,7 @@ class DataFolder:
 
     def serving(self) -> Serving | None:
         """Who serves this folder now; None if nobody does."""
+        _refuse_closed(self.path)
         try:
             with (self.path / _SERVING).open("rb") as file:
                 try:
@@ -158,6 +159,16 @@ def _is_same(one: Path, other: Path) -> bool:
         return one.samefile(other)
     except OSError:
         return False
+
+
+def _refuse_closed(path: Path) -> None:
+    """CommandFailed where this account may not look into the folder, or not enter one that leads to it."""
+    try:
+        with suppress(FileNotFoundError, NotADirectoryError):
+            next(path.iterdir(), None)
+            (path / _USERS).stat()
+    except PermissionError:
+        raise CommandFailed(ExitCode.USAGE, f"{path} is closed to this account: run the command as the account that serves it") from None
 
 
 def _close_to_others(path: Path) -> None:

@@ -9,7 +9,7 @@ import stat
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -210,6 +210,28 @@ def test_a_copy_of_a_folder_that_is_closed_to_this_account_is_refused(open_direc
     try:
         with pytest.raises(CommandFailed, match="was copied or moved from"), DataFolder.make(elsewhere).claimed():
             pass
+    finally:
+        os.seteuid(0)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="takes another account's rights")
+@pytest.mark.parametrize(
+    "opened", [DataFolder.make, DataFolder.existing, lambda path: DataFolder(path).serving()], ids=["serve", "log", "health"]
+)
+@pytest.mark.parametrize("closed", [".", ".."], ids=["the folder", "a folder above"])
+def test_a_folder_of_another_account_is_refused_as_what_it_is(open_directory: Path, opened: Callable[[Path], object], closed: str) -> None:
+    """Nothing is to be made: it may be there."""
+    path = open_directory / "above" / "data"
+    with DataFolder.make(path).claimed():
+        pass
+    (path / closed).chmod(0o700)
+    os.seteuid(pwd.getpwnam("nobody").pw_uid)
+    try:
+        with pytest.raises(
+            CommandFailed, match=r"above/data is closed to this account: run the command as the account that serves it"
+        ) as refused:
+            opened(path)
+        assert ExitCode.USAGE == refused.value.code
     finally:
         os.seteuid(0)
 

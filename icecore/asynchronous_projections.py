@@ -18,7 +18,7 @@ from .database.connection_watchdog import sever
 from .database.connections import CONNECT_SECONDS_MAX, NETWORK_OPTIONS, Connection
 from .database.outage_log import OutageLog
 from .domain.client_errors import client_error_text
-from .log.event_store import LogApplication, environment, sever_connections
+from .log.event_store import LogApplication, closed_on_failure, environment, sever_connections
 from .log.head import log_head
 from .projections.asynchronous.projection import AsynchronousProjection, AsynchronousView
 from .projections.asynchronous.statistics import StatisticsProjection
@@ -130,8 +130,9 @@ class _Runner(ProjectionRunner[LogApplication, AsynchronousView]):
 
 
 def _runner(dsn: str, projection: type[AsynchronousProjection]) -> _Runner:
-    runner = _Runner(application_class=LogApplication, projection_class=projection, view_class=projection.VIEW, env=environment(dsn))
-    return runner.__enter__()
+    with closed_on_failure():
+        runner = _Runner(application_class=LogApplication, projection_class=projection, view_class=projection.VIEW, env=environment(dsn))
+        return runner.__enter__()
 
 
 def _close(runner: _Runner) -> None:

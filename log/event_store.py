@@ -4,7 +4,9 @@ The asynchronous read models run on it (projections/asynchronous/). It appends n
 and for processes that serve no requests.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, ClassVar, cast
 from uuid import UUID
@@ -13,7 +15,7 @@ from weakref import WeakSet
 from eventsourcing.application import Application
 from eventsourcing.domain import DomainEventProtocol
 from eventsourcing.persistence import Mapper, Notification, StoredEvent
-from eventsourcing.postgres import PostgresApplicationRecorder, PostgresFactory, PostgresSubscription
+from eventsourcing.postgres import PostgresApplicationRecorder, PostgresDatastore, PostgresFactory, PostgresSubscription
 from eventsourcing.utils import Environment, EnvType
 from psycopg import Connection
 from psycopg.rows import DictRow, dict_row
@@ -122,6 +124,24 @@ def sever_connections() -> None:
         sever(connection)
 
 
+_opened: ContextVar[list[PostgresDatastore]] = ContextVar("opened")
+
+
+@contextmanager
+def closed_on_failure() -> Iterator[None]:
+    """Closes what the library opens in the block if the block fails: else its sessions and threads stay until Python collects cycles."""
+    opened: list[PostgresDatastore] = []
+    token = _opened.set(opened)
+    try:
+        yield
+    except BaseException:
+        for datastore in opened:
+            datastore.close()
+        raise
+    finally:
+        _opened.reset(token)
+
+
 class LogFactory(PostgresFactory):
     """The library's Postgres factory on our schema, with our connections' options; `environment` names it."""
 
@@ -131,6 +151,7 @@ class LogFactory(PostgresFactory):
         pool.conninfo = with_options(self.env[_DSN], _STATEMENTS_END)
         pool.kwargs = {"row_factory": dict_row, "application_name": "icecore-projections", **NETWORK_OPTIONS}
         pool.connection_class = _Severable
+        _opened.get([]).append(self.datastore)
 
     def application_recorder(self) -> LogRecorder:
         return LogRecorder(self.datastore, events_table_name="events")

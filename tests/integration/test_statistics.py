@@ -1,6 +1,7 @@
 """Statistics of warehouses: counted from the log by the worker, each event once, whatever happens to who counts."""
 
 import asyncio
+import gc
 import json
 import os
 import random
@@ -18,6 +19,7 @@ from uuid import UUID
 import psycopg
 import pytest
 import structlog
+from eventsourcing.persistence import OperationalError
 from psycopg import Cursor
 from psycopg.conninfo import conninfo_to_dict
 from psycopg.rows import DictRow
@@ -410,6 +412,23 @@ async def test_rows_that_somebody_has_locked_are_waited_for_without_more_and_mor
     async with counting(catalog.dsn):
         await counted(catalog.dsn)
     assert rows(catalog.dsn, RECOUNT) == rows(catalog.dsn, ROWS)
+
+
+async def test_attempts_that_cannot_begin_leave_no_session(catalog: Application, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where Postgres has room for some of their connections and not for all: the next ones need that room."""
+
+    def refuse(*_: object, **__: object) -> None:
+        raise OperationalError("no room")
+
+    monkeypatch.setattr(event_store.LogRecorder, "subscribe", refuse)
+    gc.disable()
+    try:
+        async with counting(catalog.dsn):
+            await asyncio.sleep(5)
+            sessions = rows(catalog.dsn, "select pid from pg_stat_activity where application_name = 'icecore-projections'")
+            assert len(sessions) <= 3
+    finally:
+        gc.enable()
 
 
 async def test_the_environment_is_not_the_projection_s(catalog: Application, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -68,15 +68,15 @@ async def _position(connection: Connection, point: str) -> int:
     if point.isascii() and point.isdigit() and len(point) <= _POSITION_DIGITS_MAX:
         head = await log_head(connection)
         if int(point) > head:
-            raise BadRequest(f"Position {point} lies beyond the end of the log, which is at {head}: is it a position of another log?")
+            raise BadRequest(f"Position {point} is beyond the end of the log ({head}): it may belong to another log")
         return await position_not_after(connection, int(point))
     try:
         at = datetime.fromisoformat(point)
     except ValueError:
         at = None
     if at is None or at.tzinfo is None or len(point) < len("2026-01-01T00:00Z"):
-        raise BadRequest(f"Invalid point in time '{point}': must be a position of the log or an RFC 3339 time with its zone")
+        raise BadRequest(f"Invalid point in time '{point}': must be a position of the log or an RFC 3339 time with a time zone")
     position = await position_at(connection, at)
     if position is None:
-        raise BadRequest(f"The time {point} lies beyond the end of the log: it has not come yet")
+        raise BadRequest(f"The time {point} is beyond the end of the log: it is in the future")
     return position

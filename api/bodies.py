@@ -43,7 +43,7 @@ async def read_body(request: web.Request, limits: ApiLimits, held: HeldBytes) ->
         # Frames behind here hold the error and what came of the body: a cycle that would keep both until a collection.
         error.__traceback__ = None
         if not isinstance(error, TimeoutError):
-            raise BadRequest("Invalid body: it broke off") from error
+            raise BadRequest("Invalid body: incomplete") from error
         raise RequestTimeout(
             f"Invalid body: not complete after {limits.body_seconds_max:g} seconds, or nothing of it came for {limits.stall_seconds_max:g}"
         ) from None
@@ -71,7 +71,7 @@ def parse_json_object(body: bytes, limits: ApiLimits) -> JsonObject:
     any key or value, nesting over `json_depth_max`, more values than `json_values_max`.
     """
     if not body:
-        raise BadRequest("Invalid body: must be a JSON object, and is empty")
+        raise BadRequest("Invalid body: empty, must be a JSON object")
     if count_values(body) > limits.json_values_max:
         raise BadRequest(f"Invalid body: contains more than {limits.json_values_max} values")
     try:
@@ -107,7 +107,7 @@ class BodyReader:
         """Refuse fields that nobody would read."""
         for name in self._values:
             if name not in known:
-                raise self.invalid(name[:_FIELD_SHOWN_LENGTH_MAX], "is not known here")
+                raise self.invalid(name[:_FIELD_SHOWN_LENGTH_MAX], "is unknown")
 
     def text(self, name: str) -> str:
         value = self._required(name)

@@ -35,7 +35,7 @@ class ByteBudget:
     def take(self, size: int, *, had: int = 0) -> None:
         """`had` is what the same holder has already. Raises BudgetUsedUp."""
         if self.held > had and self.held + size > self._bytes_max:
-            raise BudgetUsedUp(f"{self._what} of other requests use all the memory that is set aside for them; try again later")
+            raise BudgetUsedUp(f"{self._what} of other requests use all the memory reserved for them; try again later")
         self.held += size
 
     def give_back(self, size: int) -> None:

@@ -37,7 +37,7 @@ def _unforeseen(request: web.Request, error: BaseException) -> CatalogError:
     """What the client is told of a fault of ours: nothing of the trace, and on a commit that its outcome is unknown."""
     operation = request.get(OPERATION)
     if operation is not None and operation.commits:
-        return CommitStateUnknown("The commit may have happened or not: load the table before cleaning up")
+        return CommitStateUnknown("The outcome of the commit is unknown: load the table before cleaning up")
     if isinstance(error, TimeoutError) and _is_read(request):
         return ServiceUnavailable("The request took too long")
     return InternalError()

@@ -75,7 +75,7 @@ class OriginRules:
         host = headers.get(hdrs.HOST) if absolute is None else absolute["authority"]
         # HTTP/1.1 without Host is malformed; HTTP/1.0 may omit it, and no browser does.
         if host is not None and not self._is_named(host) and not self._is_address_of_connection(host, request):
-            raise Forbidden("Invalid header 'Host': not a name of this server; other names must be listed in ICECORE_ALLOWED_HOSTS")
+            raise Forbidden("Invalid header 'Host': not a name of this server; ICECORE_ALLOWED_HOSTS lists further names")
         if request.method not in _READS:
             self._check_origin(request, host)
         if request.body_exists:
@@ -105,10 +105,10 @@ class OriginRules:
                 return
             if origin not in self._own and (host is None or origin not in (f"http://{host.lower()}", f"https://{host.lower()}")):
                 raise Forbidden(
-                    "Invalid header 'Origin': web pages of other origins must not change anything, unless ICECORE_CORS_ORIGINS lists them"
+                    "Invalid header 'Origin': web pages of other origins cannot send changes, unless ICECORE_CORS_ORIGINS lists them"
                 )
         if request.headers.get("Sec-Fetch-Site", "none") in _FOREIGN_SITES:
-            raise Forbidden("Invalid header 'Sec-Fetch-Site': web pages of other sites must not change anything")
+            raise Forbidden("Invalid header 'Sec-Fetch-Site': web pages of other sites cannot send changes")
 
     def preflight(self, request: web.BaseRequest) -> web.Response | None:
         """The answer to a CORS preflight request of a permitted origin; None for every other request."""

@@ -138,7 +138,7 @@ class Approval:
             return
         told, status = [(hook, hold.reason) for hook, hold in holds], _status([hook for hook, _ in holds])
         if carries_files(changes):
-            why = "and the change brings files its writer deletes where it is not taken at once: it cannot wait for approval"
+            why = "and a change that brings files cannot wait for approval"
             raise _refusal(status, f"Refused because {_told(told)} {why}")
         reason = holds[0][1].reason[:REASON_LENGTH_MAX] if len(holds) == 1 else _told(told)
         objects = held_objects(change, changes)
@@ -204,15 +204,15 @@ def _why_no_verdict(verdict: object) -> str:
         case Allow():
             return ""
         case Refuse():
-            return "" if _is_reason(verdict.reason) else "a refusal without a reason in words"
+            return "" if _is_reason(verdict.reason) else "a refusal without a reason"
         case Hold():
             if not _is_reason(verdict.reason):
-                return "a hold without a reason in words"
+                return "a hold without a reason"
             seconds: object = verdict.expires_in_seconds
             if isinstance(seconds, int | float) and math.isfinite(seconds) and 0 < seconds <= HELD_SECONDS_MAX:
                 return ""
-            return f"a hold for no time between 0 and {HELD_SECONDS_MAX:.0f} seconds"
-    return f"no verdict but {type(verdict).__name__}"
+            return f"a hold whose time is not between 0 and {HELD_SECONDS_MAX:.0f} seconds"
+    return f"{type(verdict).__name__} instead of a verdict"
 
 
 def _is_reason(reason: object) -> bool:

@@ -128,10 +128,10 @@ def _breaches(before: _Columns, after: _Columns, *, renames: bool) -> Iterator[s
         parent = after.parents.get(key)
         is_outermost = key not in before.fields and (parent is None or parent in before.fields)
         if is_outermost and field["required"] and field.get("initial-default") is None:
-            yield f"column {after.names[key]} is added as required, without a default for the rows that are there"
+            yield f"column {after.names[key]} is added as required without a default for existing rows"
     for key in sorted(before.identifiers - after.identifiers, key=str):
         if key in after.fields:
-            yield f"column {before.names[key]} is no identifier field any more"
+            yield f"column {before.names[key]} is not an identifier field any more"
 
 
 def _changed(name: str, before: Json, after: Json, *, renames: bool) -> Iterator[str]:

@@ -55,7 +55,7 @@ class ApprovalWebhook:
                 return parse_verdict(await _read(answer.content))
         except (aiohttp.ClientError, OSError, TimeoutError, ValueError) as error:
             # Its text may hold the address with its secrets, headers, and what the endpoint answered.
-            raise NoVerdictError(f"the endpoint gives no answer: {client_error_text(error, address_of(self._settings.url))}") from None
+            raise NoVerdictError(f"the endpoint does not answer: {client_error_text(error, address_of(self._settings.url))}") from None
 
 
 def parse_verdict(body: bytes) -> Verdict:

@@ -41,6 +41,6 @@ def check_places(places: int) -> None:
     """BadRequest where one object would hold more than PLACES_MAX."""
     if places > PLACES_MAX:
         raise BadRequest(
-            f"A table or view holds at most {PLACES_MAX} places in storage, with all it wrote in before: "
-            "registered anew it holds those alone that it still names"
+            f"A table or view can claim at most {PLACES_MAX} locations, former ones included: "
+            "register it again to keep only those that it still names"
         )

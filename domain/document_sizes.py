@@ -21,12 +21,12 @@ def check_table_size(before: Document | None, after: Document, bytes_max: int) -
         return
     if before is None or table_bytes(after, without=_LOG_OF_COMMITS) > table_bytes(before, without=_LOG_OF_COMMITS):
         raise BadRequest(
-            f"A table's metadata may have at most {bytes_max} bytes, and would have {size}: expire snapshots or remove properties, "
-            "or let the server's ICECORE_LARGE_DOCUMENTS_BYTES_MAX be raised"
+            f"A table's metadata may have at most {bytes_max} bytes and would have {size}: expire snapshots or remove properties, "
+            "or raise the server's ICECORE_LARGE_DOCUMENTS_BYTES_MAX"
         )
 
 
 def check_kept_whole_size(what: str, before: Mapping[str, Any] | None, after: bytes) -> None:
     """The same for what is kept whole, by KEPT_WHOLE_BYTES_MAX; `what` names it in the message."""
     if len(after) > KEPT_WHOLE_BYTES_MAX and (before is None or len(after) > len(orjson.dumps(before))):
-        raise BadRequest(f"{what} may have at most {KEPT_WHOLE_BYTES_MAX} bytes, and would have {len(after)}")
+        raise BadRequest(f"{what} may have at most {KEPT_WHOLE_BYTES_MAX} bytes and would have {len(after)}")

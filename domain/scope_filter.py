@@ -35,7 +35,7 @@ class ScopeFilter:
         for member, names in (("warehouses", warehouses), ("namespaces", namespaces)):
             for name in names:
                 if not name.strip() or "*" in name or any(len(part) > NAME_CODE_POINTS_MAX for part in name.split(".")):
-                    rule = "is no name; a namespace stands for itself and everything below it, and there are no patterns of names"
+                    rule = "is not a name: a namespace includes those below it, and patterns are not supported"
                     raise FilterError(member, f"{name!r} {rule}")
         return cls(tuple(map(name_key, warehouses)), tuple(map(dotted_key, namespaces)))
 
@@ -56,7 +56,7 @@ def kinds_like(patterns: Iterable[str], kinds: Collection[str], member: str) -> 
             raise FilterError(member, f"a pattern has at most {_PATTERN_LENGTH_MAX} characters and {_WILDCARDS_MAX} of them '*'")
         like = {kind for kind in kinds if _is_like(kind, pattern)}
         if not like:
-            raise FilterError(member, f"{pattern!r} matches none; there are {', '.join(sorted(kinds))}")
+            raise FilterError(member, f"{pattern!r} matches none of {', '.join(sorted(kinds))}")
         found |= like
     return frozenset(found)
 

@@ -72,7 +72,7 @@ def decode(operation: str, stored: Json) -> Any:
     """The command that `encode` was given. Raises UnreadableCommandError for anything that it would not have written."""
     command = _COMMANDS.get(operation)
     if command is None:
-        raise UnreadableCommandError(f"no change of the operation {operation} can wait for approval")
+        raise UnreadableCommandError(f"a change by {operation} cannot wait for approval")
     return _decoded(command, _FORMS[command][1], stored)
 
 
@@ -83,7 +83,7 @@ def _encoded(command: object, members: Mapping[str, _Form]) -> Json:
 
 def _decoded(command: type, members: Mapping[str, _Form], stored: Any) -> Any:
     if not isinstance(stored, dict) or stored.keys() != members.keys():
-        raise UnreadableCommandError(f"{command.__name__} is stored with other members than {', '.join(members)}")
+        raise UnreadableCommandError(f"{command.__name__} must be stored with the members {', '.join(members)}")
     return command(*[_read(member, form, stored[member]) for member, form in members.items()])
 
 
@@ -97,13 +97,14 @@ def _read(member: str, form: _Form, value: Any) -> Any:
 def _checked(kind: type, told: str) -> Callable[[Any], Any]:
     def check(value: Any) -> Any:
         if type(value) is not kind:
-            raise _MismatchError(f"is no {told}")
+            raise _MismatchError(f"must be {told}")
         return value
 
     return check
 
 
-_text, _object, _boolean, _list = _checked(str, "text"), _checked(dict, "object"), _checked(bool, "truth value"), _checked(list, "list")
+_text, _object = _checked(str, "a string"), _checked(dict, "an object")
+_boolean, _list = _checked(bool, "true or false"), _checked(list, "a list")
 
 
 def _each(check: Callable[[Any], Any]) -> Callable[[Any], list[Any]]:
@@ -121,13 +122,13 @@ def _texts_by_name(value: Any) -> dict[str, str]:
 def _namespace(value: Any) -> NamespaceIdentifier:
     levels = _each(_text)(value)
     if not levels:
-        raise _MismatchError("names no level")
+        raise _MismatchError("must have at least one level")
     return NamespaceIdentifier(tuple(levels))
 
 
 def _tabular(value: Any) -> TabularIdentifier:
     if _object(value).keys() != {"namespace", "name"}:
-        raise _MismatchError("is no identifier")
+        raise _MismatchError("must have namespace and name")
     return TabularIdentifier(_namespace(value["namespace"]), _text(value["name"]))
 
 

@@ -47,4 +47,4 @@ async def appends_in_flight(connection: Connection) -> None:
     try:
         await wait_for_holders(connection, AdvisoryLock.APPEND)
     except errors.LockNotAvailable:
-        raise ServiceUnavailable("The log cannot be read up to that time: events are being appended", retry_after_seconds=1) from None
+        raise ServiceUnavailable("The log cannot be read up to that time yet: commits are in progress", retry_after_seconds=1) from None

@@ -38,7 +38,7 @@ async def load_snapshot_ancestry(
     again only if it changed. A past does not go on: BadRequest.
     """
     if warehouse.as_of is not None:
-        raise BadRequest("Invalid parameter 'warehouse': a past does not change; name the warehouse without a position or time")
+        raise BadRequest("Invalid parameter 'warehouse': a past state does not change; name the warehouse without a position or time")
     async with queries.backends.connection() as connection:
         # Read first: the answer holds at this position, or at a later one.
         position = await log_head(connection)

@@ -66,7 +66,7 @@ def refuse_credential_properties(properties: Iterable[str], field: str) -> None:
     """
     for name in properties:
         if carries_credential(name):
-            raise BadRequest(f"Invalid {field}: the property {name[:200]!r} may carry a credential or redirect a client, and is not stored")
+            raise BadRequest(f"Invalid {field}: the property {name[:200]!r} may contain a credential or redirect clients, and is refused")
 
 
 def check_registered_properties(properties: Mapping[str, str]) -> None:

@@ -26,7 +26,7 @@ _TABLE = b"icecore.secrets"
 
 
 class SecretUnreadable(ServiceUnavailable, status=503, type="ServiceUnavailableException"):
-    """A secret is gone, was written with a key the server does not have, or is not what was written."""
+    """A secret is gone, was written with a key the server does not have, or does not match what was written."""
 
 
 class SecretKeyError(ValueError):
@@ -139,7 +139,7 @@ class SecretStore:
         try:
             return key.decrypt(row.nonce, row.ciphertext, _bound_to(secret_id, row.version, project_id))
         except InvalidTag:
-            raise SecretUnreadable(f"Secret {secret_id} is not what was written") from None
+            raise SecretUnreadable(f"Secret {secret_id} does not match what was written") from None
 
 
 def _bound_to(secret_id: UUID, version: int, project_id: UUID) -> bytes:

@@ -138,11 +138,11 @@ def open_bucket_store(profile: StorageProfile, credential: StorageCredential | N
     An S3 profile may have none, and is then asked anonymously; GCS and ADLS need theirs.
     """
     if credential is not None and credential.type != _CREDENTIAL_TYPES[profile.type]:
-        raise BadRequest(f"Invalid storage-credential: one of type {credential.type} does not open a {profile.type} profile")
+        raise BadRequest(f"Invalid storage-credential: type {credential.type} cannot be used with a {profile.type} profile")
     if isinstance(profile, S3Profile):
         return BucketStore(profile, lambda bucket: _open_s3(profile, credential, bucket))
     if credential is None:
-        raise BadRequest(f"Invalid storage-credential: a {profile.type} profile needs one")
+        raise BadRequest(f"Invalid storage-credential: required for a {profile.type} profile")
     if isinstance(profile, GcsProfile):
         return BucketStore(profile, lambda bucket: _open_gcs(credential, bucket))
     assert isinstance(profile, AdlsProfile), "every cloud profile has its branch"

@@ -74,7 +74,7 @@ class LargeDocuments:
             elif not turn.cancelled() and turn.exception() is None:
                 self.give_back(size)
             if isinstance(error, TimeoutError):
-                reason = f"Large tables and metadata files are read in turns, and others took longer than {self._wait_seconds_max:g} s"
+                reason = f"Other requests for large tables or metadata files took longer than {self._wait_seconds_max:g} s"
                 raise TooManyRequests(reason) from None
             raise
 

@@ -115,5 +115,5 @@ def _files_of(collection: str, element: Mapping[str, Any], fields: tuple[str, ..
 
 def _text(what: str, value: object) -> str:
     if not isinstance(value, str):
-        raise BadRequest(f"Invalid {what}: must be a text")
+        raise BadRequest(f"Invalid {what}: must be a string")
     return value

@@ -113,7 +113,7 @@ class StorageLocation:
             raise refuse_location(what, f"must begin with one of {', '.join(f'{scheme}:' for scheme in KINDS)}", text)
         kind, authority, path = KINDS[scheme], match[3] or "", match[4] or ""
         if not _AUTHORITIES[kind].fullmatch(authority):
-            rule = "a file has no host: file:/… or file:///…" if kind == "file" else "must name a bucket or filesystem@host after //"
+            rule = "must not have a host: file:/… or file:///…" if kind == "file" else "must name a bucket or filesystem@host after //"
             raise refuse_location(what, rule, text)
         spelled = text.removesuffix("/") if path != "/" else text[: -len(path)]
         segments = tuple(path[1:].removesuffix("/").split("/")) if len(path) > 1 else ()
@@ -144,7 +144,7 @@ class StorageLocation:
         """The place below by `segments` of our own making: each is one name, no slash in it."""
         for segment in segments:
             if segment in ("", ".", "..") or "/" in segment:
-                raise refuse_location("location", "must have no '.', '..' or empty segment, and no '/' inside one", segment)
+                raise refuse_location("location", "must not have a '.', '..' or empty segment, nor a '/' inside one", segment)
         # A spelling that already ends in a slash can only be the bare root of a file system.
         spelled = "/".join((self.spelled, *segments))
         return StorageLocation(self.scheme, self.authority, self.segments + segments, spelled)

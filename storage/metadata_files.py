@@ -91,9 +91,7 @@ async def write_metadata(store: ObjectStore, location: StorageLocation, document
         await store.put_new(location, document)
     except AlreadyExists:
         if not await _is_written(store, location, document):
-            raise store_away(
-                location, "it contains a file under the new name of this write, whose content could not be confirmed"
-            ) from None
+            raise store_away(location, "it contains a file with the new name, whose content could not be checked") from None
 
 
 async def _is_written(store: ObjectStore, location: StorageLocation, document: Content) -> bool:
@@ -149,7 +147,7 @@ def _document(location: StorageLocation, data: bytes, bytes_max: int, values_max
     widened = widened_bytes(data)
     if widened > METADATA_WIDENED_BYTES_MAX:
         raise _unreadable(
-            location, f"its texts take more than {METADATA_WIDENED_BYTES_MAX} bytes beyond its own, for characters beyond Latin-1"
+            location, f"its strings with characters beyond Latin-1 need more than {METADATA_WIDENED_BYTES_MAX} additional bytes of memory"
         )
     try:
         document = loads_in_pieces(data, ("snapshots",))
@@ -179,7 +177,7 @@ def _unpack(location: StorageLocation, data: bytes, bytes_max: int, values_max: 
                 raise _TooManyValues
             data = unpacker.unconsumed_tail
     except zlib.error:
-        raise _unreadable(location, "it is not gzip, though it begins so") from None
+        raise _unreadable(location, "it is not valid gzip") from None
     if not unpacker.eof or unpacker.unused_data:
         raise _unreadable(location, "its gzip data is truncated or followed by other data")
     return b"".join(pieces)

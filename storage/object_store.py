@@ -68,12 +68,10 @@ class ObjectStores:
             try:
                 found = await shared_folders(profile, others)
             except TimeoutError:
-                raise store_away(profile.base, "the file system did not answer in time when folders of warehouses were compared") from None
+                raise store_away(profile.base, "the file system did not answer in time while folders of warehouses were compared") from None
             if found is not None:
                 _, mine, theirs = found
-                raise store_away(
-                    mine, f"it is, contains or lies inside {theirs}, which another warehouse uses, through a symbolic link or a mount"
-                )
+                raise store_away(mine, f"its folder overlaps {theirs} of another warehouse through a symbolic link or a mount")
             # Others may have been opened meanwhile.
             compared.update(others)
 
@@ -82,6 +80,6 @@ def open_store(profile: StorageProfile, credential: StorageCredential | None, *,
     """A store of its own, not kept."""
     if isinstance(profile, LocalProfile):
         if credential is not None:
-            raise BadRequest("Invalid storage-credential: a local directory takes none")
+            raise BadRequest("Invalid storage-credential: not allowed with a local profile")
         return LocalStore(profile, fsync=fsync)
     return open_bucket_store(profile, credential)

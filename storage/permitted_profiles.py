@@ -16,7 +16,7 @@ from .same_folder import in_thread
 _REGION = re.compile(r"[a-z0-9-]+")
 """It is part of the host's name, where no endpoint is given."""
 _ADLS_HOSTS = (".dfs.core.windows.net", ".blob.core.windows.net")
-_ASK_OPERATOR = "an operator may create this warehouse by `icecore warehouse create`, or"
+_ASK_OPERATOR = "an operator can create this warehouse with `icecore warehouse create`, or"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,13 +39,13 @@ class PermittedProfiles:
             return
         if credential is None and not self.without_credential:
             raise Forbidden(
-                f"A warehouse needs a storage-credential here: {_ASK_OPERATOR} permit others by ICECORE_WAREHOUSES_WITHOUT_CREDENTIAL"
+                f"A storage-credential is required: {_ASK_OPERATOR} permit such warehouses by ICECORE_WAREHOUSES_WITHOUT_CREDENTIAL"
             )
         for field, address in _addresses(profile, credential):
             if not self._may_ask(address):
-                raise Forbidden(f"The {field} is not one this server may ask: {_ASK_OPERATOR} list it in ICECORE_WAREHOUSE_ENDPOINTS")
+                raise Forbidden(f"The {field} is not permitted: {_ASK_OPERATOR} list it in ICECORE_WAREHOUSE_ENDPOINTS")
         if isinstance(profile, S3Profile) and profile.endpoint is None and not _REGION.fullmatch(profile.region):
-            raise Forbidden("The storage-profile's region is none of AWS, and it names no endpoint")
+            raise Forbidden("The storage-profile's region is not an AWS region, and it has no endpoint")
 
     def _may_ask(self, address: object) -> bool:
         try:
@@ -57,11 +57,11 @@ class PermittedProfiles:
         try:
             outside = await in_thread(lambda: _outside(profile, self.local_roots)) if self.local_roots else profile.base
         except TimeoutError:
-            raise ServiceUnavailable("Local folders could not be looked at: the file system did not answer in time") from None
+            raise ServiceUnavailable("Local folders could not be checked: the file system did not answer in time") from None
         if outside is not None:
             raise Forbidden(
-                f"{outside} does not lie below a directory in which clients may make local warehouses: {_ASK_OPERATOR} "
-                "list such a directory in ICECORE_LOCAL_WAREHOUSE_ROOTS"
+                f"{outside} is not below a directory that is permitted for local warehouses: {_ASK_OPERATOR} "
+                "list a directory in ICECORE_LOCAL_WAREHOUSE_ROOTS"
             )
 
 

@@ -21,7 +21,7 @@ def refuse_bucket_in_endpoint(profile: S3Profile) -> None:
     of_aws = profile.storage_identity == AWS_IDENTITY and not label.startswith("s3") and ".vpce" not in endpoint.host
     for bucket in {root.authority for root in profile.roots}:
         if of_aws or endpoint.host.startswith(f"{bucket}.") or bucket in endpoint.path:
-            raise BadRequest("Invalid storage-profile: endpoint must not name a bucket: the field bucket does")
+            raise BadRequest("Invalid storage-profile: endpoint must not contain the bucket; use the field bucket")
 
 
 def shared_buckets(one: S3Profile, other: S3Profile) -> tuple[StorageLocation, StorageLocation] | None:

@@ -42,7 +42,7 @@ class StorageProfile(JsonFields):
     def _check_allowed(cls, allowed: tuple[StorageLocation, ...]) -> tuple[StorageLocation, ...]:
         for location in allowed:
             if not location.key.startswith(f"{cls.kind}:"):
-                raise refuse_location(_ALLOWED, f"must be of the profile's own kind of store ({cls.kind})", location.spelled)
+                raise refuse_location(_ALLOWED, f"must be on the profile's kind of store ({cls.kind})", location.spelled)
             if cls.kind == "file" and not location.segments:
                 raise refuse_location(_ALLOWED, "must not be the root of the file system", location.spelled)
         return allowed
@@ -82,7 +82,7 @@ class StorageProfile(JsonFields):
         location = StorageLocation.parse_structure(text, what=field)
         root = self.root_of(location)
         if root is None:
-            raise refuse_location(field, f"must lie below {self.base} or in one of the warehouse's allowed-locations", text)
+            raise refuse_location(field, f"must be below {self.base} or one of the warehouse's allowed-locations", text)
         self.check_scheme(location, field)
         check_characters(location.below(root), text, imported=imported, what=field)
         return location

@@ -78,4 +78,4 @@ async def refuse_beyond_end(source: EventSource, position: int) -> None:
     """BadRequest where the log has not reached `position`: nobody was given it, and what came since would be missed."""
     head = await source.head()
     if position > head:
-        raise BadRequest(f"Position {position} lies beyond the end of the log, which is at {head}: is it a position of another log?")
+        raise BadRequest(f"Position {position} is beyond the end of the log ({head}): it may belong to another log")

@@ -69,7 +69,7 @@ async def load_event(call: ApiRequest) -> web.StreamResponse:
     await call.authorize(SERVER)
     body = await call.catalog.events.whole(event_id, parse_dialect(call.query))
     if body is None:
-        raise NotFound(f"No event has the id {event_id}")
+        raise NotFound(f"Event does not exist: {event_id}")
     response = await call.json_bytes(body)
     response.headers["Content-Type"] = CLOUDEVENT
     return response
@@ -94,7 +94,7 @@ async def _after(source: EventSource, query: Mapping[str, str], digest: str, las
     token, after = query.get("page-token"), query.get("after")
     if token:
         if after:
-            raise BadRequest("Invalid parameter 'after': the page token says where to go on; give one of them")
+            raise BadRequest("Invalid parameter 'after': cannot be combined with a page token")
         return parse_position(token_after(digest, token, "parameter 'page-token'"), "parameter 'page-token'")
     if after == "now":
         return await source.head()

@@ -22,7 +22,7 @@ class LargeEvents(ByteBudget):
     def check_turn(self, who: object) -> None:
         """Nobody may go before those who wait. Raises BudgetUsedUp."""
         if next(iter(self._waiting), who) is not who:
-            raise BudgetUsedUp("Others wait for room")
+            raise BudgetUsedUp("Other requests are waiting for memory")
 
     def enter(self, who: object) -> None:
         """From now on `who` waits, behind all who do already."""

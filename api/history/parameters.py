@@ -60,5 +60,5 @@ async def warehouse_now(call: ApiRequest, reference: str, parameter: str) -> War
     """The warehouse of a name or id. NoSuchWarehouse; BadRequest for one in the past."""
     warehouse = await resolve_warehouse(call.catalog.backends, call.context.project_id, warehouse_reference(reference))
     if warehouse.as_of is not None:
-        raise BadRequest(f"Invalid parameter '{parameter}': a past does not go on; name the warehouse without a position or time")
+        raise BadRequest(f"Invalid parameter '{parameter}': a past state has no new events; name the warehouse without a position or time")
     return warehouse

@@ -27,7 +27,7 @@ async def wait(call: ApiRequest) -> web.StreamResponse:
     seconds = parse_wait(query, WAIT_SECONDS_DEFAULT)
     named = [name for name in _TABLE_PARAMETERS if query.get(name)]
     if bool(query.get("position")) == bool(named):
-        raise BadRequest("Invalid query: name either a position, or a table by warehouse, namespace and table with a snapshot-id")
+        raise BadRequest("Invalid query: give either position, or warehouse, namespace, table and snapshot-id")
     if not named:
         await call.authorize(SERVER)
         return await call.json(await _until_position(source, parse_position(query["position"], "parameter 'position'"), seconds))

@@ -44,7 +44,7 @@ async def query_events(call: ApiRequest) -> web.Response:
 
 def _reader(source: EventSource, warehouse: Warehouse, fields: BodyReader) -> EventReader:
     if fields.object_or_none("custom-filters"):
-        raise fields.invalid("custom-filters", "this catalog has none")
+        raise fields.invalid("custom-filters", "must be empty: this catalog supports no custom filters")
     return source.iceberg_reader(
         warehouse.id,
         operation_types=fields.texts("operation-types", FILTER_VALUES_MAX),
@@ -59,10 +59,10 @@ def _names(fields: BodyReader) -> Sequence[Sequence[str]]:
     """Each a path of names, outermost first."""
     paths = fields.text_lists("catalog-objects-by-name", FILTER_VALUES_MAX)
     if not all(paths):
-        raise fields.invalid("catalog-objects-by-name", "must be a list of lists of names, none of them empty")
+        raise fields.invalid("catalog-objects-by-name", "must be a list of non-empty lists of names")
     if any(len(path) > NAMESPACE_LEVELS_MAX + 1 or any(len(name) > NAME_CODE_POINTS_MAX for name in path) for path in paths):
         raise fields.invalid(
-            "catalog-objects-by-name", f"a path has at most {NAMESPACE_LEVELS_MAX + 1} names of {NAME_CODE_POINTS_MAX} characters"
+            "catalog-objects-by-name", f"a path may have at most {NAMESPACE_LEVELS_MAX + 1} names of {NAME_CODE_POINTS_MAX} characters"
         )
     return paths
 
@@ -91,5 +91,5 @@ async def _after(source: EventSource, fields: BodyReader, listing: str) -> int:
         return 0
     position = await source.position_before(_EPOCH + timedelta(milliseconds=since_ms))
     if position is None:
-        raise fields.invalid("since-timestamp-ms", "lies beyond the end of the log: it has not come yet")
+        raise fields.invalid("since-timestamp-ms", "is beyond the end of the log: it is in the future")
     return position

@@ -14,6 +14,6 @@ async def report_metrics(call: ApiRequest) -> web.Response:
     body, fields = await call.fields()
     limits = call.catalog.limits
     if len(body) > limits.report_bytes_max:
-        raise PayloadTooLarge(f"Invalid body: a metrics report may have {limits.report_bytes_max} bytes")
+        raise PayloadTooLarge(f"Invalid body: a metrics report may have at most {limits.report_bytes_max} bytes")
     fields.text("report-type")
     return await call.execute(execute_report_metrics, ReportMetrics(table=existing_table(call), report=body), body=body)

@@ -66,7 +66,7 @@ async def reject(call: ApiRequest) -> web.Response:
     body, fields = await call.fields()
     reason = fields.text("reason")
     if not reason.strip() or len(reason) > REASON_LENGTH_MAX:
-        raise fields.invalid("reason", f"must be some words, at most {REASON_LENGTH_MAX} characters")
+        raise fields.invalid("reason", f"must not be blank, and have at most {REASON_LENGTH_MAX} characters")
     warehouse = await _warehouse(call, state)
     command = RejectProposal(state.id, reason)
     answer = await reject_proposal(call.catalog.commands, call.command_context(warehouse, body, ()), warehouse, command)

@@ -119,11 +119,11 @@ def _refuse_what_is_not_served(fields: BodyReader) -> None:
     """What Lakekeeper has and this catalog does not is refused; what says no more than how things are here is taken."""
     delete_profile = fields.object_or_none("delete-profile")
     if delete_profile is not None and delete_profile != {"type": "hard"}:
-        raise UnsupportedOperation('Field \'delete-profile\' must be {"type": "hard"}: there is no soft deletion here')
+        raise UnsupportedOperation('Field \'delete-profile\' must be {"type": "hard"}: soft delete is not supported')
     versions = fields.integers_or_none("allowed-format-versions", len(_FORMAT_VERSIONS))
     if versions is not None and sorted(versions) != _FORMAT_VERSIONS:
-        raise UnsupportedOperation(f"Field 'allowed-format-versions' must be {_FORMAT_VERSIONS}: every warehouse takes all of them here")
+        raise UnsupportedOperation(f"Field 'allowed-format-versions' must be {_FORMAT_VERSIONS}: every warehouse accepts all of them")
     if fields.integer_or_none("default-format-version") not in (None, _FORMAT_VERSION_DEFAULT):
-        raise UnsupportedOperation(f"Field 'default-format-version' must be {_FORMAT_VERSION_DEFAULT}: every warehouse has that one here")
+        raise UnsupportedOperation(f"Field 'default-format-version' must be {_FORMAT_VERSION_DEFAULT}: every warehouse has this default")
     if fields.text_or_none("managed-by") not in (None, "self-managed"):
-        raise UnsupportedOperation("Field 'managed-by' must be self-managed: there are no instance administrators here")
+        raise UnsupportedOperation("Field 'managed-by' must be self-managed: instance administrators are not supported")

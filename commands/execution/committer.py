@@ -232,7 +232,7 @@ class Committer:
             _log.warning("append_call_failed", error=client_error_text(error), stream_batches=len(call))
             if len(call) == 1 and len(call[0].submissions) == 1:
                 refused = isinstance(error, psycopg.Error) and not call[0].in_doubt
-                _refuse(call, InternalError("The log refused the command") if refused else CommitStateUnknown("The append broke off"))
+                _refuse(call, InternalError("The log refused the command") if refused else CommitStateUnknown("The append was interrupted"))
                 return connection
             for waiting in call:
                 connection = await self._settle_singly(connection, waiting)

@@ -141,7 +141,7 @@ class Resolver:
         async with self._backends.connection() as connection:
             size = await streams[0]._read_bytes(connection, [stream.id for stream in streams])
         if len(streams) > 1 and size > share.bytes_max:
-            raise BadRequest(f"Invalid table-changes: the tables' metadata is larger than {share.bytes_max} bytes together")
+            raise BadRequest(f"Invalid table-changes: the metadata of all tables together is larger than {share.bytes_max} bytes")
         if size >= LARGE_BYTES_MIN:
             await share.take(size)
 

@@ -143,7 +143,7 @@ class StreamQueue(Generic[S]):
             await self._finish(batch, refused, share)
         except BaseException as error:
             self.forget()
-            told = error if isinstance(error, Exception) else CommitStateUnknown("The server ended the work on the change")
+            told = error if isinstance(error, Exception) else CommitStateUnknown("The server stopped during the change")
             for job in (*(job for job, _ in batch), *(entry.job for entry in refused)):
                 fail(job, told)
             if not isinstance(error, Exception):

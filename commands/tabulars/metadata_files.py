@@ -156,7 +156,7 @@ async def refuse_taken_file(
     key = file.claim_key(warehouse.profile.storage_identity)
     position = await refuse_taken_places(connection, [key], name, owner)
     if await old_metadata_files.is_pending(connection, key):
-        raise NotFound(f"Metadata file is being deleted, a commit removed it from its metadata log: {file.spelled}")
+        raise NotFound(f"Metadata file is being deleted, because a commit removed it from its metadata log: {file.spelled}")
     return position
 
 
@@ -165,4 +165,5 @@ def place_taken(key: str) -> BadRequest:
 
     No AlreadyExists: an engine that was asked for `IF NOT EXISTS` would say that the table is there.
     """
-    return BadRequest(f"Location is already taken, contains or lies inside another's: {key.partition('|')[2].removesuffix('/')}")
+    place = key.partition("|")[2].removesuffix("/")
+    return BadRequest(f"Location is already taken, or overlaps the location of another table or view: {place}")

@@ -207,6 +207,6 @@ async def _refuse_shared_folders(profile: LocalProfile, others: Sequence[tuple[s
 
 def _shared_place(mine: StorageLocation, theirs: StorageLocation, name: str, way: str, spelled_by: str) -> BadRequest:
     return BadRequest(
-        f"Invalid storage-profile: {mine} is, contains or lies inside {theirs}, which the warehouse {name} uses, through {way}; "
+        f"Invalid storage-profile: {mine} overlaps {theirs} of the warehouse {name} through {way}; "
         f"use the same {spelled_by} as that warehouse"
     )

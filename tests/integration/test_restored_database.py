@@ -133,7 +133,7 @@ def test_the_command_line_refuses_a_position_beyond_the_end(database: str) -> No
     first, beyond = run(1), run(2)
     assert (0, "") == (first.returncode, first.stdout)
     assert 2 == beyond.returncode
-    assert "beyond the end of the log, which is at 0" in beyond.stderr
+    assert "beyond the end of the log (0)" in beyond.stderr
 
 
 class StateInPlace:

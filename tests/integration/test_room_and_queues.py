@@ -193,7 +193,7 @@ async def test_a_transaction_over_small_tables_waits_for_no_room_and_has_a_bound
         async with asyncio.timeout(QUEUE_WAIT_SECONDS_MAX / 2):
             assert 204 == (await transaction(begun, TABLE, other)).status
     begun.commands.large_documents.bytes_max = 1
-    with pytest.raises(BadRequest, match="larger than 1 bytes together"):
+    with pytest.raises(BadRequest, match="together is larger than 1 bytes"):
         await transaction(begun, TABLE, other)
     assert 204 == (await transaction(begun)).status
 

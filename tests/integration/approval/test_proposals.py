@@ -457,7 +457,7 @@ def test_a_command_that_cannot_be_read_is_not_guessed_at(client: Approver, judge
             state = await catalog.commands.proposals.load(UUID(proposal_id))
             warehouse = await resolve_warehouse(catalog.backends, PROJECT_ID, "demo")
             other = ApproveProposal(replace(state, command={**state.command, "more": 1}))
-            with pytest.raises(InternalError, match="CommitTable is stored with other members"):
+            with pytest.raises(InternalError, match="CommitTable must be stored with the members"):
                 await approve_proposal(catalog.commands, context("approveProposal"), warehouse, other)
 
     asyncio.run(approve_another_form())

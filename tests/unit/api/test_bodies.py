@@ -37,7 +37,7 @@ def holds_nul(value: Any) -> bool:
 @pytest.mark.parametrize(
     ("body", "message"),
     [
-        (b"", "Invalid body: must be a JSON object, and is empty"),
+        (b"", "Invalid body: empty, must be a JSON object"),
         (b"[]", "Invalid body: must be a JSON object"),
         (b'"text"', "Invalid body: must be a JSON object"),
         (b"null", "Invalid body: must be a JSON object"),

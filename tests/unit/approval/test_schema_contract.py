@@ -160,7 +160,7 @@ def test_a_check_of_top_level_names_would_miss_what_this_one_finds() -> None:
         (
             schema(column(1, required=True), column(2, required=True), identifiers=[1, 2]),
             schema(column(1, required=True), column(2, required=True), identifiers=[1]),
-            ["column c2 is no identifier field any more"],
+            ["column c2 is not an identifier field any more"],
         ),
         (
             schema(column(1, {"type": "list", "element-id": 2, "element-required": False, "element": "long"})),

@@ -79,7 +79,7 @@ async def test_one_flipped_bit_is_noticed(connection: Connection, store: SecretS
         bad = bytearray(good)
         bad[place] ^= 1
         await _set(connection, secret_id, column, bytes(bad))
-        with pytest.raises(SecretUnreadable, match="not what was written"):
+        with pytest.raises(SecretUnreadable, match="not match what was written"):
             await store.get(connection, PROJECT, secret_id)
     await _set(connection, secret_id, column, good)
     assert SECRET == await store.get(connection, PROJECT, secret_id)
@@ -98,7 +98,7 @@ async def test_a_row_in_the_place_of_another_is_noticed(connection: Connection, 
     await connection.execute(
         "update icecore.secrets set nonce = %s, ciphertext = %s where id = %s", [row["nonce"], row["ciphertext"], mine]
     )
-    with pytest.raises(SecretUnreadable, match="not what was written"):
+    with pytest.raises(SecretUnreadable, match="not match what was written"):
         await store.get(connection, PROJECT, mine)
 
 
@@ -107,7 +107,7 @@ async def test_a_row_with_other_marks_is_noticed(connection: Connection, store: 
     """A row moved to another project, or of another version, does not open."""
     secret_id = await store.put(connection, PROJECT, SECRET)
     await _set(connection, secret_id, column, value)
-    with pytest.raises(SecretUnreadable, match="not what was written"):
+    with pytest.raises(SecretUnreadable, match="not match what was written"):
         await store.get(connection, OTHER_PROJECT if column == "project_id" else PROJECT, secret_id)
 
 
@@ -124,7 +124,7 @@ async def test_a_key_that_only_claims_to_be_the_one_does_not_open(connection: Co
     """The negative control of the check above: the id is a hint, the cipher decides."""
     secret_id = await store.put(connection, PROJECT, SECRET)
     await _set(connection, secret_id, "key_id", OTHER_KEY.id)
-    with pytest.raises(SecretUnreadable, match="not what was written"):
+    with pytest.raises(SecretUnreadable, match="not match what was written"):
         await SecretStore(OTHER_KEY).get(connection, PROJECT, secret_id)
 
 

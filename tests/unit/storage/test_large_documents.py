@@ -43,7 +43,7 @@ async def test_who_waited_too_long_or_went_away_leaves_room_for_others() -> None
     documents = LargeDocuments(wait_seconds_max=0.05)
     async with documents.share() as share:
         await share.take(HALF)
-        with pytest.raises(TooManyRequests, match="in turns"):
+        with pytest.raises(TooManyRequests, match="took longer"):
             async with documents.share() as other:
                 await other.take_all()
         done = asyncio.Event()

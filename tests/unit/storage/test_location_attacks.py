@@ -173,7 +173,7 @@ BELOW_BASE: dict[str, list[str]] = {
     "NFC": ["e\u0301", "t/A\u030a", "\u212b", "\u2126", "\u1100\u1161", "o\u0323\u0302"],
     "longer than 1024 bytes": ["x" * 1025, "x/" * 512 + "xx", "é" * 513, "🙂" * 257, "a/" * 5_000 + "a"],
     # CVE-2026-42809, -42812: the location of somebody else, spelled without a trick.
-    "must lie below": [
+    "must be below": [
         "",
         "=s3://bucket",
         "=s3://bucket/",
@@ -247,7 +247,7 @@ BELOW_BASE: dict[str, list[str]] = {
     "allow-alternative-protocols": ["=s3a://bucket/wh/t", "=s3n://bucket/wh/t"],
 }
 FILES: dict[str, list[str]] = {
-    "must lie below": [
+    "must be below": [
         "file:/data/wh",
         "file:///data/wh/",
         "file:/data/wh2/t",
@@ -269,7 +269,7 @@ FILES: dict[str, list[str]] = {
         "file:/scratch/../data/victim",
         "file:///data/wh/..",
     ],
-    "a file has no host": [
+    "must not have a host": [
         "file://localhost/data/wh/t",
         "file://data/wh/t",
         "file://127.0.0.1/data/wh/t",
@@ -328,7 +328,7 @@ def _attacks() -> list[Any]:
 
 
 def _cve(rule: str) -> str:
-    numbers = {"any of": "CVE-2026-42810,42811 ", "must lie below": "CVE-2026-42809,42812 "}
+    numbers = {"any of": "CVE-2026-42810,42811 ", "must be below": "CVE-2026-42809,42812 "}
     return numbers.get(rule, "")
 
 

@@ -57,7 +57,7 @@ CHANGES: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("before", [None, DOCUMENT], ids=["register", "commit"])
 def test_each_field_is_refused_by_its_name(field: str, before: dict[str, Any] | None) -> None:
     """CVE-2026-42812 for every field: one change alone, whichever it is, does not slip past."""
-    with pytest.raises(BadRequest, match=f"^Invalid {field}: must lie below"):
+    with pytest.raises(BadRequest, match=f"^Invalid {field}: must be below"):
         check_document_locations(PROFILE, before, {**DOCUMENT, **CHANGES[field]})
 
 
@@ -116,9 +116,9 @@ def test_what_passes_at_a_glance_passes_every_rule(below: str) -> None:
 @pytest.mark.parametrize("value", [None, 1, [], {}])
 def test_what_is_no_text_is_a_bad_request(value: Any) -> None:
     """A registered file may hold anything."""
-    with pytest.raises(BadRequest, match="must be a text"):
+    with pytest.raises(BadRequest, match="must be a string"):
         check_document_locations(PROFILE, None, {"location": value})
-    with pytest.raises(BadRequest, match="must be a text"):
+    with pytest.raises(BadRequest, match="must be a string"):
         check_document_locations(PROFILE, None, {**DOCUMENT, "properties": {"write.data.path": value}})
 
 

@@ -53,7 +53,7 @@ def test_an_unknown_codec_is_refused_in_javas_words() -> None:
 
 def test_the_path_property_passes_the_door() -> None:
     """CVE-2026-42812: the server writes where a property says, so it says nothing outside the warehouse."""
-    with pytest.raises(BadRequest, match=r"^Invalid write\.metadata\.path: must lie below"):
+    with pytest.raises(BadRequest, match=r"^Invalid write\.metadata\.path: must be below"):
         metadata_file_location(PROFILE, TABLE, {"write.metadata.path": "file:/data/victim"}, 0, FILE_ID)
 
 
@@ -91,21 +91,21 @@ async def _read(data: bytes) -> object:
         (b"[" * 200_000, "not JSON"),
         (b"[" * 2_000_000, "more than 1000000 values"),
         (gzip.compress(b'{"a":[' + b"{}," * 400_000), "more than 1000000 values"),
-        (('{"a":"' + "x" * 6_000_000 + '\U0001f600"}').encode(), "for characters beyond Latin-1"),
-        (b'{"a":"' + b"x" * 6_000_000 + b'\\ud83d\\ude00"}', "for characters beyond Latin-1"),
-        (('{"a":"\\"' + "x" * 17_000_000 + '\u4e2d"}').encode(), "for characters beyond Latin-1"),
+        (('{"a":"' + "x" * 6_000_000 + '\U0001f600"}').encode(), "with characters beyond Latin-1"),
+        (b'{"a":"' + b"x" * 6_000_000 + b'\\ud83d\\ude00"}', "with characters beyond Latin-1"),
+        (('{"a":"\\"' + "x" * 17_000_000 + '\u4e2d"}').encode(), "with characters beyond Latin-1"),
         # Spread over many unpacked pieces, none of which holds as many.
         (gzip.compress(b'{"a":[' + b'{"b":"0123456789"},' * 400_000), "more than 1000000 values"),
         (b"[]", "not a JSON object"),
         (b"null", "not a JSON object"),
         (b"\x1f\x8b", "truncated"),
-        (b"\x1f\x8bnot gzip", "not gzip"),
+        (b"\x1f\x8bnot valid gzip", "not valid gzip"),
         (gzip.compress(b"{}")[:-3], "truncated"),
         (gzip.compress(b"{}") + b"more", "followed by other data"),
         (gzip.compress(b"{}") + gzip.compress(b"{}"), "followed by other data"),
         (gzip.compress(b"not json"), "not JSON"),
         (gzip.compress(gzip.compress(b"{}")), "not JSON"),
-        (gzip.compress(b"x" * 1000)[:-8] + b"\0" * 8, "not gzip"),
+        (gzip.compress(b"x" * 1000)[:-8] + b"\0" * 8, "not valid gzip"),
     ],
 )
 async def test_garbage_is_a_bad_request(data: bytes, reason: str) -> None:

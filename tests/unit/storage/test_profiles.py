@@ -148,7 +148,7 @@ def test_allowed_locations_let_in_themselves_and_below() -> None:
     for text in ("file:/scratch", "file:/scratch/ns/t", "file:/im ports/$x/t", "file:///data/wh/t/"):
         assert StorageLocation.parse_structure(text, what="t") == profile.permit(text)
     for text in ("file:/data/wh", "file:/scratch2", "file:/im ports", "file:/im ports/$y/t"):
-        with pytest.raises(BadRequest, match="must lie below"):
+        with pytest.raises(BadRequest, match="must be below"):
             profile.permit(text)
     with pytest.raises(BadRequest, match="any of"):
         profile.permit("file:/im ports/$x/$t")

@@ -64,7 +64,7 @@ def test_a_place_with_two_names_is_found(one: S3Profile, other: S3Profile, share
 )
 def test_an_endpoint_that_names_a_bucket_is_refused(endpoint: str) -> None:
     """Of the profile, or of its allowed locations; of AWS any."""
-    with pytest.raises(BadRequest, match="endpoint must not name a bucket"):
+    with pytest.raises(BadRequest, match="endpoint must not contain the bucket"):
         refuse_bucket_in_endpoint(profile(endpoint, **{"allowed-locations": ["s3://allowed/a"]}))
 
 

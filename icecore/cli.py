@@ -16,8 +16,8 @@ from .logs import configure_logs_for, log_uncaught
 from .settings import Settings, SettingsError, load_settings
 from .storage.ambient_credentials import forget_ambient_credentials
 
-Data = Annotated[Path | None, Parameter(name="--data", help="Data folder of the embedded default (ICECORE_DATA_DIR; .icecore here).")]
-Config = Annotated[Path | None, Parameter(name="--config", help="Settings file, TOML (ICECORE_CONFIG).")]
+Data = Annotated[Path | None, Parameter(name="--data", help="Data folder of the embedded Postgres (ICECORE_DATA_DIR; default .icecore).")]
+Config = Annotated[Path | None, Parameter(name="--config", help="TOML file with settings (ICECORE_CONFIG).")]
 
 
 def _version() -> str:
@@ -29,12 +29,12 @@ def _version() -> str:
 
 app = App(
     name="icecore",
-    help="An Apache Iceberg REST catalog that remembers everything: its truth is an event log in Postgres.",
+    help="An Apache Iceberg REST catalog built on an event log in Postgres.",
     version=_version,
 )
 warehouse = App(name="warehouse", help="Create and list warehouses.")
 app.command(warehouse)
-sinks = App(name="sinks", help="Show the sinks events go out to, and what stands in their way.")
+sinks = App(name="sinks", help="Show event sinks, or skip an event.")
 app.command(sinks)
 
 
@@ -82,20 +82,20 @@ def serve(
 ) -> ExitCode:
     """Serve the catalog until SIGTERM or Ctrl-C.
 
-    With no setting at all: an embedded Postgres and a warehouse named demo under the data folder, on loopback only.
+    Without settings, it runs an embedded Postgres with a warehouse named demo in the data folder, and listens on 127.0.0.1:8181.
 
     Parameters
     ----------
     port
-        TCP port (ICECORE_PORT; 8181). 0 takes a free one.
+        TCP port (ICECORE_PORT; default 8181). 0 takes a free one.
     host
-        Address to bind to (ICECORE_HOST; 127.0.0.1).
+        Address to listen on (ICECORE_HOST; default 127.0.0.1).
     workers
-        Serving processes that share the port (ICECORE_WORKERS; 1).
+        Number of serving processes (ICECORE_WORKERS; default 1).
     insecure
-        Serve on an address that others reach, although there is no authentication.
+        Listen on an address that other machines can reach, although there is no authentication.
     allowed_hosts
-        Names by which clients call the server, separated by commas (ICECORE_ALLOWED_HOSTS).
+        Host names that clients use, separated by commas (ICECORE_ALLOWED_HOSTS).
     """
     from .serve import serve as run_serve
 
@@ -105,7 +105,7 @@ def serve(
 
 @app.command
 def migrate(*, data: Data = None, config: Config = None) -> ExitCode:
-    """Bring the database to the schema of this version. `serve` does it too."""
+    """Apply the migrations of this version. `serve` does this too."""
     from . import operator_commands
 
     return operator_commands.migrate(_settings(config, data), Console())
@@ -113,12 +113,12 @@ def migrate(*, data: Data = None, config: Config = None) -> ExitCode:
 
 @app.command
 def rebuild(*, statistics: Annotated[bool, Parameter(negative=())] = False, data: Data = None, config: Config = None) -> ExitCode:
-    """Build the read models anew from the log, beside the old ones, and switch to them; serving goes on.
+    """Build the read models again from the log while the catalog serves.
 
     Parameters
     ----------
     statistics
-        Remove the statistics of warehouses instead, which the worker counts again from the first event.
+        Delete the statistics of warehouses instead. The worker counts them again from the first event.
     """
     from . import operator_commands
 
@@ -128,7 +128,7 @@ def rebuild(*, statistics: Annotated[bool, Parameter(negative=())] = False, data
 
 @app.command
 def verify(*, data: Data = None, config: Config = None) -> ExitCode:
-    """Compare every read model and claim with the log, and check the log's chain of hashes; exit code 1 on a difference."""
+    """Compare all derived data with the log and check the hash chain. The exit code is 1 if there is a difference."""
     from . import operator_commands
 
     return operator_commands.verify(_settings(config, data), Console())
@@ -149,13 +149,13 @@ def create_warehouse(
     Parameters
     ----------
     name
-        What clients name it by.
+        Name of the warehouse.
     profile
         Storage profile as JSON, @FILE, or - for standard input: '{"type": "local", "directory": "/data/lake"}'.
     credential
-        Storage credential as JSON, @FILE, or - for standard input; it is encrypted and never shown again.
+        Storage credential as JSON, @FILE, or - for standard input. It is stored encrypted and never shown.
     exact_names
-        Tell names apart by case.
+        Make names of namespaces, tables and views case-sensitive.
     """
     from . import operator_commands
     from .commands.warehouses.create_warehouse import CreateWarehouse
@@ -178,7 +178,7 @@ def list_warehouses(
     Parameters
     ----------
     as_json
-        One JSON array instead of a table.
+        Print a JSON array with the storage profiles.
     """
     from . import operator_commands
 
@@ -200,13 +200,13 @@ def log(
     Parameters
     ----------
     follow
-        Go on with new events until Ctrl-C.
+        Wait for new events until Ctrl-C.
     after
         Position of the first event.
     limit
-        Number of events at most.
+        Largest number of events.
     as_json
-        One JSON object a line instead of colours.
+        Print one JSON object per line.
     """
     from .event_lines import print_events
 
@@ -215,12 +215,12 @@ def log(
 
 @app.command
 def health(*, url: str | None = None, data: Data = None, config: Config = None) -> ExitCode:
-    """Ask a running server how it is; exit code 1 if it is not well or does not answer.
+    """Check a running server. The exit code is 1 if it is unhealthy or does not answer.
 
     Parameters
     ----------
     url
-        Address of the server; by default the one that serves the data folder, else host and port of the settings.
+        Address of the server. Default: the server of the data folder, else host and port of the settings.
     """
     from . import operator_commands
 
@@ -229,7 +229,7 @@ def health(*, url: str | None = None, data: Data = None, config: Config = None) 
 
 @app.command
 def worker(*, data: Data = None, config: Config = None) -> ExitCode:
-    """Publish to the sinks, count statistics and run the jobs, without serving, until SIGTERM or Ctrl-C; `serve` has a worker beside it."""
+    """Publish events, update statistics and run background jobs until SIGTERM or Ctrl-C. `serve` starts a worker by default."""
     from . import operator_commands
 
     return operator_commands.work(_settings(config, data))
@@ -239,12 +239,12 @@ def worker(*, data: Data = None, config: Config = None) -> ExitCode:
 def show_sinks(
     *, as_json: Annotated[bool, Parameter(name="--json", negative=())] = False, data: Data = None, config: Config = None
 ) -> ExitCode:
-    """Show every sink: how far it is behind, who leads it, what went wrong last; exit code 1 if one is in trouble.
+    """Show position, leader and last error of every sink. The exit code is 1 if a sink has an error.
 
     Parameters
     ----------
     as_json
-        One JSON array instead of a table.
+        Print a JSON array with all fields.
     """
     from . import sink_commands
 
@@ -253,16 +253,16 @@ def show_sinks(
 
 @sinks.command(name="skip")
 def skip_event(name: str, position: int, *, reason: str, data: Data = None, config: Config = None) -> ExitCode:
-    """Let a sink pass over one event for good. The skip is recorded with its reason; the log keeps the event.
+    """Make a sink skip one event. The skip and its reason are recorded; the log keeps the event.
 
     Parameters
     ----------
     name
-        The sink.
+        Name of the sink.
     position
-        Of the event; `icecore sinks` names the one that is refused.
+        Position of the event. `icecore sinks` shows the position that a sink rejects.
     reason
-        Why; it is kept.
+        Why the event is skipped.
     """
     from . import sink_commands
 
@@ -279,18 +279,18 @@ def publish(
     data: Data = None,
     config: Config = None,
 ) -> ExitCode:
-    """Publish a part of the log to a sink again, marked as a replay; what happens meanwhile still goes out in its turn.
+    """Publish a part of the log to a sink again, marked as a replay. New events are published meanwhile.
 
     Parameters
     ----------
     sink
-        Its name in the settings.
+        Name of the sink.
     first
         Position of the first event.
     last
-        Position of the last event; the end of the log.
+        Position of the last event. Default: the end of the log.
     filters
-        type=table.*, warehouse=NAME or namespace=a.b; may be given several times.
+        type=table.*, warehouse=NAME or namespace=a.b. May be repeated.
     """
     from . import sink_commands
 
@@ -301,7 +301,7 @@ def _settings(config: Path | None, data: Path | None, **overrides: Any) -> Setti
     """The settings of this command; logging is set up by them."""
     settings = load_settings(config, {"data_dir": data, **overrides})
     if data is not None and settings.database_url is not None:
-        raise SettingsError("--data is the embedded default's, and ICECORE_DATABASE_URL names another database: use one of them")
+        raise SettingsError("--data selects the embedded Postgres, and ICECORE_DATABASE_URL another database: use one of them")
     configure_logs_for(settings)
     return settings
 

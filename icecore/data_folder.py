@@ -55,9 +55,9 @@ class DataFolder:
             if not ignored.exists():
                 ignored.write_text("*\n", encoding="utf-8")
         except (FileExistsError, NotADirectoryError):
-            raise CommandFailed(ExitCode.USAGE, f"The data folder {path} cannot be made: there is a file of that name") from None
+            raise CommandFailed(ExitCode.USAGE, f"The data folder {path} cannot be created: a file has that name") from None
         except OSError as error:
-            raise CommandFailed(ExitCode.USAGE, f"The data folder {path} cannot be made: {error.strerror}") from None
+            raise CommandFailed(ExitCode.USAGE, f"The data folder {path} cannot be created: {error.strerror}") from None
         except EmbeddedPostgresError as error:
             raise CommandFailed(ExitCode.DATABASE, str(error)) from None
         return cls(path.resolve())
@@ -69,7 +69,7 @@ class DataFolder:
         if path.is_file():
             raise CommandFailed(ExitCode.USAGE, f"{path} is a file; a data folder is a folder that `icecore serve` has made")
         if not (path / _USERS).exists():
-            raise CommandFailed(ExitCode.USAGE, f"{path} holds no catalog; `icecore serve --data {path}` makes one")
+            raise CommandFailed(ExitCode.USAGE, f"{path} contains no catalog; `icecore serve --data {path}` creates one")
         return cls(path.resolve())
 
     def secret_key_file(self) -> Path:
@@ -180,7 +180,9 @@ def _close_to_others(path: Path) -> None:
     ours = not any(path.iterdir()) or (path / _USERS).exists()
     if status.st_uid != os.geteuid() or status.st_mode & stat.S_ISVTX or not ours:
         if status.st_mode & 0o007:
-            _log.warning("other accounts may enter the data folder; it should be 0700", path=str(path), mode=oct(status.st_mode & 0o7777))
+            _log.warning(
+                "other accounts can enter the data folder; its mode should be 0700", path=str(path), mode=oct(status.st_mode & 0o7777)
+            )
         return
     if os.geteuid() != 0:
         path.chmod(0o700)

@@ -20,11 +20,11 @@ def check_database_url(url: str) -> None:
     try:
         given = conninfo_to_dict(url)
     except psycopg.Error:
-        raise ValueError(f"cannot be read: {_FORM}; what a URL's own characters would end is percent-encoded") from None
+        raise ValueError(f"cannot be read: {_FORM}; percent-encode special characters in a URL") from None
     hosts, ports = str(given.get("host", "")).split(","), str(given.get("port", ""))
     # An unencoded `@`, `/`, `?` or `#` of a password ends up here.
     if not _PORTS.fullmatch(ports) or any("@" in host for host in hosts) or (scheme is not None and not _is_plain(url)):
-        raise ValueError(f"has a host or port that is none: {_FORM}; in a URL, @ / : ? # of a password are percent-encoded")
+        raise ValueError(f"has an invalid host or port: {_FORM}; in a URL, percent-encode @ / : ? # in a password")
 
 
 def database_address(url: str) -> str:

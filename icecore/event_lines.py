@@ -32,9 +32,9 @@ _END_STYLES = {"dropped": "red", "unregistered": "red", "purged": "red", "reject
 def print_events(settings: Settings, *, first: int, follow: bool, limit: int | None, as_json: bool) -> ExitCode:
     """Prints the events from position `first` on, `limit` at most; to the end of the log, or, with `follow`, until Ctrl-C."""
     if first < 1:
-        raise CommandFailed(ExitCode.USAGE, "--from is a position; the first one is 1")
+        raise CommandFailed(ExitCode.USAGE, "--from must be a position of at least 1")
     if limit is not None and limit < 1:
-        raise CommandFailed(ExitCode.USAGE, "--limit is a number of events; at least 1")
+        raise CommandFailed(ExitCode.USAGE, "--limit must be at least 1")
     with opened_database(settings) as opened:
         uvloop.run(_print(opened, first, follow, limit, as_json))
     return ExitCode.OK
@@ -51,7 +51,7 @@ async def _print(settings: Settings, first: int, follow: bool, limit: int | None
         if limit is not None:
             last = first + limit - 1 if last is None else min(last, first + limit - 1)
         if first > (head := await log_head(connection)) + 1:
-            raise CommandFailed(ExitCode.USAGE, f"--from {first} lies beyond the end of the log, which is at {head}")
+            raise CommandFailed(ExitCode.USAGE, f"--from {first} is beyond the end of the log ({head})")
         if last is not None and last < first:
             return
         async with aclosing(follow_events(settings.dsn, first - 1, stop=stop)) as events:
@@ -132,7 +132,7 @@ def _detail(noun: str, verb: str, data: dict[str, Any]) -> str:
         case (("table" | "view"), ("created" | "registered" | "overwritten")):
             return f"format v{data['metadata']['format-version']}{' (staged)' if data.get('staged') else ''}"
         case "table", "dropped":
-            return "" if not data["purge-requested"] else "its files stay: gc.enabled" if "gc-enabled" in data else "with its files"
+            return "" if not data["purge-requested"] else "keeps its files (gc.enabled=false)" if "gc-enabled" in data else "with its files"
         case "proposal", "opened":
             return f"{data['operation']} of {', '.join('.'.join(each['name']) for each in data['objects'])}: {data['reason']}"
         case "proposal", "rejected":

@@ -40,7 +40,7 @@ async def _configured(opened: AsyncExitStack, name: str, settings: HookSettings)
         try:
             await hook.open()
         except OSError as error:
-            raise SettingsError(f"The hook {name} names certificates that cannot be read: {type(error).__name__}") from None
+            raise SettingsError(f"The certificates of the hook {name} cannot be read: {type(error).__name__}") from None
         opened.push_async_callback(hook.close)
     elif not getattr(hook, "never_blocks", False):
         hook = PluginThread(name, hook)
@@ -54,7 +54,7 @@ def _made(name: str, settings: HookSettings) -> ApprovalHook:
     try:
         return ApprovalWebhook(settings)
     except (SinkError, ValueError) as error:
-        raise SettingsError(f"The hook {name} has a secret that cannot be read: {type(error).__name__}") from None
+        raise SettingsError(f"The secret of the hook {name} cannot be read: {type(error).__name__}") from None
 
 
 def _plugin(name: str, settings: PluginHook) -> ApprovalHook:
@@ -62,14 +62,14 @@ def _plugin(name: str, settings: PluginHook) -> ApprovalHook:
     entry = found.get(settings.plugin)
     if entry is None:
         there = ", ".join(sorted(found)) or "none"
-        raise SettingsError(f"The hook {name} names the plug-in {settings.plugin!r}; installed in the group {GROUP}: {there}")
+        raise SettingsError(f"The hook {name} needs the plug-in {settings.plugin!r}; installed in the group {GROUP}: {there}")
     try:
         make: Callable[[Mapping[str, Any]], ApprovalHook] = entry.load()
         hook = make(settings.options)
     except Exception as error:
         # Its text may hold an option's value: it stands in the trace alone, where secrets are blanked.
         _log.error("plugin_failed", hook=name, plugin=settings.plugin, exc_info=error)
-        raise SettingsError(f"The hook {name}: the plug-in {settings.plugin!r} cannot be made: {client_error_text(error)}") from None
+        raise SettingsError(f"The hook {name}: the plug-in {settings.plugin!r} cannot be created: {client_error_text(error)}") from None
     if not callable(getattr(hook, "review", None)):
         raise SettingsError(f"The hook {name}: the plug-in {settings.plugin!r} has no method `review`")
     return hook

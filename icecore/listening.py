@@ -44,7 +44,7 @@ def listen(host: str, port: int, named: str = "--port") -> socket.socket:
     except OSError as error:
         opened.close()
         if error.errno == errno.EADDRINUSE:
-            message = f"Port {port} on {host} is in use by another process; stop it, or choose another port by {named}"
+            message = f"Port {port} on {host} is in use by another process; stop it, or choose another port with {named}"
             raise CommandFailed(ExitCode.BUSY, message) from None
         raise CommandFailed(ExitCode.USAGE, f"Cannot listen on {host}:{port}: {error.strerror}") from None
     opened.setblocking(False)

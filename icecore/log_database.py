@@ -86,7 +86,7 @@ def _unusable(error: Exception, settings: Settings) -> CommandFailed:
         return CommandFailed(ExitCode.DATABASE, str(error).strip())
     said = client_error_text(error, database_address(settings.dsn))
     if isinstance(error, psycopg.errors.InsufficientPrivilege):
-        return CommandFailed(ExitCode.DATABASE, f"The role that serves has no rights yet ({said}): run `icecore migrate` first")
+        return CommandFailed(ExitCode.DATABASE, f"The server role has no rights yet ({said}): run `icecore migrate` first")
     if isinstance(error, psycopg.OperationalError):
         return CommandFailed(ExitCode.DATABASE, f"The database cannot be reached: {said}")
-    return CommandFailed(ExitCode.DATABASE, f"The database refuses: {said}")
+    return CommandFailed(ExitCode.DATABASE, f"The database reports an error: {said}")

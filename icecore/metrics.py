@@ -41,7 +41,7 @@ class CatalogCollector(Collector):
         yield from self._writes()
         yield from self._reads()
         yield from self._events()
-        up = GaugeMetricFamily("icecore_log_up", "1 where the log could be read for this scrape")
+        up = GaugeMetricFamily("icecore_log_up", "1 if the log could be read for this scrape")
         up.add_metric([], float(self.position is not None))
         yield up
         if self.position is not None:
@@ -80,7 +80,7 @@ class CatalogCollector(Collector):
 
 def _approval(metrics: ApprovalMetrics) -> Iterator[Metric]:
     verdicts = CounterMetricFamily(
-        "icecore_approval_verdicts", "What approval hooks said of changes; failure: no verdict", labels=["hook", "verdict"]
+        "icecore_approval_verdicts", "Verdicts of approval hooks; failure: no verdict", labels=["hook", "verdict"]
     )
     for (hook, verdict), count in metrics.verdicts.items():
         verdicts.add_metric([hook, verdict], count)
@@ -145,7 +145,7 @@ async def served_metrics(catalog: Application, host: str, port: int) -> AsyncIte
 
     async def serve(request: web.Request) -> web.Response:
         if request.rel_url.raw_path != _ADDRESS:
-            raise NotFound(f"No such address here: the metrics are at {_ADDRESS}")
+            raise NotFound(f"No such address: the metrics are at {_ADDRESS}")
         if request.method not in _METHODS:
             raise MethodNotAllowed(f"Method not allowed: {request.method}", _METHODS)
         try:

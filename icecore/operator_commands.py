@@ -40,7 +40,7 @@ def migrate(settings: Settings, console: Console) -> ExitCode:
     """Brings the database up to this code, or begins one in the data folder."""
     with opened_database(settings, make=True) as opened:
         applied = uvloop.run(prepare_database(opened))
-    console.print("\n".join(f"applied {name}" for name in applied) or "nothing to apply: the schema is this version's")
+    console.print("\n".join(f"applied {name}" for name in applied) or "nothing to apply: the schema is up to date")
     return ExitCode.OK
 
 
@@ -51,9 +51,7 @@ def rebuild(settings: Settings, console: Console) -> ExitCode:
         try:
             report = rebuild_on_every_core(opened.owner_dsn)
         except psycopg.errors.InsufficientPrivilege:
-            raise CommandFailed(
-                ExitCode.DATABASE, "A rebuild writes the read models as their owner: set ICECORE_DATABASE_OWNER_URL"
-            ) from None
+            raise CommandFailed(ExitCode.DATABASE, "A rebuild needs the owner of the schema: set ICECORE_DATABASE_OWNER_URL") from None
         except RebuildRunningError as error:
             raise CommandFailed(ExitCode.BUSY, str(error)) from None
     console.out(str(report), highlight=False)
@@ -67,8 +65,10 @@ def reset_statistics(settings: Settings, console: Console) -> ExitCode:
         try:
             uvloop.run(statistics.reset_statistics(opened.owner_dsn))
         except psycopg.errors.InsufficientPrivilege:
-            raise CommandFailed(ExitCode.DATABASE, "Statistics are removed as their owner: set ICECORE_DATABASE_OWNER_URL") from None
-    console.print("the statistics are removed; the worker counts them again from the first event", soft_wrap=True)
+            raise CommandFailed(
+                ExitCode.DATABASE, "Deleting the statistics needs the owner of the schema: set ICECORE_DATABASE_OWNER_URL"
+            ) from None
+    console.print("statistics deleted; the worker counts them again from the first event", soft_wrap=True)
     return ExitCode.OK
 
 
@@ -113,7 +113,7 @@ def list_warehouses(settings: Settings, console: Console, *, as_json: bool) -> E
         console.out(orjson.dumps(found).decode(), highlight=False)
         return ExitCode.OK
     if not found:
-        console.print("no warehouse yet: icecore warehouse create NAME --profile JSON", markup=False, soft_wrap=True)
+        console.print("no warehouses; create one with: icecore warehouse create NAME --profile JSON", markup=False, soft_wrap=True)
         return ExitCode.OK
     rows = [("name", "id", "storage")]
     rows += [(each["name"], each["id"], str(parse_storage_profile(each["storage-profile"]).base)) for each in found]
@@ -144,7 +144,7 @@ def health(settings: Settings, console: Console, url: str | None) -> ExitCode:
     """Asks a running server how it is: the one at `url`, else the one that serves the data folder, else host and port."""
     asked = url or _serving_url(settings) or f"http://{settings.host}:{settings.port}"
     if urlsplit(asked).scheme not in ("http", "https"):
-        raise CommandFailed(ExitCode.USAGE, f"{asked} is not an http address")
+        raise CommandFailed(ExitCode.USAGE, f"{asked} is not an http or https URL")
 
     async def run() -> tuple[int, str]:
         timeout = aiohttp.ClientTimeout(total=HEALTH_SECONDS_MAX)

@@ -21,7 +21,7 @@ def _key(settings: Settings) -> SecretKey:
     except (SecretKeyError, OSError) as error:
         raise SettingsError(f"ICECORE_SECRET_KEY or ICECORE_SECRET_KEY_FILE: {_said(error)}") from None
     raise SettingsError(
-        "With a database of your own Icecore needs a key for the credentials of warehouses: 32 random bytes in base64 "
+        "With your own database, Icecore needs a key to encrypt the credentials of warehouses: 32 random bytes in base64 "
         "(openssl rand -base64 32), the same for every server of the database, in ICECORE_SECRET_KEY_FILE or ICECORE_SECRET_KEY"
     )
 

@@ -32,7 +32,7 @@ def serve(settings: Settings) -> None:
     check_address(settings)
     check_hooks(settings)
     if os.geteuid() == 0:
-        _log.warning("serving as root: a fault in the server has every right on this machine; run it as an account of its own")
+        _log.warning("serving as root: a fault in the server could damage the whole machine; use an unprivileged account")
     signal.signal(signal.SIGTERM, _stopped_early)
     embedded = settings.database_url is None
     with contextlib.ExitStack() as opened:

@@ -114,7 +114,7 @@ async def _finish(site: web.SockSite, runner: EdgeRunner, grace_seconds: float) 
             # Idle connections end at once, others with the answer that is on its way.
             await runner.cleanup()
     except TimeoutError:
-        _log.warning("requests cut off: they took longer than the grace", shutdown_grace_seconds=grace_seconds)
+        _log.warning("requests cut off: they took longer than the grace period", shutdown_grace_seconds=grace_seconds)
 
 
 def stop_on_signals(stop: asyncio.Event, *signals: signal.Signals) -> None:

@@ -25,7 +25,7 @@ async def check_server(dsn: str, *, unsafe_durability: bool = False) -> None:
     async with await connect(dsn, application_name="icecore-check") as connection:
         row = await (await connection.execute(named_sql("icecore", "server_check.sql")["server_settings"])).fetchone()
     if row is None:
-        raise UnfitServerError("The server does not tell its settings")
+        raise UnfitServerError("The server did not return its settings")
     version_number, version, in_recovery, fsync, synchronous_commit, full_page_writes, isolation = row
     if version_number < SERVER_VERSION_MIN:
         raise UnfitServerError(f"Postgres {version} is too old: Icecore needs Postgres {SERVER_VERSION_MIN // 10000} or later")

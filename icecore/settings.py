@@ -186,7 +186,7 @@ class Settings(BaseSettings):
     @model_validator(mode="after")
     def _agree(self) -> "Settings":
         if self.secret_key is not None and self.secret_key_file is not None:
-            raise ValueError("secret_key and secret_key_file are two places for one key: set one of them")
+            raise ValueError("secret_key and secret_key_file are both set: set one of them")
         if self.page_size_default > self.page_size_max:
             raise ValueError("page_size_default is larger than page_size_max")
         return self
@@ -333,7 +333,7 @@ def _read_file(path: Path) -> dict[str, Any]:
     for table in _NAMED:
         things = values.get(table, {})
         if not isinstance(things, dict) or not all(isinstance(thing, dict) for thing in things.values()):
-            raise SettingsError(f"{table} in {path} is no table of tables: write [{table}.NAME] and its settings below")
+            raise SettingsError(f"{table} in {path} must be a table of tables: write [{table}.NAME] and its settings below")
         for name, thing in things.items():
             for field in thing:
                 _refuse_unknown_field(table, field, f"{table}.{name}.{field} in {path}")

@@ -44,7 +44,7 @@ def show(settings: Settings, console: Console, *, as_json: bool) -> ExitCode:
     if as_json:
         console.out(orjson.dumps(rows, option=orjson.OPT_UTC_Z).decode(), highlight=False)
     elif not rows:
-        console.print("no sink yet: add a table [sinks.NAME] to the settings; docs/how-to/event-sinks.md", markup=False)
+        console.print("no sinks; add a table [sinks.NAME] to the settings (docs/how-to/event-sinks.md)", markup=False)
     else:
         console.print(_table(rows, settings))
     return ExitCode.NO if any(row["trouble"] for row in rows) else ExitCode.OK
@@ -56,17 +56,19 @@ def _row(name: str, status: SinkStatus | None, head: int, *, configured: bool) -
             "name": name,
             "position": None,
             "lag-events": head,
-            "trouble": ["never led: is `icecore serve` or `icecore worker` running?"],
+            "trouble": ["not started: is `icecore serve` or `icecore worker` running?"],
         }
     trouble = []
     if status.last_error:
         trouble.append(status.last_error)
     if status.blocked_position:
-        trouble.append(f"mend the sink, or: icecore sinks skip {name} {status.blocked_position} --reason …")
+        trouble.append(f"fix the destination, or: icecore sinks skip {name} {status.blocked_position} --reason …")
     if status.lost_position:
-        trouble.append(f"the broker lost what it had up to {status.lost_position}: icecore publish --sink {name} --from 1")
+        trouble.append(
+            f"the broker lost events up to position {status.lost_position}; publish them again: icecore publish --sink {name} --from 1"
+        )
     if configured and not status.led:
-        trouble.append("nobody leads it: is `icecore serve` or `icecore worker` running?")
+        trouble.append("no leader: is `icecore serve` or `icecore worker` running?")
     waiting = None if status.waiting_since is None else (datetime.now(UTC) - status.waiting_since).total_seconds()
     replay = None
     if status.replay_id is not None:
@@ -106,7 +108,7 @@ def skip(settings: Settings, console: Console, name: str, position: int, reason:
     """Records that a sink may pass over an event; says so where the sink is past it, and only replays can heed it."""
     _require_sink(settings, name)
     if not reason.strip():
-        raise CommandFailed(ExitCode.USAGE, "--reason must say why: it is kept")
+        raise CommandFailed(ExitCode.USAGE, "--reason must not be blank")
 
     async def run(opened: Settings) -> tuple[bool, int]:
         async with _connection(opened) as connection:
@@ -117,11 +119,11 @@ def skip(settings: Settings, console: Console, name: str, position: int, reason:
     with opened_database(settings) as opened:
         recorded, reached = uvloop.run(run(opened))
     if not recorded:
-        raise CommandFailed(ExitCode.USAGE, f"the log has no position {position}")
+        raise CommandFailed(ExitCode.USAGE, f"position {position} is not in the log")
     if position <= reached:
-        said = f"{name} is at position {reached} already: only replays will pass over position {position}"
+        said = f"{name} is already at position {reached}: only replays will skip position {position}"
     else:
-        said = f"{name} will pass over position {position}"
+        said = f"{name} will skip position {position}"
     console.print(said, highlight=False, soft_wrap=True)
     return ExitCode.OK
 
@@ -144,7 +146,7 @@ async def tell_again(settings: Settings, console: Console, name: str, first: int
         head = await log_head(connection)
         last = head if last is None else last
         if not 1 <= first <= last <= head:
-            raise CommandFailed(ExitCode.USAGE, f"--from {first} --to {last} is no part of the log: its positions go from 1 to {head}")
+            raise CommandFailed(ExitCode.USAGE, f"--from {first} --to {last} is not in the log, which has positions 1 to {head}")
         replay_id = uuid7()
         await checkpoints.request_replay(connection, replay_id, name, first, last, chosen)
         telling = asyncio.create_task(publisher.run(stop))
@@ -156,7 +158,7 @@ async def tell_again(settings: Settings, console: Console, name: str, first: int
             telling.cancel()
     if events is None:
         return ExitCode.NO
-    console.print(f"{events} events of positions {first} to {last} told again to {name}, as replay {replay_id}", highlight=False)
+    console.print(f"{events} events of positions {first} to {last} published again to {name} as replay {replay_id}", highlight=False)
     return ExitCode.OK
 
 
@@ -164,15 +166,15 @@ async def _watch(connection: Connection, console: Console, replay_id: Any, first
     """The number of events, once all are told; None where the operator stopped it, which cancels the replay."""
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        bar = progress.add_task("telling again", total=last - first + 1)
+        bar = progress.add_task("publishing", total=last - first + 1)
         while not stop.is_set():
             state = await checkpoints.replay_progress(connection, replay_id)
-            progress.update(bar, completed=state.told_position - first + 1, description=(state.last_error or "telling again")[:60])
+            progress.update(bar, completed=state.told_position - first + 1, description=(state.last_error or "publishing")[:60])
             if state.finished:
                 return state.told_events
             await asyncio.sleep(PROGRESS_SECONDS)
     await checkpoints.cancel_replay(connection, replay_id)
-    console.print(f"stopped at position {state.told_position}; go on with --from {state.told_position + 1}", highlight=False)
+    console.print(f"stopped at position {state.told_position}; continue with --from {state.told_position + 1}", highlight=False)
     return None
 
 
@@ -193,7 +195,7 @@ def parse_filter(filters: list[str]) -> EventFilter:
 def _require_sink(settings: Settings, name: str) -> None:
     if name not in settings.sinks:
         named = ", ".join(sorted(settings.sinks)) or "none"
-        raise CommandFailed(ExitCode.USAGE, f"no sink {name} in the settings; there is {named}")
+        raise CommandFailed(ExitCode.USAGE, f"the settings have no sink {name}; configured sinks: {named}")
 
 
 @asynccontextmanager

@@ -29,7 +29,7 @@ def publishers(settings: Settings) -> dict[str, Publisher]:
     for name, sink in settings.sinks.items():
         other = places.setdefault(_place(name, sink), name)
         if other != name:
-            raise SettingsError(f"The sinks {other} and {name} tell one place: each needs its own")
+            raise SettingsError(f"The sinks {other} and {name} have the same destination: each needs its own")
     return {name: _publisher(settings, name, sink) for name, sink in settings.sinks.items()}
 
 
@@ -73,7 +73,7 @@ def _require(module: str, name: str, extra: str) -> None:
     try:
         importlib.import_module(module)
     except ImportError:
-        raise SettingsError(f"The sink {name} needs a client that is not installed: pip install 'icecore[{extra}]'") from None
+        raise SettingsError(f"The sink {name} needs a client library: pip install 'icecore[{extra}]'") from None
 
 
 async def run_publishers(settings: Settings, stop: asyncio.Event) -> None:

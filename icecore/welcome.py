@@ -23,7 +23,7 @@ def print_welcome(settings: Settings, url: str, *, embedded: bool) -> None:
     console.print("\n[bold]Spark[/]")
     console.print(_spark(catalog), style="green", markup=False)
     console.print(
-        "\nThe log of what happens: [bold]icecore log --follow[/]" + f" --data {settings.data_dir}   (Ctrl-C here stops the server)\n"
+        "\nEvents as they happen: [bold]icecore log --follow[/]" + f" --data {settings.data_dir}   (Ctrl-C here stops the server)\n"
     )
 
 

@@ -98,7 +98,7 @@ async def rebuild(dsn: str, helpers: Sequence[Helper] = ()) -> RebuildReport:
         if not await try_lock(writer, AdvisoryLock.REBUILD):
             raise RebuildRunningError("Another rebuild is running")
         if not await try_lock(writer, AdvisoryLock.REBUILD_PARTS):
-            raise RebuildRunningError("Processes of a rebuild that died are still ending")
+            raise RebuildRunningError("Processes of an earlier rebuild are still stopping")
         await unlock(writer, AdvisoryLock.REBUILD_PARTS)
         kept = await _value(writer, "generation")
         # What is copied is of no use before the switch, and on disk with it; a crash before ends this connection and so the rebuild.

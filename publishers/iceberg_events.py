@@ -94,10 +94,12 @@ class IcebergFilter:
         known = set(_OPERATION_TYPES.values())
         for given in operation_types:
             if given not in known and not given.startswith("x-"):
-                raise BadRequest(f"Invalid field 'operation-types': there is no {given[:100]!r}; there are {', '.join(sorted(known))}")
+                raise BadRequest(
+                    f"Invalid field 'operation-types': unknown type {given[:100]!r}; known types are {', '.join(sorted(known))}"
+                )
         for given in object_types:
             if given not in OBJECT_TYPES:
-                raise BadRequest(f"Invalid field 'object-types': there is no {given[:100]!r}; there are {', '.join(OBJECT_TYPES)}")
+                raise BadRequest(f"Invalid field 'object-types': unknown type {given[:100]!r}; known types are {', '.join(OBJECT_TYPES)}")
         keys = tuple(tuple(name_key(level, exact=exact_names) for level in path) for path in names)
         uuids_spelled = frozenset(uuid.lower() for uuid in uuids)
         return cls(frozenset(operation_types), keys, uuids_spelled, frozenset(object_types), exact_names)

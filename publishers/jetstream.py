@@ -50,7 +50,7 @@ _REFUSALS = {
     10054: "larger than the stream's limit",
     10060: "the subject belongs to another stream",
     10077: "the stream's limits are reached",
-    10115: "the stream does not take one of the headers",
+    10115: "the stream does not accept one of the headers",
 }
 """Nothing that passes by itself."""
 
@@ -87,10 +87,10 @@ class JetStream:
                 self._event_bytes_max = min(self._settings.event_bytes_max, self._client.max_payload - _HEADERS_ROOM_BYTES)
                 return await self._tail()
         except ImportError as error:
-            raise SinkError(f"credentials files and nkeys need a package that is not installed: pip install {error.name}") from error
+            raise SinkError(f"credentials files and nkeys need the package {error.name}: pip install {error.name}") from error
         except (nats.errors.Error, OSError, TimeoutError, ValueError) as error:
             # Its text may hold the server's URL and what the server answered.
-            raise SinkError(f"NATS cannot be reached or refuses: {client_error_text(error, self._addresses())}") from None
+            raise SinkError(f"NATS is unreachable or refuses the connection: {client_error_text(error, self._addresses())}") from None
 
     async def publish(self, events: Sequence[Outgoing], live: Checkpoint | None) -> int:
         """A failure in the middle leaves what stands before it; what comes after names a sequence that does not exist, and is refused."""
@@ -138,7 +138,7 @@ class JetStream:
         except nats.errors.Error as error:
             raise self._failure(event, error) from error
         if kept.get("duplicate") or kept["seq"] != sequence:
-            raise SinkMovedError(f"stream {self._settings.stream} took {event.id} as {kept['seq']}: it holds it already")
+            raise SinkMovedError(f"stream {self._settings.stream} took {event.id} as {kept['seq']}: the stream has it already")
 
     async def _send(self, event: Outgoing, last_sequence: int, last: Outgoing | None, live: Checkpoint | None) -> None:
         assert self._client is not None
@@ -167,13 +167,13 @@ class JetStream:
     def _failure(self, event: Outgoing, error: BaseException) -> BaseException:
         match error:
             case nats.js.errors.APIError(err_code=code) if code in _WRONG_LAST:
-                return SinkMovedError(f"stream {self._settings.stream} is not where it was left (NATS error {code})")
+                return SinkMovedError(f"stream {self._settings.stream} was changed by another publisher (NATS error {code})")
             case nats.js.errors.APIError(err_code=code) if code in _REFUSALS:
                 return SinkRefusedError(event, f"{_REFUSALS[code]} (NATS error {code})")
             case nats.errors.MaxPayloadError():
                 return SinkRefusedError(event, "larger than the server's max_payload, even without its data")
             case nats.errors.Error() | OSError():
-                return SinkError(f"NATS did not take position {event.position}: {client_error_text(error, self._addresses())}")
+                return SinkError(f"NATS did not accept position {event.position}: {client_error_text(error, self._addresses())}")
         return error
 
     async def _tail(self) -> SinkPosition:
@@ -184,7 +184,7 @@ class JetStream:
             info = await self._stream.stream_info(stream)
         except nats.js.errors.NotFoundError as error:
             if not self._settings.create:
-                raise SinkError(f"NATS has no stream {stream}, and `create` is off") from error
+                raise SinkError(f"NATS has no stream {stream}, and `create` is false") from error
             info = await self._stream.add_stream(self._new_stream())
             _log.info("stream_created", sink=self._name, stream=stream)
         self._sequence = info.state.last_seq

@@ -94,7 +94,7 @@ class Kafka:
         if named:
             said.append(f"see the property {', '.join(named)}")
         where = ", ".join(filter(None, map(address_of, self._settings.url)))
-        return SinkError(f"Kafka cannot be reached or refuses: {'; '.join(said)}" + (f" at {where}" if where else ""))
+        return SinkError(f"Kafka is unreachable or refuses the connection: {'; '.join(said)}" + (f" at {where}" if where else ""))
 
     def _note(self, error: KafkaError) -> None:
         if error.code() != KafkaError._ALL_BROKERS_DOWN:
@@ -113,7 +113,7 @@ class Kafka:
         broker_sequence = 0
         for start in range(0, len(events), EVENTS_PER_TRANSACTION):
             if self._closed.is_set():
-                raise SinkError("closed while events were on their way")
+                raise SinkError("closed while events were being sent")
             part = events[start : start + EVENTS_PER_TRANSACTION]
             checkpoint = live or Checkpoint(part[-1].position, part[-1].event_id)
             self._transaction(part, checkpoint)
@@ -185,7 +185,7 @@ class Kafka:
         ]
         missing = [topic for topic in missing if topic.topic not in there]
         if missing and not self._settings.create:
-            raise SinkError(f"Kafka has no topic {', '.join(topic.topic for topic in missing)}, and `create` is off")
+            raise SinkError(f"Kafka has no topic {', '.join(topic.topic for topic in missing)}, and `create` is false")
         if not missing:
             return
         for topic, made in admin.create_topics(missing, operation_timeout=seconds, request_timeout=seconds).items():
@@ -236,7 +236,7 @@ class Kafka:
             if message.key() == self._name.encode():
                 value = orjson.loads(message.value() or b"")
                 found = Checkpoint(value["position"], UUID(value["event-id"]) if value["event-id"] else None)
-        raise SinkError("Kafka did not say in time how far it was told")
+        raise SinkError("Kafka did not return the sink's position in time")
 
     def _close(self) -> None:
         if self._producer is not None:

@@ -174,7 +174,7 @@ class Publisher:
             self._singly_until = max(self._singly_until, events[-1].position)
             if len(events) > 1:
                 raise
-            problem = SinkError(f"position {events[0].position} ({events[0].topic}) cannot be told: {client_error_text(error)}")
+            problem = SinkError(f"position {events[0].position} ({events[0].topic}) cannot be published: {client_error_text(error)}")
             problem.position = events[0].position
             raise problem from error
         return _Batch(events, messages, read == events_max or len(events) < read)
@@ -196,7 +196,7 @@ class Publisher:
         await leadership.move(start, max(sink_position.broker_sequence, 0))
         live = await leadership.checkpoint(start)
         if live is None:
-            raise SinkError(f"the sink's row says position {start}, which the log does not have: is this another log?")
+            raise SinkError(f"the sink's row is at position {start}, which is not in the log: it may belong to another log")
         return live
 
     async def _check_log(self, leadership: Leadership, held: Checkpoint) -> None:
@@ -204,7 +204,7 @@ class Publisher:
         if await leadership.checkpoint(held.position) != held:
             raise SinkError(
                 f"the sink holds position {held.position} with event {held.event_id}, which is not in this log: it was filled from another,"
-                " or the database was restored to an earlier point; nothing is told until its stream is emptied or another one is named"
+                " or the database was restored to an earlier point; nothing is published until its stream is empty or another is configured"
             )
 
 

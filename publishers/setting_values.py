@@ -15,7 +15,7 @@ def split_words(value: Any) -> Any:
         try:
             return json.loads(value)
         except ValueError as error:
-            raise ValueError(f"what begins with [ is a JSON array: {error}") from None
+            raise ValueError(f"a value that begins with [ must be a JSON array: {error}") from None
     return [part.strip() for part in value.split(",") if part.strip()]
 
 

@@ -72,7 +72,7 @@ class NatsSink(_Sink):
     @classmethod
     def _check_url(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         if not value or not all(each.partition("://")[0] in ("nats", "tls", "ws", "wss") for each in value):
-            raise ValueError("url is one or more of nats://HOST:PORT, tls://…, ws://… or wss://…, with commas between")
+            raise ValueError("url must be one or more of nats://HOST:PORT, tls://…, ws://… or wss://…, separated by commas")
         return value
 
 
@@ -106,7 +106,7 @@ class KafkaSink(_Sink):
     @classmethod
     def _check_url(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         if not value:
-            raise ValueError("url is HOST:PORT of one or more brokers, with commas between")
+            raise ValueError("url must be HOST:PORT of one or more brokers, separated by commas")
         return value
 
 

@@ -82,7 +82,7 @@ class Webhook:
                 status, retry_after = answer.status, answer.headers.get("Retry-After")
         except (aiohttp.ClientError, OSError, TimeoutError, ValueError) as error:
             # Its text may hold the address with its secrets, headers, and what the endpoint answered.
-            raise SinkError(f"the endpoint gives no answer: {client_error_text(error, address_of(self._settings.url))}") from None
+            raise SinkError(f"the endpoint does not answer: {client_error_text(error, address_of(self._settings.url))}") from None
         if status in _REFUSALS:
             raise SinkRefusedError(event, f"the endpoint answers {status}")
         if not 200 <= status < 300:

@@ -23,5 +23,5 @@ class WebhookSettings(BaseModel):
     @model_validator(mode="after")
     def _check_secret(self) -> Self:
         if (self.secret is None) == (self.secret_file is None):
-            raise ValueError("a webhook's requests are signed: set one of secret and secret_file")
+            raise ValueError("webhook requests are signed: set secret or secret_file, not both")
         return self

@@ -92,7 +92,7 @@ def _unprivileged_entry() -> pwd.struct_passwd:
             continue
     useradd = shutil.which("useradd", path="/usr/sbin:/sbin:/usr/bin:/bin")
     if useradd is None:
-        raise EmbeddedPostgresError(f"Postgres does not run as root, and there is no useradd: create the account {ACCOUNT_CREATED}")
+        raise EmbeddedPostgresError(f"Postgres does not run as root, and useradd is not installed: create the account {ACCOUNT_CREATED}")
     command = [useradd, "--system", "--no-create-home", "--home-dir", "/nonexistent", ACCOUNT_CREATED]
     subprocess.run(command, check=True, capture_output=True)
     return pwd.getpwnam(ACCOUNT_CREATED)

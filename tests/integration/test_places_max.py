@@ -34,7 +34,7 @@ def test_a_commit_adds_no_place_beyond_the_bound(client: RestClient, warehouse: 
         assert change(paths(number)).status < 300
     refused = change(paths(100))
     assert (400, "BadRequestException") == refused.error
-    assert f"at most {PLACES_MAX} places" in refused.message
+    assert f"at most {PLACES_MAX} locations" in refused.message
     assert change(set_properties(k="1")).status < 300
     assert change(paths(0)).status < 300
     if changed_by == "view":
@@ -57,4 +57,4 @@ def test_a_registration_over_a_table_adds_no_place_beyond_the_bound(client: Rest
         assert 200 == client.commit(["a"], "t", set_properties({PATHS[0]: f"{warehouse.base}/{number}"})).status
     refused = register(client, "t", location, overwrite=True)
     assert (400, "BadRequestException") == refused.error
-    assert f"at most {PLACES_MAX} places" in refused.message
+    assert f"at most {PLACES_MAX} locations" in refused.message

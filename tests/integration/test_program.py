@@ -329,7 +329,7 @@ def test_a_postgres_that_does_not_start_again_ends_the_server(serve: Serve) -> N
         configuration.write("no such setting = 1\n")
     os.kill(postmaster(served.data), signal.SIGKILL)
     assert ExitCode.DATABASE == served.process.wait(240)
-    assert "The embedded Postgres died, and 6 restarts in a row did not help" in served.log.read_text()
+    assert "The embedded Postgres died, and 6 restarts failed" in served.log.read_text()
     assert 6 == sum("has died" in line for line in served.log.read_text().splitlines())
     # So that what cleans up behind the test finds a cluster in order.
     (served.data / "postgres" / "data" / "postmaster.pid").unlink(missing_ok=True)
@@ -391,16 +391,16 @@ def test_an_address_of_the_network_needs_insecure(open_directory: Path, serve: S
         (["serve", "--port", "x"], {}, "--port"),
         (["serve", "--port", "65536"], {}, "--port: Input should be less than or equal to 65535"),
         (["serve"], {"ICECORE_PORT": "65536"}, "ICECORE_PORT: Input should be less than or equal to 65535"),
-        (["serve", "--data", "pyproject.toml"], {}, "pyproject.toml cannot be made: there is a file of that name"),
-        (["serve", "--data", "pyproject.toml/data"], {}, "cannot be made: there is a file of that name"),
+        (["serve", "--data", "pyproject.toml"], {}, "pyproject.toml cannot be created: a file has that name"),
+        (["serve", "--data", "pyproject.toml/data"], {}, "cannot be created: a file has that name"),
         (["verify", "--data", "pyproject.toml"], {}, "pyproject.toml is a file"),
         (["sevre"], {}, "serve"),
         (["serve"], {"ICECORE_PROT": "1"}, "did you mean ICECORE_PORT"),
         (["serve", "--data", "x"], {"ICECORE_DATABASE_URL": "postgresql://h/d"}, "use one of them"),
         (["warehouse", "create", "w", "--profile", "{"], {}, "--profile is not JSON"),
         (["warehouse", "create", "w", "--profile", "{}", "--credential", '@{"key": "hunter2"}'], {}, "--credential cannot be read"),
-        (["log", "--from", "0"], {}, "the first one is 1"),
-        (["verify", "--data", "no-such-folder"], {}, "holds no catalog"),
+        (["log", "--from", "0"], {}, "must be a position of at least 1"),
+        (["verify", "--data", "no-such-folder"], {}, "contains no catalog"),
     ],
 )
 def test_a_wrong_command_line_ends_with_2_and_a_reason(arguments: list[str], environment: dict[str, str], said: str) -> None:
@@ -607,7 +607,7 @@ def test_work_may_run_apart_from_serving(serve: Serve) -> None:
         wait_until(lambda: served.get(statistics)["position"] == 2)
         assert [1] == [hour["number-of-namespaces"] for hour in served.get(statistics)["stats"]]
         again = icecore("rebuild", "--statistics", "--data", str(served.data))
-        assert (0, True) == (again.returncode, "the statistics are removed" in again.stdout)
+        assert (0, True) == (again.returncode, "statistics deleted" in again.stdout)
         wait_until(lambda: served.get(statistics)["position"] == 2)
         assert [1] == [hour["number-of-namespaces"] for hour in served.get(statistics)["stats"]]
         working.send_signal(signal.SIGTERM)

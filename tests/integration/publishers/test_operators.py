@@ -123,12 +123,15 @@ def test_the_command_line_from_end_to_end(database: str, log: list[str], nats: N
     """`publish` leads where nobody does, `sinks` says how things are; each with its exit code."""
     sink = {"S__TYPE": "nats", "S__URL": nats.url}
     nobody = icecore(database, "sinks", "--json", **sink)
-    assert (1, ["never led: is `icecore serve` or `icecore worker` running?"]) == (
+    assert (1, ["not started: is `icecore serve` or `icecore worker` running?"]) == (
         nobody.returncode,
         json.loads(nobody.stdout)[0]["trouble"],
     )
     told = icecore(database, "publish", "--sink", "s", "--from", "3", "--to", "9", "--filter", "type=table.*", **sink)
-    assert (0, "") == (told.returncode, "" if "events of positions 3 to 9 told again to s" in told.stdout else told.stdout + told.stderr)
+    assert (0, "") == (
+        told.returncode,
+        "" if "events of positions 3 to 9 published again to s" in told.stdout else told.stdout + told.stderr,
+    )
     shown = icecore(database, "sinks", "--json", **sink)
     state = json.loads(shown.stdout)[0]
     assert (len(log), 0, None, True) == (state["position"], state["lag-events"], state["last-error"], state["configured"])
@@ -192,7 +195,7 @@ async def test_a_replay_tells_a_sink_nothing_that_its_own_filter_excludes(databa
 async def test_positions_that_are_no_part_of_the_log(database: str, log: list[str], nats: NatsServer, first: int, last: int | None) -> None:
     """Refused with the positions there are; nothing is asked of the leader."""
     settings = settings_of(database, broker=NatsUnderTest(nats).sink)
-    with pytest.raises(CommandFailed, match=f"is no part of the log: its positions go from 1 to {len(log)}"):
+    with pytest.raises(CommandFailed, match=f"is not in the log, which has positions 1 to {len(log)}"):
         await sink_commands.tell_again(settings, Console(quiet=True), SINK, first, last, EventFilter())
     with psycopg.connect(database) as connection:
         assert (0,) == connection.execute("select count(*) from icecore.sink_replays").fetchone()
@@ -201,12 +204,15 @@ async def test_positions_that_are_no_part_of_the_log(database: str, log: list[st
 @pytest.mark.parametrize(
     ("order", "said"),
     [
-        (lambda s: sink_commands.publish(s, Console(quiet=True), "other", 1, None, []), "no sink other in the settings; there is broker"),
+        (
+            lambda s: sink_commands.publish(s, Console(quiet=True), "other", 1, None, []),
+            "the settings have no sink other; configured sinks: broker",
+        ),
         (lambda s: sink_commands.publish(s, Console(quiet=True), SINK, 1, None, ["kind=x"]), "--filter kind=x is not type="),
         (lambda s: sink_commands.publish(s, Console(quiet=True), SINK, 1, None, ["type=tabel.*"]), "types: .* matches none"),
         (lambda s: sink_commands.skip(s, Console(quiet=True), "other", 1, "r"), "no sink other"),
-        (lambda s: sink_commands.skip(s, Console(quiet=True), SINK, 1, " "), "--reason must say why"),
-        (lambda s: sink_commands.skip(s, Console(quiet=True), SINK, 9_999, "r"), "the log has no position 9999"),
+        (lambda s: sink_commands.skip(s, Console(quiet=True), SINK, 1, " "), "--reason must not be blank"),
+        (lambda s: sink_commands.skip(s, Console(quiet=True), SINK, 9_999, "r"), "position 9999 is not in the log"),
     ],
 )
 def test_wrong_orders(database: str, order: Callable[[Settings], ExitCode], said: str) -> None:
@@ -325,7 +331,7 @@ async def test_a_skip_of_what_was_told_says_that_only_replays_heed_it(database: 
         await until_told(database, "s")
     sink = {"S__TYPE": "stdout"}
     late = icecore(database, "sinks", "skip", "s", "2", "--reason", "r", **sink)
-    said = f"s is at position {len(log)} already: only replays will pass over position 2"
+    said = f"s is already at position {len(log)}: only replays will skip position 2"
     assert (0, said) == (late.returncode, late.stdout.strip())
     again = icecore(database, "publish", "--sink", "s", "--from", "1", "--to", "3", **sink)
     told = [json.loads(line)["replayof"] for line in again.stdout.splitlines() if line.startswith("{")]

@@ -126,7 +126,7 @@ async def test_two_endpoints_have_positions_of_their_own(database: str, log: lis
 
         async def failed() -> bool:
             state = await row(database, "position, last_error", "away")
-            return state is not None and state[0] == 0 and "no answer" in (state[1] or "")
+            return state is not None and state[0] == 0 and "does not answer" in (state[1] or "")
 
         await until(failed, what="the one that is away is reported")
     assert log == endpoint.ids

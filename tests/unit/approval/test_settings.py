@@ -50,7 +50,7 @@ def test_hooks_are_read_from_the_file_and_the_environment(tmp_path: Path, monkey
     [
         ({"TYPE": "plugin"}, "ICECORE_HOOKS__X__PLUGIN: Field required"),
         ({"TYPE": "script"}, "does not match any of the expected tags"),
-        ({"TYPE": "webhook", "URL": "https://x"}, "set one of secret and secret_file"),
+        ({"TYPE": "webhook", "URL": "https://x"}, "set secret or secret_file, not both"),
         ({"TYPE": "webhook", "URL": "ftp://x", "SECRET": "hidden"}, "ICECORE_HOOKS__X__URL"),
         ({"TYPE": "plugin", "PLUGIN": "a", "ON_FAILURE": "ignore"}, "ICECORE_HOOKS__X__ON_FAILURE"),
         ({"TYPE": "plugin", "PLUGIN": "a", "REFUSAL_STATUS": "500"}, "ICECORE_HOOKS__X__REFUSAL_STATUS"),

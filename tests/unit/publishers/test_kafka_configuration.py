@@ -63,5 +63,5 @@ async def test_a_sink_is_closed_in_time_while_the_client_waits_for_brokers(unuse
     await sink.close()
     await asyncio.sleep(0.1)  # what the thread has ended is known a turn of the loop later
     assert not opening.done()
-    with pytest.raises(SinkError, match="Kafka cannot be reached"):
+    with pytest.raises(SinkError, match="Kafka is unreachable"):
         await opening

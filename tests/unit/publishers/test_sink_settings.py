@@ -79,7 +79,7 @@ def test_settings_travel_to_the_publishing_process_whole(monkeypatch: pytest.Mon
         ({"X__TYPE": "nats", "X__URL": "http://a"}, "ICECORE_SINKS__X__URL: url is one or more of nats://"),
         ({"X__TYPE": "stdout", "X__STREAM": "S"}, "ICECORE_SINKS__X__STREAM: Extra inputs"),
         ({"X__TYPE": "stdout", "X__TYPES": "tabel.*"}, r"ICECORE_SINKS__X: types: 'tabel"),
-        ({"X__TYPE": "webhook", "X__URL": "https://a"}, "set one of secret and secret_file"),
+        ({"X__TYPE": "webhook", "X__URL": "https://a"}, "set secret or secret_file, not both"),
         ({"X__TYPE": "webhook", "X__URL": "ftp://a", "X__SECRET": "s"}, "ICECORE_SINKS__X__URL"),
         ({"X__TYPE": "kafka", "X__URL": "a:1", "X__CONFIG": "{"}, "ICECORE_SINKS__X__CONFIG"),
         ({"X Y__TYPE": "stdout"}, "ICECORE_SINKS__X Y"),
@@ -139,5 +139,5 @@ def test_a_file_with_an_unknown_member_is_refused(tmp_path: Path) -> None:
 def test_two_sinks_on_one_stream_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each would shut the other out for ever."""
     settings = in_environment(monkeypatch, A__TYPE="nats", A__URL="nats://x:1", B__TYPE="nats", B__URL="nats://x:1")
-    with pytest.raises(SettingsError, match="a and b tell one place"):
+    with pytest.raises(SettingsError, match="a and b have the same destination"):
         publishers(settings.model_copy(update={"database_url": SecretStr("postgresql://x")}))

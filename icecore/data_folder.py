@@ -180,9 +180,7 @@ def _close_to_others(path: Path) -> None:
     ours = not any(path.iterdir()) or (path / _USERS).exists()
     if status.st_uid != os.geteuid() or status.st_mode & stat.S_ISVTX or not ours:
         if status.st_mode & 0o007:
-            _log.warning(
-                "other accounts can enter the data folder; its mode should be 0700", path=str(path), mode=oct(status.st_mode & 0o7777)
-            )
+            _log.warning("other accounts can enter the data folder; set mode 0700", path=str(path), mode=oct(status.st_mode & 0o7777))
         return
     if os.geteuid() != 0:
         path.chmod(0o700)

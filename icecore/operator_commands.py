@@ -65,9 +65,7 @@ def reset_statistics(settings: Settings, console: Console) -> ExitCode:
         try:
             uvloop.run(statistics.reset_statistics(opened.owner_dsn))
         except psycopg.errors.InsufficientPrivilege:
-            raise CommandFailed(
-                ExitCode.DATABASE, "Deleting the statistics needs the owner of the schema: set ICECORE_DATABASE_OWNER_URL"
-            ) from None
+            raise CommandFailed(ExitCode.DATABASE, "Deleting statistics needs the schema owner: set ICECORE_DATABASE_OWNER_URL") from None
     console.print("statistics deleted; the worker counts them again from the first event", soft_wrap=True)
     return ExitCode.OK
 

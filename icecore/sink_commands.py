@@ -64,9 +64,7 @@ def _row(name: str, status: SinkStatus | None, head: int, *, configured: bool) -
     if status.blocked_position:
         trouble.append(f"fix the destination, or: icecore sinks skip {name} {status.blocked_position} --reason …")
     if status.lost_position:
-        trouble.append(
-            f"the broker lost events up to position {status.lost_position}; publish them again: icecore publish --sink {name} --from 1"
-        )
+        trouble.append(f"the broker lost events up to {status.lost_position}; publish them again: icecore publish --sink {name} --from 1")
     if configured and not status.led:
         trouble.append("no leader: is `icecore serve` or `icecore worker` running?")
     waiting = None if status.waiting_since is None else (datetime.now(UTC) - status.waiting_since).total_seconds()

@@ -1,8 +1,8 @@
-"""Approval: what a hook is shown of a change before it takes effect, and what it may say of it.
+"""Approval: the interface of hooks that review a change before it is committed.
 
 A hook is a class whose objects have `async def review(self, change: ProposedChange) -> Verdict`; docs/how-to/approval.md says how to
-configure one. It is asked on a thread of its own, unless `never_blocks` of it is true. Documents are shared with the catalog: a hook
-looks and never changes them.
+configure one. `review` runs on a separate thread, unless the hook's `never_blocks` is true. Documents are shared with the catalog: a hook
+must not modify them.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -15,14 +15,14 @@ from ..domain.documents import Json
 
 @dataclass(frozen=True, slots=True)
 class Allow:
-    """The hook has nothing against the change."""
+    """The hook allows the change."""
 
 
 @dataclass(frozen=True, slots=True)
 class Refuse:
-    """The change does not take effect; `reason` is what the client is told.
+    """The change is refused; the client receives `reason`.
 
-    invalid -- the request says something that cannot be meant, whatever there is already: it is answered 400, and not as a conflict.
+    invalid -- the request itself is wrong, whatever the state: the answer is 400 instead of a conflict.
     """
 
     reason: str
@@ -31,7 +31,7 @@ class Refuse:
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """The change waits as a proposal until somebody approves it, at most `expires_in_seconds`; `reason` is what the client is told."""
+    """The change waits as a proposal until it is approved, at most `expires_in_seconds`; the client receives `reason`."""
 
     reason: str
     expires_in_seconds: float
@@ -42,7 +42,7 @@ ALLOW = Allow()
 
 
 class NoVerdictError(Exception):
-    """A hook that can give no verdict raises it; its text goes into the log as it stands, and holds no secret and nobody else's words."""
+    """Raised by a hook that cannot give a verdict. Its text is logged unchanged and must contain no secret and no text of other systems."""
 
 
 REVIEWED_OPERATIONS = frozenset(
@@ -52,19 +52,19 @@ REVIEWED_OPERATIONS = frozenset(
         "createView", "registerView", "replaceView", "dropView", "renameView",
     }
 )  # fmt: skip
-"""operationIds of the changes that hooks are asked about."""
+"""operationIds of the changes that hooks review."""
 
 ObjectKind = Literal["table", "view", "namespace", "warehouse"]
 
 
 @dataclass(frozen=True, slots=True)
 class ObjectChange:
-    """One thing a change is about.
+    """One object that a change affects.
 
-    id -- Icecore's own, the same through renames. uuid -- Iceberg's table-uuid or view-uuid; None for other kinds.
-    name_before, name_after -- levels, outermost first, without the warehouse; None where it is not there before or after.
-    before, after -- the metadata document (of a namespace: `properties`; of a warehouse: its storage profile); None as the names.
-    topics -- of the events that make the change, such as `table.committed.v1`.
+    id -- Icecore's id, which survives renames. uuid -- Iceberg's table-uuid or view-uuid; None for other kinds.
+    name_before, name_after -- levels, outermost first, without the warehouse; None if the object does not exist before or after.
+    before, after -- the metadata document (of a namespace: `properties`; of a warehouse: its storage profile), or None.
+    topics -- of the events of the change, such as `table.committed.v1`.
     """
 
     kind: ObjectKind
@@ -78,12 +78,12 @@ class ObjectChange:
 
     @property
     def names(self) -> list[tuple[str, ...]]:
-        """Both, or the one there is."""
+        """The names before and after, without None and duplicates."""
         return list(dict.fromkeys(name for name in (self.name_before, self.name_after) if name is not None))
 
     @property
     def namespaces(self) -> list[tuple[str, ...]]:
-        """The levels of the namespaces it is, or lies in, before and after."""
+        """The namespace itself, or the namespace that contains the object, before and after."""
         if self.kind == "warehouse":
             return []
         return list(dict.fromkeys(name if self.kind == "namespace" else name[:-1] for name in self.names))
@@ -94,10 +94,10 @@ NamespaceProperties = Callable[[tuple[str, ...]], Awaitable[Sequence[Mapping[str
 
 @dataclass(frozen=True, slots=True)
 class ProposedChange:
-    """A command that was decided and has not taken effect.
+    """A command that was decided and is not committed yet.
 
-    operation -- the REST spec's operationId. actor -- an opaque id. approves -- the proposal whose approval this is: Hold then counts
-    as Allow.
+    operation -- operationId of the REST specification. actor -- an opaque id. approves -- the proposal that is being approved, or
+    None; a Hold then counts as Allow.
     """
 
     operation: str
@@ -110,11 +110,11 @@ class ProposedChange:
     declared: NamespaceProperties
 
     async def namespace_properties(self, levels: tuple[str, ...]) -> Sequence[Mapping[str, str]]:
-        """What the namespace and those above it declare now, the outermost first; fewer than `levels` where it is not there yet."""
+        """Properties of the namespace and its parents, outermost first; fewer than `levels` if some do not exist yet."""
         return await self.declared(levels)
 
 
 class ApprovalHook(Protocol):
-    """What looks at changes. Raising, and taking longer than its timeout, is no verdict: then its policy holds."""
+    """Reviews changes. If `review` raises or exceeds its timeout, the hook's `on_failure` applies."""
 
     async def review(self, change: ProposedChange) -> Verdict: ...

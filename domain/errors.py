@@ -1,7 +1,7 @@
-"""Every refusal, one class each, with the HTTP status and the Iceberg exception name the edge answers with.
+"""Errors for clients: one class for each, with its HTTP status and Iceberg exception type.
 
-The names are those of the Java reference (RESTCatalogAdapter.EXCEPTION_ERROR_CODES, ErrorHandlers), because clients
-choose their exception by them.
+The types are those of the Java reference (RESTCatalogAdapter.EXCEPTION_ERROR_CODES, ErrorHandlers), because clients choose
+their exception by them. Without a message of its own, an error's docstring is its message.
 """
 
 import builtins
@@ -9,16 +9,16 @@ from typing import ClassVar
 from uuid import UUID
 
 MESSAGE_LENGTH_MAX = 4_000
-"""Of a refusal: twice the reason that an approval hook may give."""
+"""Longest message, in characters: twice the longest reason of an approval hook."""
 
 
 class CatalogError(Exception):
-    """A refusal that a client is told of.
+    """An error that is answered to the client.
 
     status -- HTTP status code.
     type   -- the Iceberg `ErrorModel.type`.
-    deterministic -- the same request on the same state is refused again, so that a refusal may be recorded under an
-    Idempotency-Key and replayed.
+    deterministic -- the same request on the same state is refused again, so the error can be stored under an Idempotency-Key
+    and repeated.
     """
 
     status: ClassVar[int] = 500
@@ -35,38 +35,38 @@ class CatalogError(Exception):
 
     @classmethod
     def remembered(cls, status: int, type: str, message: str) -> "CatalogError":  # noqa: A002 - the spec's own word
-        """The refusal that was answered with this status, type and message."""
+        """The error that was answered with this status, type and message."""
         return cls._by_answer[status, type](message)
 
     @property
     def message(self) -> str:
-        """What is told, also under an Idempotency-Key: no more than MESSAGE_LENGTH_MAX, as it may repeat what was sent."""
+        """The message for the client, cut at MESSAGE_LENGTH_MAX because it may repeat text of the request."""
         message = str(self.args[0]) if self.args else (self.__doc__ or type(self).__name__)
         return message if len(message) <= MESSAGE_LENGTH_MAX else f"{message[: MESSAGE_LENGTH_MAX - 1]}…"
 
 
 class BadRequest(CatalogError, status=400, type="BadRequestException"):
-    """The request cannot be read: a field is missing, of the wrong type or outside its bounds."""
+    """The request is invalid: a field is missing, has the wrong type or is out of bounds."""
 
 
 class IllegalArgument(CatalogError, status=400, type="IllegalArgumentException"):
-    """Java's IllegalArgumentException: an argument breaks a rule of the table or view format."""
+    """An argument breaks a rule of the table or view format (Java's IllegalArgumentException)."""
 
 
 class ValidationFailed(CatalogError, status=400, type="ValidationException"):
-    """Java's ValidationException: the metadata would not be valid."""
+    """The metadata would be invalid (Java's ValidationException)."""
 
 
 class NotAuthorized(CatalogError, status=401, type="NotAuthorizedException"):
-    """The caller is not known."""
+    """The caller is not authenticated."""
 
 
 class Forbidden(CatalogError, status=403, type="ForbiddenException", deterministic=False):
-    """The caller may not do this; it may be permitted later."""
+    """The caller is not permitted to do this."""
 
 
 class NoSuchProject(CatalogError, status=404, type="NoSuchProjectException"):
-    """There is one project only, so far."""
+    """The project does not exist."""
 
 
 class NoSuchWarehouse(CatalogError, status=404, type="NoSuchWarehouseException"):
@@ -90,31 +90,31 @@ class NoSuchProposal(CatalogError, status=404, type="NoSuchProposalException"):
 
 
 class NotFound(CatalogError, status=404, type="NotFoundException"):
-    """A file or an address is not there."""
+    """A file or address does not exist."""
 
 
 class MethodNotAllowed(CatalogError, status=405, type="MethodNotAllowedException"):
-    """The address exists, the method does not."""
+    """The address does not support this method."""
 
 
 class UnsupportedOperation(CatalogError, status=406, type="UnsupportedOperationException"):
-    """The operation is not served here (a past is read only, for one)."""
+    """The operation is not supported, for example a write to a past state."""
 
 
 class AlreadyExists(CatalogError, status=409, type="AlreadyExistsException"):
-    """The name is taken; nothing else, because clients that ask for `IF NOT EXISTS` take it for success."""
+    """The name is taken. Use it for nothing else: with `IF NOT EXISTS`, clients read it as success."""
 
 
 class NamespaceNotEmpty(CatalogError, status=409, type="NamespaceNotEmptyException"):
-    """The namespace still holds tables, views or namespaces."""
+    """The namespace contains tables, views or namespaces."""
 
 
 class CommitFailed(CatalogError, status=409, type="CommitFailedException"):
-    """A requirement does not hold, or another commit came first; the client may refresh and try again."""
+    """A requirement failed, or another commit came first. The client can refresh and retry."""
 
 
 class ChangeRefused(CatalogError, status=409, type="ChangeRefusedException"):
-    """An approval hook refuses the change: the same change is refused again. Engines take a 409 for a conflict, and try again."""
+    """An approval hook refused the change. Engines read the 409 as a conflict and retry."""
 
 
 class ChangeForbidden(ChangeRefused, status=403, type="ChangeForbiddenException"):
@@ -122,13 +122,13 @@ class ChangeForbidden(ChangeRefused, status=403, type="ChangeForbiddenException"
 
 
 class ChangeInvalid(ChangeRefused, status=400, type="ChangeInvalidException"):
-    """An approval hook refuses what the request says, whatever there is: a 409 of a create is taken for a name in use."""
+    """An approval hook refused the request as invalid. A 409 would be read as a name in use."""
 
 
 class ChangeHeld(CatalogError, status=409, type="ChangeHeldException"):
-    """An approval hook held the change back: it waits as a proposal for somebody's approval.
+    """An approval hook held the change, which waits as a proposal for approval.
 
-    proposal_id -- sent as Icecore-Proposal.
+    proposal_id -- sent in the header Icecore-Proposal.
     """
 
     proposal_id: UUID | None = None
@@ -139,39 +139,39 @@ class ApprovalRequired(ChangeHeld, status=403, type="ApprovalRequiredException")
 
 
 class ProposalClosed(CatalogError, status=409, type="ProposalClosedException"):
-    """The proposal is approved, rejected or expired: nothing can be decided about it any more."""
+    """The proposal was already approved, rejected or closed as expired or stale."""
 
 
 class PayloadTooLarge(CatalogError, status=413, type="PayloadTooLargeException"):
-    """The body is over the limit."""
+    """The request body is larger than the limit."""
 
 
 class UnprocessableEntity(CatalogError, status=422, type="UnprocessableEntityException"):
-    """The request is well formed and cannot be meant: a key both set and removed, an Idempotency-Key used before with another body."""
+    """The request contradicts itself or an earlier one: a key both set and removed, an Idempotency-Key used with another body."""
 
 
 class TooManyRequests(CatalogError, status=429, type="TooManyRequestsException"):
-    """A bounded queue stayed full for the named time."""
+    """A queue is full. The client can retry later."""
 
 
 class InternalError(CatalogError, status=500, type="InternalServerError"):
-    """Internal error; the server's log describes it under the request id"""
+    """Internal error; the server's log has the details under the request id"""
 
 
 class CommitStateUnknown(CatalogError, status=500, type="CommitStateUnknownException"):
-    """The commit may have happened or not: the client must look before it cleans up."""
+    """The outcome of the commit is unknown. The client must load the table before it cleans up."""
 
 
 class ApprovalUnavailable(CatalogError, status=503, type="ApprovalUnavailableException"):
-    """An approval hook gave no verdict, and its policy is to refuse then; nothing was done."""
+    """An approval hook failed, and its policy is to refuse. Nothing was changed."""
 
     retry_after_seconds = 1
 
 
 class ServiceUnavailable(CatalogError, status=503, type="ServiceUnavailableException"):
-    """The log or an object store is away, and nothing was done.
+    """Postgres or an object store is unreachable. Nothing was changed.
 
-    retry_after_seconds -- sent as Retry-After: only where the append surely was not sent, because Java resends such POSTs.
+    retry_after_seconds -- sent as Retry-After, only if the append was certainly not sent, because Java resends such POSTs.
     """
 
     def __init__(self, message: str, *, retry_after_seconds: int | None = None) -> None:

@@ -1,26 +1,26 @@
-"""How the command ends, by number; docs/reference/command-line.md lists them."""
+"""Exit codes of the command line (docs/reference/command-line.md)."""
 
 from enum import IntEnum
 
 
 class ExitCode(IntEnum):
-    """0 and 1 answer the question; what is above says why it could not be asked."""
+    """0 and 1 are results; higher codes say why there is none."""
 
     OK = 0
     NO = 1
-    """What was asked has the answer no: verify found a difference, health is bad, the request was refused."""
+    """A negative result: verify found a difference, the server is unhealthy, or the request was refused."""
     USAGE = 2
-    """The command line or a setting."""
+    """The command line or a setting is wrong."""
     DATABASE = 3
-    """The log: not reached, too old, not durable, newer than this code, or the embedded server does not start."""
+    """The database is unreachable, too old, not durable or newer than this code, or the embedded Postgres does not start."""
     BUSY = 4
-    """The port or the data folder is taken by another process, or a rebuild is running already."""
+    """The port or the data folder is in use by another process, or another rebuild is running."""
     CRASHED = 5
     """The server could not start or a worker died before it served; the log says why."""
 
 
 class CommandFailed(Exception):
-    """Ends the program with a message for the operator and an exit code; no trace is shown."""
+    """Ends the program with a message for the operator and an exit code, without a trace."""
 
     def __init__(self, code: ExitCode, message: str) -> None:
         super().__init__(message)

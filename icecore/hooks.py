@@ -40,7 +40,7 @@ async def _configured(opened: AsyncExitStack, name: str, settings: HookSettings)
         try:
             await hook.open()
         except OSError as error:
-            raise SettingsError(f"The certificates of the hook {name} cannot be read: {type(error).__name__}") from None
+            raise SettingsError(f"The hook {name}: the certificates cannot be read: {type(error).__name__}") from None
         opened.push_async_callback(hook.close)
     elif not getattr(hook, "never_blocks", False):
         hook = PluginThread(name, hook)
@@ -54,7 +54,7 @@ def _made(name: str, settings: HookSettings) -> ApprovalHook:
     try:
         return ApprovalWebhook(settings)
     except (SinkError, ValueError) as error:
-        raise SettingsError(f"The secret of the hook {name} cannot be read: {type(error).__name__}") from None
+        raise SettingsError(f"The hook {name}: the secret cannot be read: {type(error).__name__}") from None
 
 
 def _plugin(name: str, settings: PluginHook) -> ApprovalHook:

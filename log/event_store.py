@@ -1,7 +1,7 @@
-"""The log as the eventsourcing library reads it: its notification log, subscriptions and projections, on `icecore.events`.
+"""The log for the eventsourcing library: its notification log, subscriptions and projections on `icecore.events`.
 
-The asynchronous read models run on it (projections/asynchronous/). It appends nothing: commands do (docs/decisions/0014). It is synchronous
-and for processes that serve no requests.
+The asynchronous read models use it (projections/asynchronous/). It appends no events (docs/decisions/0014). It is synchronous: do not use
+it in serving processes.
 """
 
 from collections.abc import Iterator, Sequence
@@ -46,7 +46,7 @@ class LogNotification(Notification):
 
 
 class LogMapper(Mapper[UUID]):
-    """A domain event here is the event as it stands in the log; `icecore.domain.events.decode` reads its state."""
+    """The domain event is the recorded event; `icecore.domain.events.decode` reads its state."""
 
     def to_domain_event(self, stored_event: StoredEvent) -> DomainEventProtocol[UUID]:
         return cast("DomainEventProtocol[UUID]", cast(LogNotification, stored_event).recorded)

@@ -1,4 +1,4 @@
-"""Follows the log: every event after a position, in order, once, as soon as it is committed.
+"""Follows the log: yields every event after a position, in order, once, as soon as it is committed.
 
 Positions are dense and their order is the order of commits (migrations/functions/append.sql), so a subscriber asks for what lies after
 its last one and misses nothing.
@@ -33,9 +33,9 @@ _CONNECT_SECONDS_MAX = 5.0
 async def read_events(
     connection: AsyncConnection[TupleRow], after: int, limit: int = BATCH_EVENTS_MAX, *, bytes_max: int | None = None
 ) -> list[RecordedEvent]:
-    """At most `limit` events with a position greater than `after`, in order; fewer where they are large (`bytes_max` and one more).
+    """At most `limit` events after the position `after`, in order; an empty list at the end of the log.
 
-    bytes_max -- of their states, as JSON; None: BATCH_BYTES_MAX. An empty list means the end of the log.
+    bytes_max -- of their states as JSON, but at least one event. None: BATCH_BYTES_MAX.
     """
     bytes_max = BATCH_BYTES_MAX if bytes_max is None else bytes_max
     parameters = {"after": after, "limit": limit, "bytes_max": bytes_max}
@@ -55,9 +55,9 @@ async def read_events(
 async def follow_events(
     dsn: str, after: int, *, batch_events_max: int = BATCH_EVENTS_MAX, stop: asyncio.Event | None = None
 ) -> AsyncGenerator[RecordedEvent, None]:
-    """Every event after the position `after`, then each as it comes, until `stop` is set (None: until the caller leaves).
+    """Yields every event after the position `after`, then each new one, until `stop` is set (None: until the caller stops).
 
-    A lost connection is opened again, and reading goes on after the last event that was given: none is missed or given twice.
+    A lost connection is opened again. No event is missed or repeated.
     """
     pause_seconds = _RECONNECT_SECONDS_MIN
     outage = OutageLog("icecore.follow", "subscriber_reconnecting", "subscriber_reconnected")

@@ -225,8 +225,8 @@ def test_a_filtered_endpoint_is_asked_about_its_own(database: str, tmp_path: Pat
     [
         ({"type": "plugin", "plugin": "no-such"}, "'no-such'; installed in the group icecore.approval_hooks: schema-contract"),
         ({"type": "plugin", "plugin": "schema-contract", "options": {"x": 1}}, "cannot be created"),
-        ({"type": "webhook", "url": "http://x", "secret_file": "/nowhere/at/all"}, "The secret of the hook"),
-        ({"type": "webhook", "url": "http://x", "secret": "whsec_é"}, "The secret of the hook"),
+        ({"type": "webhook", "url": "http://x", "secret_file": "/nowhere/at/all"}, "the secret cannot be read"),
+        ({"type": "webhook", "url": "http://x", "secret": "whsec_é"}, "the secret cannot be read"),
     ],
 )  # fmt: skip
 def test_a_hook_that_cannot_be_made_is_told_at_the_start(hook: dict[str, Any], told: str) -> None:

@@ -76,7 +76,7 @@ def test_settings_travel_to_the_publishing_process_whole(monkeypatch: pytest.Mon
         ({"X__TYPE": "rabbit"}, "ICECORE_SINKS__X: .*'nats', 'kafka', 'webhook', 'stdout'"),
         ({"X__TYP": "nats"}, "Unknown setting ICECORE_SINKS__X__TYP; did you mean type"),
         ({"X__TYPE": "nats"}, "ICECORE_SINKS__X__URL: Field required"),
-        ({"X__TYPE": "nats", "X__URL": "http://a"}, "ICECORE_SINKS__X__URL: url is one or more of nats://"),
+        ({"X__TYPE": "nats", "X__URL": "http://a"}, "ICECORE_SINKS__X__URL: url must be one or more of nats://"),
         ({"X__TYPE": "stdout", "X__STREAM": "S"}, "ICECORE_SINKS__X__STREAM: Extra inputs"),
         ({"X__TYPE": "stdout", "X__TYPES": "tabel.*"}, r"ICECORE_SINKS__X: types: 'tabel"),
         ({"X__TYPE": "webhook", "X__URL": "https://a"}, "set secret or secret_file, not both"),

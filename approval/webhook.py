@@ -72,7 +72,7 @@ def parse_verdict(body: bytes) -> Verdict:
         case {"verdict": "hold", "reason": str(reason), "expires-in-seconds": int() | float() as seconds} if not isinstance(seconds, bool):
             return Hold(reason, seconds)
     raise InvalidVerdictError(
-        "the endpoint's answer is no verdict (allow; refuse with a reason; hold with a reason and expires-in-seconds)"
+        "the endpoint's answer is not a verdict (allow; refuse with a reason; hold with a reason and expires-in-seconds)"
     )
 
 

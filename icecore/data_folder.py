@@ -67,7 +67,7 @@ class DataFolder:
         """The folder at `path`, which a server must have made: a question never makes an empty catalog to ask."""
         _refuse_closed(path)
         if path.is_file():
-            raise CommandFailed(ExitCode.USAGE, f"{path} is a file; a data folder is a folder that `icecore serve` has made")
+            raise CommandFailed(ExitCode.USAGE, f"{path} is a file, not a data folder")
         if not (path / _USERS).exists():
             raise CommandFailed(ExitCode.USAGE, f"{path} contains no catalog; `icecore serve --data {path}` creates one")
         return cls(path.resolve())

@@ -49,13 +49,13 @@ class CatalogCollector(Collector):
 
     def _writes(self) -> Iterator[Metric]:
         queues, committer = self._catalog.commands.queues, self._catalog.commands.committer
-        yield _gauge("icecore_stream_queue_commands_waiting", "Commands that wait behind others on the same object", queues.queued)
-        yield _sizes("icecore_stream_batch_commands", "Commands decided on each other and appended together", queues.metrics.batch_lengths)
-        yield _counter("icecore_stream_batches_lost", "Batches decided again because another process came first", queues.metrics.lost)
+        yield _gauge("icecore_stream_queue_commands_waiting", "Commands waiting for others on the same object", queues.queued)
+        yield _sizes("icecore_stream_batch_commands", "Commands decided together and appended together", queues.metrics.batch_lengths)
+        yield _counter("icecore_stream_batches_lost", "Batches decided again because another process committed first", queues.metrics.lost)
         yield _counter("icecore_commands_refused_unappended", "Commands refused without a statement", queues.metrics.refused)
-        yield _gauge("icecore_committer_commands_waiting", "Commands that wait for a call of append", committer.queued)
+        yield _gauge("icecore_committer_commands_waiting", "Commands waiting for a call of append", committer.queued)
         yield _sizes("icecore_append_commands", "Commands in one call of append", committer.metrics.append_sizes)
-        yield _counter("icecore_append_seconds", "Seconds in calls of append, as the process sees them", committer.metrics.append_seconds)
+        yield _counter("icecore_append_seconds", "Seconds in calls of append, measured by the process", committer.metrics.append_seconds)
         yield _counter("icecore_append_locked_seconds", "Seconds under the append lock", committer.metrics.locked_seconds)
         if (approval := self._catalog.commands.appender.approval) is not None:
             yield from _approval(approval.metrics)
@@ -63,9 +63,9 @@ class CatalogCollector(Collector):
 
     def _reads(self) -> Iterator[Metric]:
         cache, connections = self._catalog.queries.cache.metrics, self._catalog.backends.connections
-        yield _counter("icecore_read_cache_hits", "Answers given from memory", cache.hits)
-        yield _counter("icecore_read_cache_misses", "Answers that had to be read", cache.misses)
-        yield _counter("icecore_read_cache_evictions", "Answers let go for want of room", cache.evicted)
+        yield _counter("icecore_read_cache_hits", "Answers from memory", cache.hits)
+        yield _counter("icecore_read_cache_misses", "Answers read from Postgres", cache.misses)
+        yield _counter("icecore_read_cache_evictions", "Answers removed from memory to make room", cache.evicted)
         yield _gauge("icecore_read_cache_bytes", "Bytes of answers held in memory", cache.bytes_held)
         yield _counter("icecore_connection_waits", "Requests that waited for a connection to Postgres", connections.metrics.waits)
         yield _counter("icecore_connection_wait_seconds", "Seconds requests waited for a connection", connections.metrics.wait_seconds)
@@ -73,9 +73,9 @@ class CatalogCollector(Collector):
 
     def _events(self) -> Iterator[Metric]:
         metrics = self._catalog.events.metrics
-        yield _gauge("icecore_event_subscribers", "Clients that wait for events", metrics.subscribers)
-        yield _counter("icecore_event_subscribers_refused", "Clients that found no place to wait for events", metrics.subscribers_refused)
-        yield _counter("icecore_events_told", "Events given to clients that asked for them", metrics.events_published)
+        yield _gauge("icecore_event_subscribers", "Clients waiting for events", metrics.subscribers)
+        yield _counter("icecore_event_subscribers_refused", "Clients refused because too many were waiting", metrics.subscribers_refused)
+        yield _counter("icecore_events_told", "Events sent to clients over HTTP", metrics.events_published)
 
 
 def _approval(metrics: ApprovalMetrics) -> Iterator[Metric]:
@@ -100,7 +100,7 @@ def _requests(metrics: RequestMetrics) -> Iterator[Metric]:
     for operation, taken in metrics.durations.items():
         durations.add_metric([operation], _cumulative(SECONDS_BOUNDS, taken.counts), taken.seconds)
     yield durations
-    refusals = CounterMetricFamily("icecore_refusals", "Answers that were errors, by Iceberg type", labels=["type"])
+    refusals = CounterMetricFamily("icecore_refusals", "Error answers by Iceberg type", labels=["type"])
     for kind, count in metrics.refusals.items():
         refusals.add_metric([kind], count)
     yield refusals

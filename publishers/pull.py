@@ -255,7 +255,7 @@ class LogEventSource:
         """A place among those who wait. Raises TooManyRequests where all are taken."""
         if self.metrics.subscribers >= self._subscribers_max:
             self.metrics.subscribers_refused += 1
-            raise TooManyRequests(f"{self._subscribers_max} clients wait for events of this process already")
+            raise TooManyRequests(f"{self._subscribers_max} clients are waiting for events already")
         self.metrics.subscribers += 1
         try:
             yield

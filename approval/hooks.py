@@ -128,7 +128,7 @@ class Approval:
         if refusals:
             status = _status([hook for hook, _ in refusals])
             invalid = any(isinstance(answer, Refuse) and answer.invalid is True for _, answer in answers)
-            message = f"Refused by {_told(refusals)}"
+            message = f"Refused by {_summary(refusals)}"
             raise ChangeInvalid(message) if invalid and status == 409 else _refusal(status, message)
         for _, answer in answers:
             if isinstance(answer, CatalogError):
@@ -136,11 +136,11 @@ class Approval:
         holds = [(hook, answer) for hook, answer in answers if isinstance(answer, Hold)]
         if not holds or change.approves is not None:
             return
-        told, status = [(hook, hold.reason) for hook, hold in holds], _status([hook for hook, _ in holds])
+        reasons, status = [(hook, hold.reason) for hook, hold in holds], _status([hook for hook, _ in holds])
         if carries_files(changes):
             why = "and a change that brings files cannot wait for approval"
-            raise _refusal(status, f"Refused because {_told(told)} {why}")
-        reason = holds[0][1].reason[:REASON_LENGTH_MAX] if len(holds) == 1 else _told(told)
+            raise _refusal(status, f"Refused because {_summary(reasons)} {why}")
+        reason = holds[0][1].reason[:REASON_LENGTH_MAX] if len(holds) == 1 else _summary(reasons)
         objects = held_objects(change, changes)
         raise PendingApproval(holds[0][0].name, reason, min(hold.expires_in_seconds for _, hold in holds), objects, status)
 
@@ -186,7 +186,7 @@ class Approval:
         self.metrics.seconds[hook.name] += time.perf_counter() - started  # type: ignore[assignment]
 
 
-def _told(reasons: Sequence[tuple[ConfiguredHook, str]]) -> str:
+def _summary(reasons: Sequence[tuple[ConfiguredHook, str]]) -> str:
     return "; ".join(f"{hook.name}: {reason[:REASON_LENGTH_MAX]}" for hook, reason in reasons)
 
 

@@ -89,8 +89,8 @@ class SchemaContract:
                 found = breaches(*schemas, renames=contract.renames, by_name=_is_another_table(changed))
                 (held if contract.hold else refused).extend(f"{'.'.join(changed.name_after)}: {breach}" for breach in found)
         if refused or invalid:
-            return Refuse(_told(invalid + refused), invalid=bool(invalid))
-        return Hold(_told(held), self._hold_seconds) if held else ALLOW
+            return Refuse(_summary(invalid + refused), invalid=bool(invalid))
+        return Hold(_summary(held), self._hold_seconds) if held else ALLOW
 
 
 def breaches(before: Json, after: Json, *, renames: bool, by_name: bool = False) -> list[str]:
@@ -191,6 +191,6 @@ def _unreadable(changed: ObjectChange) -> Iterator[str]:
                 yield str(error)
 
 
-def _told(found: Sequence[str]) -> str:
+def _summary(found: Sequence[str]) -> str:
     more = f"; and {len(found) - BREACHES_TOLD_MAX} more" if len(found) > BREACHES_TOLD_MAX else ""
     return "; ".join(found[:BREACHES_TOLD_MAX]) + more

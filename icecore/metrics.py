@@ -75,7 +75,7 @@ class CatalogCollector(Collector):
         metrics = self._catalog.events.metrics
         yield _gauge("icecore_event_subscribers", "Clients waiting for events", metrics.subscribers)
         yield _counter("icecore_event_subscribers_refused", "Clients refused because too many were waiting", metrics.subscribers_refused)
-        yield _counter("icecore_events_told", "Events sent to clients over HTTP", metrics.events_published)
+        yield _counter("icecore_events_served", "Events sent to clients over HTTP", metrics.events_published)
 
 
 def _approval(metrics: ApprovalMetrics) -> Iterator[Metric]:

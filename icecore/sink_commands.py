@@ -70,7 +70,7 @@ def _row(name: str, status: SinkStatus | None, head: int, *, configured: bool) -
     waiting = None if status.waiting_since is None else (datetime.now(UTC) - status.waiting_since).total_seconds()
     replay = None
     if status.replay_id is not None:
-        replay = {"id": status.replay_id, "from": status.replay_from, "to": status.replay_to, "told": status.replay_told}
+        replay = {"id": status.replay_id, "from": status.replay_from, "to": status.replay_to, "position": status.replay_position}
     return {
         "name": name,
         "configured": configured,
@@ -96,7 +96,7 @@ def _table(rows: list[dict[str, Any]], settings: Settings) -> Table:
     for row in rows:
         sink = settings.sinks.get(row["name"])
         lag = str(row["lag-events"]) + (f" ({row['lag-seconds']:.0f} s)" if row.get("lag-seconds") else "")
-        state = "; ".join(row["trouble"]) or (f"replay at {row['replay']['told']}" if row.get("replay") else "healthy")
+        state = "; ".join(row["trouble"]) or (f"replay at {row['replay']['position']}" if row.get("replay") else "healthy")
         position = "" if row["position"] is None else str(row["position"])
         table.add_row(row["name"], "not in the settings" if sink is None else sink.type, position, lag, row.get("leader") or "", state)
     return table
@@ -131,10 +131,10 @@ def publish(settings: Settings, console: Console, name: str, first: int, last: i
     _require_sink(settings, name)
     chosen = parse_filter(filters)
     with opened_database(settings) as opened:
-        return uvloop.run(tell_again(opened, console, name, first, last, chosen))
+        return uvloop.run(replay_to_sink(opened, console, name, first, last, chosen))
 
 
-async def tell_again(settings: Settings, console: Console, name: str, first: int, last: int | None, chosen: EventFilter) -> ExitCode:
+async def replay_to_sink(settings: Settings, console: Console, name: str, first: int, last: int | None, chosen: EventFilter) -> ExitCode:
     """Positions `first` to `last` (None: the end), in a loop that runs; `settings` have their database."""
     publisher = publishers(settings)[name]
     stop = asyncio.Event()
@@ -167,12 +167,12 @@ async def _watch(connection: Connection, console: Console, replay_id: Any, first
         bar = progress.add_task("publishing", total=last - first + 1)
         while not stop.is_set():
             state = await checkpoints.replay_progress(connection, replay_id)
-            progress.update(bar, completed=state.told_position - first + 1, description=(state.last_error or "publishing")[:60])
+            progress.update(bar, completed=state.replayed_position - first + 1, description=(state.last_error or "publishing")[:60])
             if state.finished:
-                return state.told_events
+                return state.replayed_events
             await asyncio.sleep(PROGRESS_SECONDS)
     await checkpoints.cancel_replay(connection, replay_id)
-    console.print(f"stopped at position {state.told_position}; continue with --from {state.told_position + 1}", highlight=False)
+    console.print(f"stopped at position {state.replayed_position}; continue with --from {state.replayed_position + 1}", highlight=False)
     return None
 
 

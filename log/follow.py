@@ -1,7 +1,7 @@
 """Follows the log: yields every event after a position, in order, once, as soon as it is committed.
 
-Positions are dense and their order is the order of commits (migrations/functions/append.sql), so a subscriber asks for what lies after
-its last one and misses nothing.
+Positions have no gaps and follow the order of commits (migrations/functions/append.sql), so a subscriber reads after its last position
+and misses nothing.
 """
 
 import asyncio

@@ -324,8 +324,8 @@ create table icecore.sink_replays (
   from_position bigint not null,
   to_position bigint not null,
   filter jsonb not null,
-  told_position bigint not null,        -- everything from from_position to it is told again
-  told_events bigint not null default 0,
+  replayed_position bigint not null,        -- everything from from_position to it is told again
+  replayed_events bigint not null default 0,
   requested_at timestamptz not null default now(),
   finished_at timestamptz,
   cancelled_at timestamptz,

@@ -53,7 +53,7 @@ select * from (
   union all select 'sinks', 'name ' || name, 'blocked_position', blocked_position from icecore.sinks
   union all select 'sinks', 'name ' || name, 'lost_position', lost_position from icecore.sinks
   union all select 'sink_replays', 'replay_id ' || replay_id, 'to_position', to_position from icecore.sink_replays
-  union all select 'sink_replays', 'replay_id ' || replay_id, 'told_position', told_position from icecore.sink_replays
+  union all select 'sink_replays', 'replay_id ' || replay_id, 'replayed_position', replayed_position from icecore.sink_replays
   union all select 'sink_skips', 'sink ' || sink || ', position ' || position, 'position', position from icecore.sink_skips
 ) named ("table", key, "column", position)
 where position > %(head)s or position < 0 order by 1, 2, 3

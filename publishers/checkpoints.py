@@ -34,12 +34,12 @@ class LeadershipLostError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ReplayRequest:
-    """A replay an operator asked for; `told_position`: how far it is."""
+    """A replay an operator asked for; `replayed_position`: how far it is."""
 
     id: UUID
     from_position: int
     to_position: int
-    told_position: int
+    replayed_position: int
     filter: EventFilter
 
 
@@ -100,15 +100,15 @@ class Leadership:
         cursor = await self.connection.execute(_SQL["operator_requests"], {"name": self.name})
         row = await cursor.fetchone()
         assert row is not None
-        skips, replay_id, from_position, to_position, told_position, chosen = row
+        skips, replay_id, from_position, to_position, replayed_position, chosen = row
         replay = None
         if replay_id is not None:
-            replay = ReplayRequest(replay_id, from_position, to_position, told_position, EventFilter.from_json(chosen))
+            replay = ReplayRequest(replay_id, from_position, to_position, replayed_position, EventFilter.from_json(chosen))
         return OperatorRequests(frozenset(skips), replay)
 
     async def move_replay(self, replay: ReplayRequest, position: int, events: int) -> None:
         """Everything of the replay up to `position` was told again; it was cancelled meanwhile if nothing is found."""
-        values = {"replay_id": replay.id, "position": position, "events": events, "before": replay.told_position, "epoch": self._epoch}
+        values = {"replay_id": replay.id, "position": position, "events": events, "before": replay.replayed_position, "epoch": self._epoch}
         await self.connection.execute(_SQL["move_replay"], values)
         if position >= replay.to_position:
             everything = Jsonb(EventFilter().to_json())
@@ -179,7 +179,7 @@ class SinkStatus:
     replay_id: UUID | None
     replay_from: int | None
     replay_to: int | None
-    replay_told: int | None
+    replay_position: int | None
     led: bool
 
 
@@ -204,8 +204,8 @@ async def request_replay(connection: Connection, replay_id: UUID, name: str, fir
 
 @dataclass(frozen=True, slots=True)
 class ReplayProgress:
-    told_position: int
-    told_events: int
+    replayed_position: int
+    replayed_events: int
     finished: bool
     last_error: str | None
 

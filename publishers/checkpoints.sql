@@ -36,7 +36,7 @@ select event_id from icecore.events where notification_id = %(position)s
 -- name: operator_requests --
 -- What operators asked of a sink: positions to pass over, and the replay whose turn it is.
 select array(select position from icecore.sink_skips where sink = %(name)s),
-       r.replay_id, r.from_position, r.to_position, r.told_position, r.filter
+       r.replay_id, r.from_position, r.to_position, r.replayed_position, r.filter
 from (select 1) one
 left join lateral (
   select * from icecore.sink_replays
@@ -46,9 +46,9 @@ left join lateral (
 
 -- name: move_replay --
 update icecore.sink_replays r
-set told_position = %(position)s, told_events = told_events + %(events)s,
+set replayed_position = %(position)s, replayed_events = replayed_events + %(events)s,
     finished_at = case when %(position)s >= to_position then now() end
-where replay_id = %(replay_id)s and told_position = %(before)s
+where replay_id = %(replay_id)s and replayed_position = %(before)s
   and exists (select 1 from icecore.sinks where name = r.sink and epoch = %(epoch)s)
 
 -- name: found_again --
@@ -67,11 +67,11 @@ on conflict do nothing
 select reason, actor, skipped_at from icecore.sink_skips where sink = %(name)s and position = %(position)s
 
 -- name: request_replay --
-insert into icecore.sink_replays (replay_id, sink, from_position, to_position, filter, told_position)
+insert into icecore.sink_replays (replay_id, sink, from_position, to_position, filter, replayed_position)
 values (%(replay_id)s, %(name)s, %(from_position)s, %(to_position)s, %(filter)s, %(from_position)s - 1)
 
 -- name: replay_progress --
-select r.told_position, r.told_events, r.finished_at is not null, s.last_error
+select r.replayed_position, r.replayed_events, r.finished_at is not null, s.last_error
 from icecore.sink_replays r left join icecore.sinks s on s.name = r.sink
 where r.replay_id = %(replay_id)s
 
@@ -81,7 +81,7 @@ update icecore.sink_replays set cancelled_at = now() where replay_id = %(replay_
 -- name: status --
 select s.name, s.position, h.head, e.recorded_at, s.leader, s.led_since, s.last_error, s.last_error_at, s.blocked_position, s.lost_position,
        (select count(*) from icecore.sink_skips k where k.sink = s.name),
-       r.replay_id, r.from_position, r.to_position, r.told_position,
+       r.replay_id, r.from_position, r.to_position, r.replayed_position,
        exists (select 1 from pg_locks l where l.locktype = 'advisory' and l.granted
                and l.database = (select oid from pg_database where datname = current_database())
                and ((l.classid::bigint << 32) | l.objid::bigint) = hashtextextended(%(lock_prefix)s::text || s.name, 0))

@@ -86,7 +86,7 @@ class Publisher:
             try:
                 # It reads files with secrets, which may be missing.
                 sink = self._make_sink()
-                await self._tell(leadership, sink, stop)
+                await self._publish_log(leadership, sink, stop)
                 return
             except (LeadershipLostError, psycopg.Error):
                 raise
@@ -103,8 +103,8 @@ class Publisher:
             self._pause = min(2 * self._pause, PAUSE_SECONDS_MAX)
 
     async def _report(self, leadership: Leadership, error: Exception) -> None:
-        if isinstance(error, SinkError) and error.told is not None and error.told > leadership.position:
-            await leadership.move(error.told, leadership.broker_sequence)
+        if isinstance(error, SinkError) and error.acknowledged is not None and error.acknowledged > leadership.position:
+            await leadership.move(error.acknowledged, leadership.broker_sequence)
             self._pause = PAUSE_SECONDS_MIN
         blocked = error.position if isinstance(error, SinkError) else None
         # A SinkError's words are ours; of any other the text may hold what a client was given.
@@ -113,10 +113,10 @@ class Publisher:
             self._outage.failed(blocked, error=said, blocked_position=blocked)
         await leadership.report(said, blocked)
 
-    async def _tell(self, leadership: Leadership, sink: Sink, stop: asyncio.Event) -> None:
+    async def _publish_log(self, leadership: Leadership, sink: Sink, stop: asyncio.Event) -> None:
         """Until `stop` is set. Raises SinkError, and whatever a fault of ours raises."""
         live = await self._begin(leadership, await sink.open())
-        told = _Told(leadership, sink.REMEMBERS)
+        progress = _Progress(leadership, sink.REMEMBERS)
         enricher, replaying = EventEnricher(), _Replaying(self._dialect, self._chosen)
         following: asyncio.Task[_Batch] | None = None
         try:
@@ -130,18 +130,18 @@ class Publisher:
                         # Read and made while this one is on its way.
                         following = asyncio.create_task(self._batch(leadership, enricher, operator_requests, end, sink))
                     if batch.messages:
-                        told.broker_sequence = await self._publish(sink, batch)
+                        progress.broker_sequence = await self._publish(sink, batch)
                         self._outage.succeeded()
                     live = Checkpoint(end, batch.events[-1].event_id)
-                    await told.up_to(end)
+                    await progress.up_to(end)
                     self._pause = PAUSE_SECONDS_MIN
                 if operator_requests.replay is not None:
-                    told.broker_sequence = await replaying.step(leadership, sink, operator_requests, live) or told.broker_sequence
+                    progress.broker_sequence = await replaying.step(leadership, sink, operator_requests, live) or progress.broker_sequence
                 elif not batch.events:
-                    await told.now()
+                    await progress.now()
                     self._outage.succeeded()
                     await wait_for_events(leadership.connection, stop)
-            await told.now()
+            await progress.now()
         finally:
             if following is not None:
                 await asyncio.gather(following, return_exceptions=True)
@@ -217,7 +217,7 @@ class _Batch:
     is_full: bool
 
 
-class _Told:
+class _Progress:
     """Moves the row: after every batch, or now and then behind a sink that remembers."""
 
     def __init__(self, leadership: Leadership, remembers: bool) -> None:
@@ -256,9 +256,9 @@ class _Replaying:
         if self._replay_request is None or self._replay_request.id != replay_request.id:
             self._enricher = EventEnricher()
         self._replay_request = replay_request
-        limit = min(sink.BATCH_EVENTS_MAX, replay_request.to_position - replay_request.told_position)
+        limit = min(sink.BATCH_EVENTS_MAX, replay_request.to_position - replay_request.replayed_position)
         # The log reaches the end of every replay: it was checked when the replay was asked for.
-        events: Sequence[RecordedEvent] = await read_events(leadership.connection, replay_request.told_position, limit)
+        events: Sequence[RecordedEvent] = await read_events(leadership.connection, replay_request.replayed_position, limit)
         both = (self._chosen, replay_request.filter)
         events, messages = await messages_of(
             leadership, self._enricher, events, operator_requests.skips, both, self._dialect, replay=Replay(replay_request.id)
@@ -267,9 +267,11 @@ class _Replaying:
             broker_sequence = await sink.publish(messages, live) if messages else None
         except SinkError as error:
             # How far the replay came says nothing of what is told live, which may be behind it.
-            if error.told is not None:
-                await leadership.move_replay(replay_request, error.told, sum(message.position <= error.told for message in messages))
-            error.told = None
+            if error.acknowledged is not None:
+                await leadership.move_replay(
+                    replay_request, error.acknowledged, sum(message.position <= error.acknowledged for message in messages)
+                )
+            error.acknowledged = None
             raise
         await leadership.move_replay(replay_request, events[-1].position, len(messages))
         return broker_sequence

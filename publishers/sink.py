@@ -11,12 +11,12 @@ from .cloud_events import Outgoing
 class SinkError(Exception):
     """The sink cannot be told for now; it is opened and tried again after a pause. The message is for the operator.
 
-    position -- of the event that stands in the way, where it is one. told -- the position of the last event of the batch that was
-    surely told, for sinks that cannot say so themselves. again_after_seconds -- what the other side asks for, at least.
+    position -- of the event that stands in the way, where it is one. acknowledged -- the position of the last event of the batch that
+    arrived for certain, for sinks that cannot say so themselves. again_after_seconds -- what the other side asks for, at least.
     """
 
     position: int | None = None
-    told: int | None = None
+    acknowledged: int | None = None
     again_after_seconds: float = 0.0
 
 

@@ -55,14 +55,14 @@ class Webhook:
         return SinkPosition(None, 0)
 
     async def publish(self, events: Sequence[Outgoing], live: Checkpoint | None) -> int:
-        told: int | None = None
+        acknowledged: int | None = None
         for event in events:
             try:
                 await self._post(event)
             except SinkError as error:
-                error.told = told
+                error.acknowledged = acknowledged
                 raise
-            told = event.position
+            acknowledged = event.position
         return 0
 
     async def close(self) -> None:

@@ -46,7 +46,7 @@ async def stream_events(call: ApiRequest, source: EventSource, reader: EventRead
         try:
             await response.prepare(request)
             await stream.write(b": the log from position %d on\n\n" % (after + 1))
-            await _tell(stream, source, batches, after, to)
+            await _send_events(stream, source, batches, after, to)
             await response.write_eof()
         except (ConnectionError, ClientError, TimeoutError):
             # The client has gone, or takes nothing: there is nobody to tell of it.
@@ -65,21 +65,21 @@ def _cut(request: web.Request) -> None:
         request.transport.abort()
 
 
-async def _tell(stream: "_Stream", source: EventSource, batches: "_Batches", after: int, to: int | None) -> None:
+async def _send_events(stream: "_Stream", source: EventSource, batches: "_Batches", after: int, to: int | None) -> None:
     position = after
     while position != to and not source.is_stopping:
-        told_to = await _tell_batch(stream, batches, position, to)
-        if told_to is None:
+        sent_to = await _send_batch(stream, batches, position, to)
+        if sent_to is None:
             await batches.pause(_LOOK_SECONDS)
-        elif told_to == position:
+        elif sent_to == position:
             await source.arrived(position, _LOOK_SECONDS)
         else:
-            position = told_to
+            position = sent_to
         # After each batch: a filter may let nothing through, and then nothing is written that would fail.
         await stream.heartbeat(position)
 
 
-async def _tell_batch(stream: "_Stream", batches: "_Batches", position: int, to: int | None) -> int | None:
+async def _send_batch(stream: "_Stream", batches: "_Batches", position: int, to: int | None) -> int | None:
     """The position to go on from, `position` at the end of the log; None where nothing could be read. Nothing is kept of the batch."""
     batch = await stream.while_there(batches.read(position, to))
     if batch is None or batch.at_end:

@@ -21,5 +21,5 @@ async def load_event_schema(call: ApiRequest) -> web.Response:
     name = decode_segment(call.segments["type"], "event type")
     schema = call.catalog.event_schemas.get(name)
     if schema is None:
-        raise NotFound(f"No event has the type {name[:200]!r}; GET {ADDRESS} lists them")
+        raise NotFound(f"Event type does not exist: {name[:200]!r}; GET {ADDRESS} lists all types")
     return web.Response(body=orjson.dumps(schema), content_type="application/schema+json", headers=_HEADERS)

@@ -197,7 +197,7 @@ class CommandExecutor:
     async def _again(self, context: RequestContext, warehouse: Warehouse, remembered: Remembered) -> Answer:
         record = remembered.record
         if record.status >= 400:
-            raise proposals.told_again(record)
+            raise proposals.recorded_hold(record)
         return await self._replays.answer(context, warehouse, remembered)
 
     async def _head(self, context: RequestContext) -> int:

@@ -44,7 +44,7 @@ Connections = Callable[[], AbstractAsyncContextManager[Connection]]
 
 def proposal_json(state: ProposalState, *, with_command: bool = True) -> Json:
     """A proposal as the management API tells it."""
-    told: Json = {
+    answer: Json = {
         "id": str(state.id),
         "warehouse-id": str(state.warehouse_id),
         "status": state.status,
@@ -58,7 +58,7 @@ def proposal_json(state: ProposalState, *, with_command: bool = True) -> Json:
         "decided-by": state.decided_by,
         "decision-reason": state.decision_reason,
     }
-    return {**told, "command": state.command} if with_command else told
+    return {**answer, "command": state.command} if with_command else answer
 
 
 def remembered(refusal: CatalogError) -> IdempotencyRecord:
@@ -69,7 +69,7 @@ def remembered(refusal: CatalogError) -> IdempotencyRecord:
     return IdempotencyRecord(refusal.status, body=orjson.dumps(body))
 
 
-def told_again(record: IdempotencyRecord) -> CatalogError:
+def recorded_hold(record: IdempotencyRecord) -> CatalogError:
     """The refusal a key is remembered by."""
     assert record.body is not None
     body = orjson.loads(record.body)
@@ -119,9 +119,9 @@ class Proposals:
             closes, opens = decide_open(found, change, now_ms())
             if opens is None:
                 assert found is not None
-                return _told(held, found.id, found.hook, found.reason, found.expires_at_ms), None
+                return _pending(held, found.id, found.hook, found.reason, found.expires_at_ms), None
             proposal_id = uuid7()
-            refusal = _told(held, proposal_id, opens.hook, opens.reason, opens.expires_at_ms)
+            refusal = _pending(held, proposal_id, opens.hook, opens.reason, opens.expires_at_ms)
             submission = Submission(context, record=remembered(refusal))
             if closes is not None:
                 assert found is not None
@@ -190,7 +190,7 @@ class Proposals:
         return None if found is None or found[0].status != "open" else found[0]
 
 
-def _told(held: PendingApproval, proposal_id: UUID, hook: str, reason: str, expires_at_ms: int) -> ChangeHeld:
+def _pending(held: PendingApproval, proposal_id: UUID, hook: str, reason: str, expires_at_ms: int) -> ChangeHeld:
     make = ApprovalRequired if held.refusal_status == 403 else ChangeHeld
     refusal = make(f"Held by {hook}: {reason}. It waits as proposal {proposal_id} for approval until {time_text(expires_at_ms)}")
     refusal.proposal_id = proposal_id

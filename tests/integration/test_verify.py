@@ -539,7 +539,7 @@ async def test_a_secret_that_a_warehouse_refers_to_is_there(dsn: str, meddler: p
         ("sinks", "(name, position, lost_position) values ('s', 1, 1000000)"),
         (
             "sink_replays",
-            "(replay_id, sink, from_position, to_position, filter, told_position) values (gen_random_uuid(), 's', 1, 1000000, '{}', 0)",
+            "(replay_id, sink, from_position, to_position, filter, replayed_position) values (gen_random_uuid(), 's', 1, 1000000, '{}', 0)",
         ),
         ("sink_skips", "(sink, position, event_id, reason, actor) values ('s', 1000000, gen_random_uuid(), 'r', 'a')"),
         ("sink_skips", "(sink, position, event_id, reason, actor) values ('s', 1, gen_random_uuid(), 'r', 'a')"),

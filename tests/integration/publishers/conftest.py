@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.fixtures.catalog import opened_catalog
-from tests.integration.publishers.telling import Nursery, Writer, log_ids
+from tests.integration.publishers.publishing import Nursery, Writer, log_ids
 
 
 @pytest.fixture(scope="session")

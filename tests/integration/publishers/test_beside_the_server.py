@@ -10,7 +10,7 @@ import time
 import urllib.request
 from pathlib import Path
 
-from tests.integration.publishers.telling import NatsUnderTest, until
+from tests.integration.publishers.publishing import NatsUnderTest, until
 from tests.servers.icecore import clean_environment
 from tests.servers.nats import NatsServer
 from tests.servers.places import ROOT

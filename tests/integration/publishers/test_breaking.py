@@ -24,7 +24,7 @@ from icecore.publishers.event_filter import EventFilter
 from icecore.settings import Settings
 from icecore.sinks import run_publishers
 from tests.fixtures.catalog import opened_catalog
-from tests.integration.publishers.telling import (
+from tests.integration.publishers.publishing import (
     FAULTLESS,
     LONG,
     SINK,
@@ -199,7 +199,7 @@ async def test_a_wiped_broker_is_told_again_from_the_start(
 async def replay(database: str, broker: Broker) -> None:
     """`icecore publish --from 1`, beside the leader."""
     settings = Settings(database_url=SecretStr(database), sinks={SINK: broker.sink})  # type: ignore[dict-item]
-    code = await sink_commands.tell_again(settings, Console(quiet=True), SINK, 1, None, EventFilter())
+    code = await sink_commands.replay_to_sink(settings, Console(quiet=True), SINK, 1, None, EventFilter())
     assert ExitCode.OK == code
 
 

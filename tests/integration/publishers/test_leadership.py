@@ -7,7 +7,7 @@ import pytest
 
 from icecore.publishers import checkpoints
 from icecore.publishers.checkpoints import LeadershipLostError, leading
-from tests.integration.publishers.telling import row
+from tests.integration.publishers.publishing import row
 
 
 async def test_one_leads_and_the_next_takes_over_where_it_was(database: str) -> None:

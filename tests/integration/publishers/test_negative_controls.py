@@ -15,7 +15,7 @@ from icecore.publishers.jetstream import JetStream
 from icecore.publishers.sink import Checkpoint, SinkError
 from icecore.publishers.sink_settings import NatsSink
 from tests.fixtures.catalog import opened_catalog
-from tests.integration.publishers.telling import FAULTLESS, SINK, NatsUnderTest, Verdict, Writer, judge, log_ids, messages
+from tests.integration.publishers.publishing import FAULTLESS, SINK, NatsUnderTest, Verdict, Writer, judge, log_ids, messages
 from tests.servers.nats import NatsServer
 
 

@@ -38,7 +38,7 @@ from icecore.settings import Settings
 from icecore.sinks import run_publishers
 from tests.fixtures.catalog import context, opened_catalog
 from tests.fixtures.command_runs import SCHEMA, CommandRun, Step
-from tests.integration.publishers.telling import (
+from tests.integration.publishers.publishing import (
     FAULTLESS,
     SINK,
     KafkaUnderTest,
@@ -145,7 +145,7 @@ async def test_a_replay_is_marked_and_goes_through_the_leader(database: str, log
         await until_told(database)
         for _ in range(2):
             chosen = EventFilter.parse(types=("table.created",))
-            assert ExitCode.OK == await sink_commands.tell_again(settings, Console(quiet=True), SINK, 1, len(log), chosen)
+            assert ExitCode.OK == await sink_commands.replay_to_sink(settings, Console(quiet=True), SINK, 1, len(log), chosen)
     told = await broker.read()
     assert FAULTLESS == judge(log, told)
     again = [each for each in told if each.replay_of is not None]
@@ -161,7 +161,7 @@ async def test_a_replay_into_kafka_leaves_the_live_position(database: str, log: 
     settings = settings_of(database, broker=broker.sink)
     async with publishing(settings):
         await until_told(database)
-        assert ExitCode.OK == await sink_commands.tell_again(settings, Console(quiet=True), SINK, 2, 5, EventFilter())
+        assert ExitCode.OK == await sink_commands.replay_to_sink(settings, Console(quiet=True), SINK, 2, 5, EventFilter())
     async with publishing(settings):
         await until_told(database)
         await asyncio.sleep(0.5)
@@ -182,7 +182,7 @@ async def test_a_replay_tells_a_sink_nothing_that_its_own_filter_excludes(databa
     async with publishing(settings):
         await until_told(database)
         for chosen in orders:
-            assert ExitCode.OK == await sink_commands.tell_again(settings, Console(quiet=True), SINK, 1, head, chosen)
+            assert ExitCode.OK == await sink_commands.replay_to_sink(settings, Console(quiet=True), SINK, 1, head, chosen)
     told = await broker.read()
     live = [each.id for each in told if each.replay_of is None]
     again = [each.replay_of for each in told if each.replay_of is not None]
@@ -196,7 +196,7 @@ async def test_positions_that_are_no_part_of_the_log(database: str, log: list[st
     """Refused with the positions there are; nothing is asked of the leader."""
     settings = settings_of(database, broker=NatsUnderTest(nats).sink)
     with pytest.raises(CommandFailed, match=f"is not in the log, which has positions 1 to {len(log)}"):
-        await sink_commands.tell_again(settings, Console(quiet=True), SINK, first, last, EventFilter())
+        await sink_commands.replay_to_sink(settings, Console(quiet=True), SINK, first, last, EventFilter())
     with psycopg.connect(database) as connection:
         assert (0,) == connection.execute("select count(*) from icecore.sink_replays").fetchone()
 

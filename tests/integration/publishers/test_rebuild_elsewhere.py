@@ -9,8 +9,8 @@ from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.types import IntegerType
 
 from tests.fixtures.catalog import CatalogServer
+from tests.integration.publishers.publishing import SINK, KafkaUnderTest, NatsUnderTest, Nursery, until_told
 from tests.integration.publishers.stream_reader import rebuilt
-from tests.integration.publishers.telling import SINK, KafkaUnderTest, NatsUnderTest, Nursery, until_told
 from tests.servers.kafka import KafkaBroker
 from tests.servers.nats import NatsServer
 

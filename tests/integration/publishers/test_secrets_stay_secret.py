@@ -13,7 +13,7 @@ from typing import Any
 import psycopg
 
 from tests.fixtures.repeating_servers import ANSWERS, CANARY, NATS_INFO, answering, webhook_headers, without_canary
-from tests.integration.publishers.telling import Nursery, until
+from tests.integration.publishers.publishing import Nursery, until
 from tests.servers.places import ROOT
 
 

@@ -21,7 +21,7 @@ from icecore.publishers.sink import SinkError, SinkPosition
 from icecore.publishers.sink_settings import NatsSink
 from icecore.settings import load_settings
 from icecore.sinks import run_publishers
-from tests.integration.publishers.telling import (
+from tests.integration.publishers.publishing import (
     FAULTLESS,
     SINK,
     KafkaUnderTest,

@@ -25,7 +25,7 @@ from tests.fixtures.catalog import opened_catalog
 from tests.fixtures.command_runs import CommandRun, Step
 from tests.integration.history import test_event_stream
 from tests.integration.history.test_event_stream import roll_back
-from tests.integration.publishers.telling import Nursery, Writer, commit_property, log_ids, row, until, until_told
+from tests.integration.publishers.publishing import Nursery, Writer, commit_property, log_ids, row, until, until_told
 
 SECRET = "a secret of both sides"
 

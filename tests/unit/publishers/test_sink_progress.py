@@ -5,7 +5,7 @@ from typing import Any, cast
 import pytest
 
 from icecore.publishers.checkpoints import Leadership
-from icecore.publishers.publisher import _Told
+from icecore.publishers.publisher import _Progress
 
 
 class Row:
@@ -26,8 +26,8 @@ class Row:
 async def test_a_row_moves_behind_every_batch_of_a_sink_that_does_not_remember(remembers: bool, moved: list[int]) -> None:
     """Of one that does, a second later, or when there is nothing more to tell."""
     row = Row()
-    told = _Told(cast("Leadership", cast("Any", row)), remembers)
-    await told.up_to(1)
-    await told.up_to(2)
-    await told.now()
+    progress = _Progress(cast("Leadership", cast("Any", row)), remembers)
+    await progress.up_to(1)
+    await progress.up_to(2)
+    await progress.now()
     assert moved == row.moved

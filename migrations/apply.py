@@ -24,6 +24,7 @@ _SQL = named_sql("icecore.migrations", "apply.sql")
 _FILE_NAME = re.compile(r"^(?P<number>\d{4})_(?P<name>[a-z0-9_]+)\.sql$")
 _NOT_RELEASED = (1, "log")
 """The first migration of builds from before the first release."""
+_MADE_BY_ANOTHER = "Run the version that made this database, or register its tables in a new one: docs/how-to/upgrade.md"
 
 
 class MigrationError(Exception):
@@ -152,7 +153,7 @@ def _pending(carried: list[Migration], functions: str, recorded: dict[int, Recor
     if not pending and recorded and recorded[newest].functions != functions:
         raise MigrationError(
             f"The functions of the database came with migration {newest:04d}_{recorded[newest].name} and are not those of this code, which "
-            "knows no later one: a change of functions needs a migration. Run the version that made this database"
+            f"knows no later one: a change of functions needs a migration. {_MADE_BY_ANOTHER}"
         )
     return pending
 
@@ -161,7 +162,7 @@ def _check_unchanged(migration: Migration, recorded: Recorded) -> None:
     if (recorded.name, recorded.checksum) != (migration.name, migration.checksum):
         raise MigrationError(
             f"Migration {migration} was applied as {migration.number:04d}_{recorded.name} with checksum {recorded.checksum[:12]}…, "
-            f"this code has {migration.checksum[:12]}…: an applied migration was changed. Run the version that made this database"
+            f"this code has {migration.checksum[:12]}…: an applied migration was changed. {_MADE_BY_ANOTHER}"
         )
 
 

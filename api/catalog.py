@@ -15,7 +15,7 @@ from .limits import ApiLimits
 
 
 class Catalog(Protocol):
-    """What runs commands and queries, what holds the data, the log's events, the limits, and a coroutine that says how the process is.
+    """What runs commands and queries, what holds the data, the log's events, the limits, and coroutines that say how the process is.
 
     event_schemas -- the JSON Schemas of events, by CloudEvent type. permitted_profiles -- of warehouses that clients create.
     """
@@ -46,6 +46,10 @@ class Catalog(Protocol):
 
     async def health(self) -> dict[str, Any]:
         """A JSON object; its `status` is `ok` where the process can serve."""
+        ...
+
+    async def unready_reason(self) -> str | None:
+        """Why no requests should be sent to this process; None where they should."""
         ...
 
 

@@ -127,6 +127,8 @@ class Edge:
             name_answer(response, request_id)
             self._origins.permit_reading(request, response)
         seconds = time.perf_counter() - started
-        self._metrics.add(_operation_name(request), response.status, seconds)
+        operation = request.get(OPERATION)
+        if operation is None or not operation.probe:
+            self._metrics.add(None if operation is None else operation.name, response.status, seconds)
         _log_request(request, response.status, refusal, seconds)
         return response

@@ -8,6 +8,8 @@ from .routing import Operation
 
 OPERATIONS = (
     Operation("getHealth", "GET", "/health", health.get_health, head=True, open=True),
+    Operation("getLiveness", "GET", "/livez", health.get_liveness, head=True, open=True, probe=True),
+    Operation("getReadiness", "GET", "/readyz", health.get_readiness, head=True, open=True, probe=True),
     *ICEBERG,
     *MANAGEMENT,
     *HISTORY,

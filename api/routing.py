@@ -29,6 +29,7 @@ class Operation:
     waits -- it waits for events, or streams them, within times of its own: `read_seconds_max` does not end it.
     head -- HEAD is served like GET, without the body.
     open -- everybody may ask it, and nobody is authenticated for it: it tells nothing of what the catalog holds.
+    probe -- the platform asks it every few seconds: it is no request of a client, and is not counted as one.
     parameters -- the query parameters it has, others are refused; None: any, as the spec tolerates.
     """
 
@@ -42,6 +43,7 @@ class Operation:
     waits: bool = False
     head: bool = False
     open: bool = False
+    probe: bool = False
     parameters: frozenset[str] | None = None
 
     @property

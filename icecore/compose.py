@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
+import psycopg
 import structlog
 from aiohttp import web
 
@@ -32,6 +33,7 @@ from .domain.client_errors import client_error_text
 from .domain.errors import CatalogError
 from .hooks import opened_hooks
 from .log.head import is_read_only, log_head
+from .migrations.apply import missing_migrations
 from .publishers.event_schemas import event_schemas
 from .publishers.pull import LogEventSource
 from .queries.executor import QueryExecutor
@@ -63,6 +65,7 @@ class Application:
     namespace_separator: str | None
     origin_rules: OriginRules
     permitted_profiles: PermittedProfiles
+    stopping: bool = False
     _app: web.Application | None = None
 
     @property
@@ -90,6 +93,24 @@ class Application:
             return {"status": "ok", "log": log}
         except CatalogError as error:
             return {"status": "unavailable", "log": {"error": error.message}}
+
+    async def unready_reason(self) -> str | None:
+        """None where the process does not stop, and the database answers and has the migrations of this version."""
+        if self.stopping:
+            return "The server is stopping"
+        try:
+            async with self.backends.connection() as connection:
+                missing = await missing_migrations(connection)
+        except CatalogError as error:
+            return error.message
+        except psycopg.Error as error:
+            return f"The database refuses: {client_error_text(error)}"
+        return f"The database lacks {', '.join(missing)}: run `icecore migrate`" if missing else None
+
+    def stop_serving(self) -> None:
+        """No longer ready from now on. Streams of events, which have no end of their own, end: their clients go elsewhere."""
+        self.stopping = True
+        self.events.stop()
 
 
 @asynccontextmanager

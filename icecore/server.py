@@ -63,8 +63,7 @@ async def run_server(
             await _take_over_until(stop, runner, others)
             for opened in others:
                 opened.close()
-            # Streams of events have no end of their own: they end now, and their clients go elsewhere.
-            catalog.events.stop()
+            catalog.stop_serving()
             await runner.stop_accepting()
             await _accept_waiting(runner, listening)
             await _finish(site, runner, settings.shutdown_grace_seconds)

@@ -10,6 +10,7 @@ function if exists`); who serves is granted the new one once it is applied (`mig
 import hashlib
 import re
 from dataclasses import dataclass
+from functools import cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from typing import LiteralString
@@ -109,6 +110,17 @@ async def pending_migrations(dsn: str) -> list[str]:
     async with await connect(dsn, application_name="icecore-migrate") as connection:
         pending = _pending(load_migrations(), checksum(load_functions()), await _recorded(connection))
         return [str(migration) for migration in pending]
+
+
+async def missing_migrations(connection: psycopg.AsyncConnection) -> list[str]:
+    """The names of the migrations of this code that the database lacks. A newer database has them all: servers that run go on with it."""
+    recorded = await _recorded(connection)
+    return [name for number, name in _carried_names() if number not in recorded]
+
+
+@cache
+def _carried_names() -> list[tuple[int, str]]:
+    return [(migration.number, str(migration)) for migration in load_migrations()]
 
 
 async def _execute(connection: psycopg.AsyncConnection, what: str, text: LiteralString) -> None:

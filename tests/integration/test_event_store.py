@@ -189,13 +189,13 @@ def test_an_append_that_no_notify_told_of_is_found(database: str, monkeypatch: p
 
 
 def test_large_events_come_in_small_batches_and_none_is_left_behind(database: str) -> None:
-    """A batch with fewer events than were asked for is not the end of the log."""
+    """A batch with fewer events than were asked for is not the end of the log; one that is larger than a batch is one by itself."""
     factory = LogFactory(Environment("", environment(database) | {"POSTGRES_POOL_SIZE": "4"}))
     recorder = AppendingRecorder(factory.datastore, events_table_name="events")
-    stream, state = uuid7(), bytes(BATCH_BYTES_MAX // 4 * 3)
+    stream, state, larger = uuid7(), bytes(BATCH_BYTES_MAX // 4 * 3), bytes(BATCH_BYTES_MAX + 1)
     for version in range(1, 8):
-        recorder.insert_events([StoredEvent(stream, version, "large.v1", state if version < 7 else b"small")])
-    assert [1] == [each.id for each in recorder.select_notifications(1, 500)]
+        recorder.insert_events([StoredEvent(stream, version, "large.v1", {3: larger, 7: b"small"}.get(version, state))])
+    assert [[1], [3]] == [[each.id for each in recorder.select_notifications(first, 500)] for first in (1, 3)]
     assert [6, 7] == [each.id for each in recorder.select_notifications(5, 500, inclusive_of_start=False)]
     with recorder.subscribe(0) as subscription:
         assert [*range(1, 8)] == [each.id for each in islice(subscription, 7)]

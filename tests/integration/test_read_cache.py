@@ -218,6 +218,19 @@ def test_a_value_read_before_its_tag_was_dropped_is_not_kept() -> None:
     assert (None, 2) == (cache.get("early"), cache.get("late"))
 
 
+def test_a_value_read_before_all_was_forgotten_is_not_kept() -> None:
+    """Whatever its tags; and what was forgotten takes no room."""
+    cache = ReadCache(4 * ENTRY_BYTES)
+    cache.keep(cache.begin(), 0, "old", 100, ["tag"])
+    early = cache.begin()
+    cache.clear()
+    late = cache.begin()
+    cache.keep(early, 1, "early", 100, ["other"])
+    assert ([False, False], 0) == ([n in cache for n in range(2)], cache.metrics.bytes_held)
+    cache.keep(late, 2, "late", 100, ["tag"])
+    assert ("late", ENTRY_BYTES) == (cache.get(2), cache.metrics.bytes_held)
+
+
 def test_requests_that_came_at_once_end_up_with_one_object() -> None:
     """What each has read is equal; another value takes its place."""
     cache, values = ReadCache(1_000_000), [b"".join((b"same", n)) for n in (b"", b"", b"!")]

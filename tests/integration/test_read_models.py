@@ -11,7 +11,7 @@ import pytest
 from psycopg.types.string import TextLoader
 from uuid_utils.compat import uuid7
 
-from icecore.domain.read_models.definitions import PART_TOMBSTONES, READ_MODELS, ReadModel, Row
+from icecore.domain.read_models.definitions import PART_TOMBSTONES, READ_MODELS, PartRow, ReadModel, Row
 from icecore.domain.read_models.rows import PARTS_AS_ROWS_MAX, PARTS_CLOSED_INLINE_MAX, ClosedParts, Rows
 from icecore.projections.model_sql import model_sql
 
@@ -121,6 +121,18 @@ def test_every_column_of_a_row_is_written(connection: psycopg.Connection[Any], p
     assert sorted(expected) == sorted(found)
     for table, wanted in expected.items():
         assert sorted(map(tuple, wanted)) == sorted(found[table]), table
+
+
+def test_parts_are_closed_by_their_whole_key(connection: psycopg.Connection[Any]) -> None:
+    """Not others of the table that have the same ordinal, nor another table's, nor another generation's."""
+    tables, rows = [UUID(int=1), UUID(int=2)], Rows()
+    rows.table_parts = [PartRow(table, kind, ordinal, 1, None, None, b"") for table in tables for kind in (1, 2) for ordinal in (5, 6)]
+    insert = "insert into icecore.table_parts (generation, table_id, kind, ordinal, valid_from, body) values (%s, %s, 1, 5, 1, '')"
+    connection.execute(insert, (GENERATION + 1, tables[0]))
+    rows.parts_closed = [ClosedParts(tables[0], 1, 9, [5])]
+    written(connection, rows)
+    closed = "select generation, table_id, kind, ordinal, valid_to from icecore.table_parts where valid_to is not null"
+    assert [(GENERATION, tables[0], 1, 5, 9)] == connection.execute(closed).fetchall()
 
 
 @pytest.mark.parametrize(

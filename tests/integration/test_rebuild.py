@@ -310,6 +310,23 @@ async def test_an_append_waits_for_the_switch(catalog: Application) -> None:
     assert {2} == generations(catalog.dsn)
 
 
+async def test_the_switch_waits_for_the_disk_though_the_copy_does_not(catalog: Application) -> None:
+    """With it the copy is on disk; without it a crash would serve a generation that is not there."""
+    run = await CommandRun.on(catalog)
+    await run.step(Step("create_namespace", 0))
+    with psycopg.connect(catalog.dsn, autocommit=True) as connection:
+        connection.execute("create table seen (at_table text, synchronous_commit text)")
+        connection.execute(
+            "create function see() returns trigger language plpgsql as "
+            "$$ begin insert into public.seen values (tg_table_name, current_setting('synchronous_commit')); return null; end $$"
+        )
+        for table in ("namespaces", "read_models"):
+            where = sql.Identifier("icecore", table)
+            connection.execute(sql.SQL("create trigger see after insert or update on {} execute function public.see()").format(where))
+        await rebuild(catalog.dsn)
+        assert [("namespaces", "off"), ("read_models", "on")] == connection.execute("select distinct * from seen order by 1").fetchall()
+
+
 async def test_rows_of_every_other_generation_go_from_every_page(catalog: Application, monkeypatch: pytest.MonkeyPatch) -> None:
     """What rebuilds that died left behind, older and newer than the one that serves, over many times the pages of one statement."""
     run = await CommandRun.on(catalog)

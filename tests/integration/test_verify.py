@@ -311,29 +311,29 @@ async def test_a_state_that_cannot_be_read_is_a_difference_and_no_crash(dsn: str
 
 
 @pytest.mark.parametrize(
-    ("column", "value"),
+    ("column", "value", "said"),
     [
-        ("key", "gen_random_uuid()"),
-        ("command_id", "gen_random_uuid()"),
-        ("request_hash", "request_hash || '\\x00'"),
-        ("operation", "'loadTable'"),
-        ("status", "201"),
-        ("version", "version - 1"),
-        ("body", "'{}'"),
-        ("hash", "sha256(hash)"),
-        ("position", "position + 1"),
-        ("recorded_at", "recorded_at + interval '1 microsecond'"),
-        ("recorded_at", "'infinity'"),
-        ("object_id", "gen_random_uuid()"),
-        ("version", "version + 1"),
-        ("actor", "actor || 'x'"),
-        ("project_id", "gen_random_uuid()"),
-        ("status", "409"),
-        ("status", "503"),
+        ("key", "gen_random_uuid()", "hash"),
+        ("command_id", "gen_random_uuid()", "command_id"),
+        ("request_hash", "request_hash || '\\x00'", "hash"),
+        ("operation", "'loadTable'", "hash"),
+        ("status", "201", "hash"),
+        ("version", "version - 1", "version"),
+        ("body", "'{}'", "hash"),
+        ("hash", "sha256(hash)", "hash"),
+        ("position", "position + 1", "position"),
+        ("recorded_at", "recorded_at + interval '1 microsecond'", "recorded_at"),
+        ("recorded_at", "'infinity'", "recorded_at"),
+        ("object_id", "gen_random_uuid()", "object_id, version"),
+        ("version", "version + 1", "object_id, version"),
+        ("actor", "actor || 'x'", "actor"),
+        ("project_id", "gen_random_uuid()", "project_id"),
+        ("status", "400", "status"),
+        ("status", "500", "status"),
     ],
 )
-async def test_an_idempotency_key_agrees_with_its_command(catalog: Application, column: str, value: str) -> None:
-    """The record is no fold of the log, but what it says of the log is checked."""
+async def test_an_idempotency_key_agrees_with_its_command(catalog: Application, column: str, value: str, said: str) -> None:
+    """The record is no fold of the log, but what it says of the log is checked: by its hash, and what is wrong is named."""
     run = await CommandRun.on(catalog)
     await run.step(Step("create_namespace"))
     command = CreateTable(NamespaceIdentifier(("a",)), "t", None, SCHEMA, None, None, {}, stage_create=False)
@@ -341,7 +341,9 @@ async def test_an_idempotency_key_agrees_with_its_command(catalog: Application, 
     assert [] == (await verify(catalog.dsn)).differences
     with psycopg.connect(catalog.dsn) as connection:
         connection.execute(f"update icecore.idempotency set {column} = {value}")  # type: ignore[arg-type]  # the parameters above
-    assert {"idempotency"} == {difference.table for difference in (await verify(catalog.dsn)).differences}
+    differences = (await verify(catalog.dsn)).differences
+    assert {"idempotency"} == {difference.table for difference in differences}
+    assert said in [difference.column for difference in differences]
 
 
 async def test_an_idempotency_key_answers_with_the_version_of_its_own_command(catalog: Application) -> None:

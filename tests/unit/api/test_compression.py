@@ -1,12 +1,13 @@
 """Compressed answers that are kept: right for every object, and not looked for among bytes."""
 
 import dataclasses
+import threading
 import zlib
 
 import pytest
 
 from icecore.api import compression
-from icecore.api.compression import GzipCache
+from icecore.api.compression import GzipCache, compress
 from icecore.api.limits import DEFAULT_LIMITS
 
 _GZIP_WINDOW_BITS = 31
@@ -37,3 +38,26 @@ async def test_an_object_at_the_address_of_another_gets_its_own_form() -> None:
         body = bytes([n % 256]) * 5_000
         assert body == zlib.decompress(await cache.compressed(body), _GZIP_WINDOW_BITS)
         del body
+
+
+async def test_what_is_kept_is_bounded_with_the_plain_bytes(compressions: list[bytes]) -> None:
+    """Which the cache holds too; what was used last stays, and what is large is not kept at all."""
+    cache = GzipCache(dataclasses.replace(DEFAULT_LIMITS, gzip_cache_bytes_max=40_000))
+    bodies = [bytes([n]) * 9_500 for n in range(5)]
+    for n in (0, 1, 2, 3, 0, 4, 0, 1):
+        await cache.compressed(bodies[n])
+    assert [0, 1, 2, 3, 4, 1] == [bodies.index(body) for body in compressions]
+    large = b"x" * 10_001
+    for _ in range(2):
+        await cache.compressed(large)
+    assert [large, large] == compressions[6:]
+
+
+async def test_a_long_body_does_not_keep_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Others' requests go on meanwhile; for a short one a thread costs more than it saves."""
+    threads: list[int] = []
+    gzip = compression.gzip
+    monkeypatch.setattr(compression, "gzip", lambda body: (threads.append(threading.get_ident()), gzip(body))[1])
+    for more in (0, 1):
+        await compress(b"x" * (DEFAULT_LIMITS.gzip_inline_bytes_max + more), DEFAULT_LIMITS)
+    assert [True, False] == [thread == threading.get_ident() for thread in threads]

@@ -108,6 +108,7 @@ async def test_folders_that_cannot_be_looked_at_are_not_permitted(tmp_path: Path
         (ADLS | {"authority-host": "http://10.0.0.1"}, ADLS_KEY, [], False),
         (ADLS | {"allowed-locations": ["abfss://lake@other.dfs.core.windows.net/x"]}, ADLS_KEY, [], True),
         (ADLS | {"allowed-locations": ["abfss://lake@corp.internal/x"]}, ADLS_KEY, [], False),
+        (ADLS | {"allowed-locations": ["abfss://lake@corpdfs.core.windows.net/x"]}, ADLS_KEY, [], False),
         (ADLS | {"allowed-locations": ["abfss://lake@x.dfs.core.windows.net.corp.internal/x"]}, ADLS_KEY, [], False),
     ],
 )

@@ -4,9 +4,11 @@ import tracemalloc
 from typing import Any
 from uuid import UUID
 
+import orjson
 import pytest
 
 from icecore.domain.errors import BadRequest
+from icecore.storage.json_fields import JSON_BYTES_MAX
 from icecore.storage.locations import StorageLocation
 from icecore.storage.profiles import parse_storage_profile
 
@@ -87,14 +89,17 @@ def test_the_base_of_a_profile(json: dict[str, Any], base: str) -> None:
         ({**S3, "endpoint": "http://user:password@minio"}, "endpoint"),
         ({**S3, "endpoint": "http://minio:99999"}, "endpoint"),
         ({**S3, "endpoint": "http://minio?x=1"}, "endpoint"),
+        ({**S3, "endpoint": "http://minio#x"}, "endpoint"),
         ({**S3, "endpoint": "http://minio\r\nX: y"}, "endpoint"),
         ({**S3, "sts-endpoint": "minio"}, "sts-endpoint"),
         ({**S3, "flavor": "minio"}, "flavor"),
         ({**S3, "path-style-access": "true"}, "path-style-access"),
         ({**S3, "sts-enabled": True}, "sts-enabled"),
-        ({**S3, "sts-token-validity-seconds": 10}, "sts-token-validity-seconds"),
+        ({**S3, "sts-token-validity-seconds": 899}, "sts-token-validity-seconds"),
+        ({**S3, "sts-token-validity-seconds": 43_201}, "sts-token-validity-seconds"),
         ({**S3, "sts-token-validity-seconds": True}, "sts-token-validity-seconds"),
         ({**S3, "sts-session-tags": {"a": 1}}, "sts-session-tags"),
+        ({**S3, "sts-session-tags": {f"t{number}": "x" for number in range(51)}}, "sts-session-tags"),
         ({**S3, "remote-signing-url-style": "x"}, "remote-signing-url-style"),
         ({**S3, "storage-layout": {"type": "table-only"}}, "storage-layout"),
         ({**S3, "access-key": "x"}, "'access-key'"),
@@ -105,6 +110,7 @@ def test_the_base_of_a_profile(json: dict[str, Any], base: str) -> None:
         ({**ADLS, "filesystem": "a--", "host": "x"}, "filesystem"),
         ({**ADLS, "host": "127.0.0.1:80/x"}, "host"),
         ({**ADLS, "authority-host": "login"}, "authority-host"),
+        ({**ADLS, "sas-token-validity-seconds": 43_201}, "sas-token-validity-seconds"),
     ],
 )
 def test_a_wrong_field_is_named(json: Any, field: str) -> None:
@@ -265,6 +271,15 @@ def test_an_object_of_very_many_fields_is_refused_before_they_are_looked_at(with
     assert "Invalid storage-profile: longer than 65536 bytes" == refused.value.message
 
 
+def test_a_profile_is_looked_at_up_to_its_most_bytes() -> None:
+    """As JSON, all of it."""
+    rest = JSON_BYTES_MAX - len(orjson.dumps({**S3, "x": ""}))
+    for more, refusal in ((0, "'x': no such field"), (1, "longer than 65536 bytes")):
+        with pytest.raises(BadRequest) as refused:
+            parse_storage_profile({**S3, "x": "y" * (rest + more)})
+        assert f"Invalid storage-profile: {refusal}" == refused.value.message
+
+
 def test_a_misspelt_field_is_named_before_the_one_that_lacks() -> None:
     """It is what to mend."""
     with pytest.raises(BadRequest) as refused:
@@ -291,3 +306,17 @@ def test_a_refusal_takes_little_room(profile: dict[str, Any], refusal: str) -> N
         tracemalloc.stop()
     assert f"Invalid storage-profile: {refusal}" == refused.value.message
     assert peak < 20_000_000
+
+
+def test_of_a_long_name_a_refusal_repeats_the_beginning() -> None:
+    """What a client sent is in its answer, and in a log: not kilobytes of it."""
+    with pytest.raises(BadRequest) as refused:
+        parse_storage_profile({**S3, "x" * 60_000: True})
+    assert f"'{'x' * 200}'" in refused.value.message
+    assert 300 > len(refused.value.message)
+
+
+def test_the_validity_of_a_token_may_be_as_short_and_as_long_as_sts_gives_it() -> None:
+    """15 minutes to 12 hours."""
+    for seconds in (900, 43_200):
+        assert seconds == parse_storage_profile({**S3, "sts-token-validity-seconds": seconds}).to_json()["sts-token-validity-seconds"]

@@ -179,4 +179,5 @@ def _check_unchanged(migration: Migration, recorded: Recorded) -> None:
 
 
 def _text(file: Traversable) -> LiteralString:
-    return file.read_text(encoding="utf-8").replace("\r\n", "\n")
+    """With line ends as \\n, whatever they are in the file."""
+    return file.read_text(encoding="utf-8")

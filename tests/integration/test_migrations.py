@@ -9,7 +9,9 @@ import pytest
 from psycopg.sql import SQL, Identifier
 
 from icecore.database import connection as connection_module
-from icecore.database.advisory_locks import AdvisoryLock
+from icecore.database.advisory_locks import AdvisoryLock, lock_transaction
+from icecore.database.connection import connect
+from icecore.migrations import apply
 from icecore.migrations.apply import (
     Migration,
     MigrationError,
@@ -145,6 +147,36 @@ async def test_what_a_function_returns_changes_where_its_file_drops_it_first(emp
     with psycopg.connect(empty_database) as connection:
         granted = "select has_function_privilege('pg_monitor', 'icecore.answer()', 'execute'), pg_typeof(icecore.answer())::text"
         assert (False, "bigint") == connection.execute(granted).fetchone()
+
+
+async def test_an_append_that_is_under_way_is_waited_for(empty_database: str) -> None:
+    """It holds this lock while it waits for tables, which a migration locks: the other way round the two would wait for each other."""
+    one, two = migration(1, "create table one (x integer)"), migration(2, "alter table one add column y integer")
+    await apply_migrations(empty_database, [one], "")
+    waits = (
+        "select exists (select from pg_stat_activity where datname = current_database() and application_name = 'icecore-migrate' "
+        "and wait_event_type = 'Lock' and wait_event = 'advisory')"
+    )
+    async with await connect(empty_database) as looking, await connect(empty_database) as appending, appending.transaction():
+        await lock_transaction(appending, AdvisoryLock.APPEND)
+        applying = asyncio.create_task(apply_migrations(empty_database, [one, two], ""))
+        async with asyncio.timeout(30):
+            while (True,) != await (await looking.execute(waits)).fetchone():
+                assert not applying.done()
+                await asyncio.sleep(0.02)
+        await appending.execute("insert into icecore.one values (1)")
+    assert ["0002_step_2"] == await applying
+
+
+def test_line_ends_of_the_checkout_are_none_of_a_migration_s(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A database that was made from one with carriage returns is taken by one without."""
+    monkeypatch.setattr(apply, "files", lambda _: tmp_path)
+    (tmp_path / "functions").mkdir()
+    for file in ("0001_one.sql", "functions/answer.sql"):
+        (tmp_path / file).write_bytes(b"select 1;\r\nselect 2\r\n")
+    text = "select 1;\nselect 2\n"
+    assert ([text], [checksum(text)]) == ([each.text for each in load_migrations()], [each.checksum for each in load_migrations()])
+    assert text == load_functions()
 
 
 async def test_a_database_of_a_build_before_the_first_release_is_refused(empty_database: str) -> None:

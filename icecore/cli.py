@@ -40,7 +40,7 @@ app.command(sinks)
 
 def main() -> None:
     """The entry point of the program and of `python -m icecore`."""
-    # obstore fills gaps from the clouds' variables; a warehouse is opened with its own credential alone.
+    # obstore fills gaps from the clouds' variables; a warehouse is opened with its own credential alone. Children inherit what is left.
     forget_ambient_credentials()
     log_uncaught()
     sys.exit(run(sys.argv[1:]))

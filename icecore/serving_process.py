@@ -12,7 +12,6 @@ from .child_process import handed_over, say_ready, stop_with_parent
 from .logs import configure_logs_for, log_uncaught
 from .server import run_server
 from .settings import Settings, settings_from_json
-from .storage.ambient_credentials import forget_ambient_credentials
 
 
 def main() -> None:
@@ -20,7 +19,6 @@ def main() -> None:
     settings = settings_from_json(given["settings"])
     configure_logs_for(settings)
     log_uncaught()
-    forget_ambient_credentials()
     structlog.contextvars.bind_contextvars(worker=given["number"])
     with contextlib.ExitStack() as opened:
         listening = [opened.enter_context(socket.socket(fileno=descriptor)) for descriptor in given["descriptors"]]

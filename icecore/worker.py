@@ -16,7 +16,6 @@ from .compose import open_catalog
 from .logs import configure_logs_for, log_uncaught
 from .settings import Settings, settings_from_json
 from .sinks import STOP_SECONDS_MAX, publishers, run_publishers
-from .storage.ambient_credentials import forget_ambient_credentials
 
 
 @contextlib.asynccontextmanager
@@ -51,7 +50,6 @@ def main() -> None:
     settings = settings_from_json(handed_over())
     configure_logs_for(settings)
     log_uncaught()
-    forget_ambient_credentials()
     uvloop.run(_run(settings))
 
 

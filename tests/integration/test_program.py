@@ -560,9 +560,13 @@ def test_log_follows_until_ctrl_c(serve: Serve) -> None:
 # Workers
 
 
-def worker_processes(served: Served) -> set[int]:
+def children_of(served: Served, module: bytes) -> set[int]:
     children = Path(f"/proc/{served.process.pid}/task/{served.process.pid}/children").read_text().split()
-    return {int(child) for child in children if b"icecore.serving_process" in Path(f"/proc/{child}/cmdline").read_bytes()}
+    return {int(child) for child in children if module in Path(f"/proc/{child}/cmdline").read_bytes()}
+
+
+def worker_processes(served: Served) -> set[int]:
+    return children_of(served, b"icecore.serving_process")
 
 
 def test_a_worker_that_dies_is_replaced_while_the_others_serve(serve: Serve) -> None:
@@ -581,7 +585,7 @@ def test_a_worker_that_dies_is_replaced_while_the_others_serve(serve: Serve) -> 
 
 
 def test_children_run_no_code_of_the_working_directory(serve: Serve, open_directory: Path) -> None:
-    """Serving processes and the worker start from any folder, whatever modules lie there."""
+    """Serving processes and the worker start from any folder, whatever modules lie there; nor have they the clouds' variables."""
     foreign, ran = open_directory / "foreign", open_directory / "ran"
     for name in ("icecore", "commands"):
         (foreign / name).mkdir(parents=True)
@@ -589,8 +593,11 @@ def test_children_run_no_code_of_the_working_directory(serve: Serve, open_direct
     (foreign / "orjson.py").write_text(f"open({str(ran)!r}, 'a').write('orjson')\n")
     config = open_directory / "icecore.toml"
     config.write_text('[sinks.out]\ntype = "stdout"\n')
-    served = serve("--workers", "2", "--config", str(config), directory=foreign)
+    served = serve("--workers", "2", "--config", str(config), directory=foreign, AWS_ACCESS_KEY_ID="another's", PLAIN="plain")
     assert 2 == len(worker_processes(served))
+    environments = [Path(f"/proc/{child}/environ").read_bytes() for child in children_of(served, b"icecore.")]
+    assert [True] * 3 == [b"PLAIN=plain" in each for each in environments]
+    assert not any(b"AWS_ACCESS_KEY_ID" in each for each in environments)
     assert served.process.stdout is not None
     assert "demo" == json.loads(served.process.stdout.readline())["subject"]
     assert not ran.exists()

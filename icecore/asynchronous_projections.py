@@ -12,7 +12,7 @@ from eventsourcing.persistence import IntegrityError, PersistenceError
 from eventsourcing.projection import ProjectionRunner
 from eventsourcing.utils import Environment, EnvType
 
-from .database.advisory_locks import AdvisoryLock, holds, try_lock
+from .database.advisory_locks import try_lock
 from .database.connection import connect
 from .database.connection_watchdog import sever
 from .database.connections import CONNECT_SECONDS_MAX, NETWORK_OPTIONS, Connection
@@ -71,7 +71,7 @@ async def run_projection(dsn: str, projection: type[AsynchronousProjection], sto
 
 
 async def _lead(dsn: str, projection: type[AsynchronousProjection], leading: Connection, stop: asyncio.Event, outage: OutageLog) -> None:
-    """Until `stop` is set, the lead is lost, or the rows were removed to be made anew."""
+    """Until `stop` is set, or the rows were removed to be made anew. Raises what ends the lead."""
     runner = await _in_thread(stop, _runner, dsn, projection)
     _log.info("projection_leader_started", projection=projection.name)
     try:
@@ -81,8 +81,9 @@ async def _lead(dsn: str, projection: type[AsynchronousProjection], leading: Con
             await _in_thread(stop, runner.view.flush)
             before, found = tracked, await _in_thread(stop, runner.view.max_tracking_id, runner.app_name)
             tracked = found or 0
-            head = await _in_time(stop, _head_if_led(leading, projection.LEADER_LOCK), partial(sever, leading))
-            if tracked < before or head is None:
+            # On the session of the lead: where it has ended, so has the lead.
+            head = await _in_time(stop, log_head(leading), partial(sever, leading))
+            if tracked < before:
                 return
             if tracked == head or tracked != before:
                 moved_at = loop.time()
@@ -115,11 +116,6 @@ async def _in_time(stop: asyncio.Event, work: Coroutine[None, None, Found], cut:
         cut()
         await asyncio.wait({working})
     return working.result()
-
-
-async def _head_if_led(leading: Connection, lock: AdvisoryLock) -> int | None:
-    """The position of the log's head; None where the lead is lost."""
-    return await log_head(leading) if await holds(leading, lock) else None
 
 
 class _Runner(ProjectionRunner[LogApplication, AsynchronousView]):

@@ -8,8 +8,10 @@ import random
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -19,7 +21,8 @@ from uuid import UUID
 import psycopg
 import pytest
 import structlog
-from eventsourcing.persistence import OperationalError
+from eventsourcing.persistence import OperationalError, Tracking
+from eventsourcing.utils import Environment
 from psycopg import Cursor
 from psycopg.conninfo import conninfo_to_dict
 from psycopg.rows import DictRow
@@ -32,6 +35,7 @@ from icecore.domain.events import topics
 from icecore.domain.read_models.statistics import COUNTED, Counted, Counts, count
 from icecore.domain.recorded import RecordedEvent
 from icecore.log import event_store
+from icecore.projections.asynchronous.projection import GATHERED_BYTES_MAX, GATHERED_EVENTS_MAX
 from icecore.projections.asynchronous.statistics import StatisticsProjection, StatisticsView
 from icecore.projections.statistics import reset_statistics
 from icecore.projections.verify import verify
@@ -108,6 +112,32 @@ async def random_history(run: CommandRun, seed: int, steps: int) -> None:
         await run.step(Step(drawn.choice(kinds), drawn.randrange(2), drawn.randrange(3), drawn.randrange(4)))
 
 
+def event(
+    position: int,
+    topic: str = "namespace.created.v1",
+    *,
+    state: bytes = b"{}",
+    warehouse: int = 1,
+    recorded_at: str = "2026-03-29T00:30:00+00:00",
+) -> RecordedEvent:
+    at = datetime.fromisoformat(recorded_at)
+    fields: list[Any] = [uuid7(), 1, topic, state, position, uuid7(), uuid7(), at, "a", UUID(int=0), UUID(int=warehouse)]
+    return RecordedEvent(*fields, "r", None, None, None, None, b"")
+
+
+@contextmanager
+def opened_view(dsn: str, kind: type[StatisticsView] = StatisticsView) -> Iterator[StatisticsView]:
+    """As the library makes it for a runner."""
+    factory = event_store.LogFactory(Environment("statistics", event_store.environment(dsn)))
+    yield factory.tracking_recorder(kind)
+    factory.close()
+
+
+def gather(view: StatisticsView, *events: RecordedEvent) -> None:
+    for each in events:
+        view.gather(each, Tracking("Icecore", each.position))
+
+
 def test_every_event_is_counted_or_named_as_one_that_is_not() -> None:
     """A new one is a decision: does it change what stands?"""
     assert {topic.rpartition(".")[0] for topic in topics()} == set(COUNTED) | NOT_COUNTED
@@ -116,18 +146,76 @@ def test_every_event_is_counted_or_named_as_one_that_is_not() -> None:
 
 def test_hours_are_those_of_utc() -> None:
     """Whatever the zone a time is given in, on the microsecond."""
-
-    def event(topic: str, recorded_at: str) -> RecordedEvent:
-        at = datetime.fromisoformat(recorded_at)
-        fields: list[Any] = [uuid7(), 1, topic, b"{}", 1, uuid7(), uuid7(), at, "a", UUID(int=0), UUID(int=1), "r", *[None] * 4, b""]
-        return RecordedEvent(*fields)
-
     found: Counted = {}
     given = [("table.created.v1", "2026-03-29T00:59:59.999999+00:00"), ("table.committed.v1", "2026-03-29T06:30:00+05:30")]
-    count([event(*each) for each in given], found)
+    count([event(1, topic, recorded_at=recorded_at) for topic, recorded_at in given], found)
     assert [(datetime(2026, 3, 29, 0, tzinfo=UTC), Counts(tables=1)), (datetime(2026, 3, 29, 1, tzinfo=UTC), Counts(commits=1))] == [
         (hour.begins_at, added) for hour, (added, _) in found.items()
     ]
+
+
+def test_events_are_gathered_until_they_are_many_or_large(database: str) -> None:
+    """Then they are in one transaction, and those that follow are gathered anew."""
+    large = bytes(GATHERED_BYTES_MAX // 2)
+    with opened_view(database) as view:
+        gather(view, *[event(n, state=large) for n in (1, 2)])
+        assert 2 == position(database)
+        gather(view, *[event(n) for n in range(3, GATHERED_EVENTS_MAX + 2)])
+        assert 2 == position(database)
+        gather(view, event(GATHERED_EVENTS_MAX + 2))
+        assert GATHERED_EVENTS_MAX + 2 == position(database)
+    assert [(GATHERED_EVENTS_MAX + 2,)] == rows(database, "select namespaces from icecore.warehouse_statistics")
+
+
+class Slow(StatisticsView):
+    """Writes when it is told to."""
+
+    writing, going_on = threading.Event(), threading.Event()
+
+    def write(self, cursor: Cursor[DictRow], events: Sequence[RecordedEvent]) -> None:
+        self.writing.set()
+        assert self.going_on.wait(20)
+        super().write(cursor, events)
+
+
+def test_what_comes_while_events_are_written_is_gathered_behind_them(database: str) -> None:
+    """The library's thread gathers, another one flushes."""
+    with opened_view(database, Slow) as view, ThreadPoolExecutor(2) as threads:
+        gather(view, event(1))
+        flushing = threads.submit(view.flush)
+        assert view.writing.wait(20)
+        gathering = threads.submit(gather, view, event(2))
+        time.sleep(0.2)
+        view.going_on.set()
+        gathering.result(20)
+        flushing.result(20)
+        view.flush()
+    assert 2 == position(database)
+
+
+def test_an_hour_stands_on_that_of_its_own_warehouse(database: str) -> None:
+    """However many there are, and whichever was counted last."""
+    second = "2026-03-29T02:30:00+00:00"
+    with opened_view(database) as view:
+        gather(view, event(1), event(2), event(3, warehouse=2, recorded_at=second))
+        view.flush()
+        gather(view, event(4, recorded_at=second), event(5, warehouse=3, recorded_at=second), event(6, warehouse=3, recorded_at=second))
+        view.flush()
+    select = "select warehouse_id, to_char(hour at time zone 'UTC', 'HH24'), namespaces from icecore.warehouse_statistics order by 1, 2"
+    expected = [(1, "00", 2), (1, "02", 3), (2, "02", 1), (3, "02", 2)]
+    assert expected == [(warehouse_id.int, hour, namespaces) for warehouse_id, hour, namespaces in rows(database, select)]
+
+
+async def test_a_read_model_that_has_all_of_the_log_is_left_alone(catalog: Application, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However long nothing comes: that is no silence."""
+    monkeypatch.setattr(asynchronous_projections, "SILENCE_SECONDS_MAX", 0.5)
+    monkeypatch.setattr(asynchronous_projections, "FLUSH_SECONDS", 0.1)
+    await CommandRun.on(catalog)
+    with structlog.testing.capture_logs() as said:
+        async with counting(catalog.dsn):
+            await counted(catalog.dsn)
+            await asyncio.sleep(2)
+    assert ["projection_leader_started"] == [each["event"] for each in said if each["event"].startswith("projection_")]
 
 
 @pytest.mark.parametrize("seed", [1, 2])
@@ -312,7 +400,6 @@ async def test_two_that_both_believe_to_lead_count_once(catalog: Application, mo
         return True
 
     monkeypatch.setattr(asynchronous_projections, "try_lock", leads)
-    monkeypatch.setattr(asynchronous_projections, "holds", leads)
     run = await CommandRun.on(catalog)
     for step in EVERY_KIND[:6]:
         await run.step(step)

@@ -18,6 +18,10 @@ from .warehouse import Warehouse
 Value = TypeVar("Value")
 
 WAREHOUSES_KNOWN_MAX = 1_000
+CREDENTIALS_KNOWN_BYTES_MAX = 8 * 1024 * 1024
+"""Of 10,000 access keys, or a hundred of the longest credentials."""
+_CREDENTIAL_BYTES = 600
+"""What one takes beside its document."""
 
 
 class Backends:
@@ -34,7 +38,10 @@ class Backends:
         self.connections = connections
         self._stores = stores
         self._secrets = secrets
-        self._credentials: dict[UUID, StorageCredential] = {}
+        # A listing reads those of all warehouses, and clients may make any number.
+        self._credentials: LRUCache[UUID, StorageCredential] = LRUCache(
+            CREDENTIALS_KNOWN_BYTES_MAX, getsizeof=lambda credential: _CREDENTIAL_BYTES + len(credential.document)
+        )
         self.warehouses: LRUCache[tuple[UUID, str | None], Warehouse] = LRUCache(WAREHOUSES_KNOWN_MAX)
         """By what requests called them."""
         self.large_documents = LargeDocuments(large_documents_bytes_max)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from uuid_utils.compat import uuid4
 
+from icecore.access import backends
 from icecore.access.resolve_warehouse import resolve_warehouse
 from icecore.commands.execution.answer import Answer
 from icecore.commands.warehouses.create_warehouse import CreateWarehouse, create_warehouse
@@ -57,6 +58,22 @@ async def test_who_names_no_warehouse_reads_two_of_them(catalog: Application, mo
     with pytest.raises(BadRequest, match="must name a warehouse"):
         await resolve_warehouse(catalog.backends, PROJECT_ID, None)
     assert 2 == len(read)
+
+
+async def test_no_more_credentials_are_known_than_have_room(catalog: Application, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A listing reads all of them, each time if need be."""
+    monkeypatch.setattr(backends, "CREDENTIALS_KNOWN_BYTES_MAX", 70_000)
+    known = backends.Backends(catalog.backends.connections, catalog.backends._stores, catalog.backends._secrets)
+    key = {"type": "s3", "credential-type": "access-key", "aws-access-key-id": "id", "aws-secret-access-key": "k" * 30_000}
+    for number in range(4):
+        command = CreateWarehouse(f"lake{number}", {"type": "s3", "bucket": "lake", "region": "mars-1"}, key)
+        await create_warehouse(catalog.commands, context("createWarehouse"), command)
+    async with catalog.backends.connection() as connection:
+        refs = [state.secret_ref for state in await warehouses.read_all(connection, PROJECT_ID) if state.secret_ref is not None]
+    assert 4 == len(refs)
+    for ref in [*refs, *refs]:
+        assert "access-key" == (await known.credential(PROJECT_ID, ref)).credential_type
+    assert set(refs[2:]) == set(known._credentials)
 
 
 async def test_other_profiles_are_parsed_and_compared_in_a_thread(catalog: Application, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -189,7 +189,9 @@ def _others_of(profile: _Profile, states: Sequence[WarehouseState]) -> Iterator[
 
 
 def _refuse_shared_buckets(profile: S3Profile, states: Sequence[WarehouseState]) -> None:
-    for name, other in _others_of(profile, states):
+    # Those with one endpoint are in one store, where claims tell their places apart: they are not even parsed.
+    elsewhere = [state for state in states if state.storage_profile.get("endpoint") != profile.endpoint]
+    for name, other in _others_of(profile, elsewhere):
         if (found := shared_buckets(profile, other)) is not None:
             raise _shared_place(*found, name, "another endpoint", "endpoint")
 

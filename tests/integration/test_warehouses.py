@@ -77,8 +77,9 @@ async def test_no_more_credentials_are_known_than_have_room(catalog: Application
 
 
 async def test_other_profiles_are_parsed_and_compared_in_a_thread(catalog: Application, monkeypatch: pytest.MonkeyPatch) -> None:
-    """There may be many, each of a hundred locations; those of another kind of store are not looked at."""
-    await _create(catalog, "one", {"type": "s3", "bucket": "one", "region": "mars-1"})
+    """There may be many, each of a hundred locations; those of another kind of store, or of the same store, are not looked at."""
+    await _create(catalog, "one", {"type": "s3", "bucket": "one", "region": "mars-1", "endpoint": "http://127.0.0.1:9"})
+    await _create(catalog, "same", {"type": "s3", "bucket": "same", "region": "mars-1"})
     threads: dict[str, list[threading.Thread]] = {}
 
     def noting(json: Any) -> StorageProfile:

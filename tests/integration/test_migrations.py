@@ -24,7 +24,7 @@ from icecore.migrations.apply import (
 from icecore.server_check import UnfitServerError, check_server
 
 CHECKSUMS = {
-    "0001_baseline": "a4efad178bb8f7f9b0a9607cc59d04a885e2a4c3b2b938f1d90b68e1c9d5b34a",
+    "0001_baseline": "5938d4b5986bcb531bfb122c8dbe09b0e425839db3d951f0c7eb51a40e1eed47",
     "0002_statistics": "489e8c99d1ab5d14e26c96b701f780079ab788f27ce024e3291c055b7c765e72",
 }
 FUNCTIONS = ("0002_statistics", "3dd79b317783e44a587a4f606849c965e8c48661c073501cc5219b7f4d2f7f1e")

@@ -13,11 +13,12 @@ from urllib.request import getproxies, proxy_bypass
 
 import obstore
 import orjson
-from obstore.exceptions import AlreadyExistsError, BaseError, PermissionDeniedError, PreconditionError, UnauthenticatedError
+from obstore.exceptions import AlreadyExistsError, PermissionDeniedError, PreconditionError, UnauthenticatedError
 from obstore.store import AzureStore, GCSStore, S3Store
 
 from ..domain.byte_pieces import Content, joined
-from ..domain.errors import BadRequest
+from ..domain.errors import BadRequest, CatalogError
+from .client_failures import is_missing_bucket, why_failed
 from .cloud_profiles import AdlsProfile, GcsProfile, S3Profile
 from .credentials import StorageCredential
 from .locations import StorageLocation, refuse_location
@@ -261,11 +262,16 @@ async def _errors(location: StorageLocation) -> AsyncIterator[None]:
     # `from None`: what obstore says may repeat addresses with signatures.
     try:
         yield
-    except FileNotFoundError:
+    except CatalogError:
+        raise
+    except FileNotFoundError as error:
+        if is_missing_bucket(error):
+            raise store_away(location, "there is no such bucket") from None
         raise file_not_found(location) from None
     except (AlreadyExistsError, PreconditionError):
         raise file_exists(location) from None
     except (PermissionDeniedError, UnauthenticatedError):
         raise store_away(location, "it refuses the warehouse's credential") from None
-    except (BaseError, TimeoutError, OSError):
-        raise store_away(location, "it gave an unexpected answer") from None
+    except Exception as error:
+        # Of any kind: what goes wrong inside the client comes as an exception that it does not document.
+        raise store_away(location, why_failed(error)) from None

@@ -97,6 +97,7 @@ class LocalStore:
         try:
             return stat.S_ISREG(os.stat("/" + "/".join(location.segments)).st_mode)  # noqa: PTH116 - see FolderCache
         except (FileNotFoundError, NotADirectoryError):
+            self._check_root(location)
             return False
         except OSError as error:
             raise _refusal(error, location) from error
@@ -180,11 +181,19 @@ class LocalStore:
                 os.close(file)
                 raise
 
+    def _check_root(self, location: StorageLocation) -> None:
+        """Once a file is missing: where its whole warehouse is, as when a disk is not mounted, the file is not lost."""
+        root = "/" + "/".join(self._root(location).segments)
+        if not os.path.isdir(root):  # noqa: PTH112 - see FolderCache
+            raise store_away(location, f"there is no folder {root}")
+
     @contextmanager
     def _errors(self, location: StorageLocation) -> Iterator[None]:
         try:
             yield
         except OSError as error:
+            if isinstance(error, FileNotFoundError | NotADirectoryError):
+                self._check_root(location)
             raise _refusal(error, location) from error
 
 

@@ -20,6 +20,11 @@ def file_too_large(location: StorageLocation, bytes_max: int) -> PayloadTooLarge
     return PayloadTooLarge(f"File is larger than {bytes_max} bytes: {location.spelled}")
 
 
+RETRY_AFTER_SECONDS = 1
+"""Files are written and read before the append, so that a request may be sent again."""
+
+
 def store_away(location: StorageLocation, reason: str) -> ServiceUnavailable:
     """`reason` is ours: a store's own words may repeat headers and keys."""
-    return ServiceUnavailable(f"The object store could not be used ({reason}): {location.spelled}")
+    message = f"The object store could not be used ({reason}): {location.spelled}"
+    return ServiceUnavailable(message, retry_after_seconds=RETRY_AFTER_SECONDS)

@@ -6,7 +6,7 @@ import asyncio
 import os
 import stat
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 from uuid import uuid4
 
 import orjson
@@ -19,10 +19,11 @@ from icecore.domain.errors import AlreadyExists, BadRequest, NotFound, PayloadTo
 from icecore.storage.ambient_credentials import forget_ambient_credentials
 from icecore.storage.credentials import parse_storage_credential
 from icecore.storage.large_documents import DocumentShare, LargeDocuments
+from icecore.storage.local_store import LocalStore
 from icecore.storage.locations import StorageLocation
 from icecore.storage.metadata_files import metadata_file_location, read_metadata, write_metadata
 from icecore.storage.object_store import METADATA_BYTES_MAX, ObjectStores, open_store
-from icecore.storage.profiles import parse_storage_profile
+from icecore.storage.profiles import LocalProfile, parse_storage_profile
 from tests.fixtures.object_stores import files_below
 
 if TYPE_CHECKING:
@@ -86,6 +87,7 @@ async def test_an_imported_percent_sign_is_literal(opened_store: OpenedStore) ->
 async def test_a_missing_file_is_the_sentence_java_says(opened_store: OpenedStore) -> None:
     """Clients and the compatibility kit compare the text."""
     location = opened_store.profile.base.child("t", "gone")
+    await opened_store.store.put_new(opened_store.profile.base.child("other"), b"")
     with pytest.raises(NotFound) as refusal:
         await opened_store.store.get(location)
     assert f"Failed to open input stream for file: {location}" == refusal.value.message
@@ -122,6 +124,7 @@ async def test_a_file_over_the_limit_is_not_read(opened_store: OpenedStore) -> N
 async def test_exists_means_a_file(opened_store: OpenedStore) -> None:
     """A folder that holds files is none, nor is what lies below a file."""
     location = opened_store.profile.base.child("t", "metadata", "f")
+    await opened_store.store.put_new(opened_store.profile.base.child("other"), b"")
     assert not await opened_store.store.exists(location)
     await opened_store.store.put_new(location, b"")
     assert await opened_store.store.exists(location)
@@ -271,6 +274,21 @@ class TestLocalFiles:
         with pytest.raises(BadRequest, match="longer than the file system takes"):
             await local_store.store.put_new(local_store.profile.base.child("x" * 300), b"")
 
+    async def test_a_missing_directory_is_not_a_missing_file(self, local_store: OpenedStore, tmp_path: Path) -> None:
+        """As when a disk is not mounted: the file is not lost, and a load is not to say so."""
+        base = local_store.profile.base
+        location = base.child("t", "f")
+        await local_store.store.put_new(location, b"x")
+        (tmp_path / "warehouse").rename(tmp_path / "unmounted")
+        for operation in (local_store.store.exists(location), LocalStore(_local(local_store)).get(location)):
+            with pytest.raises(ServiceUnavailable, match="there is no folder"):
+                await operation
+
+
+def _local(opened: OpenedStore) -> LocalProfile:
+    assert isinstance(opened.profile, LocalProfile)
+    return opened.profile
+
 
 class TestStoreAway:
     """A store that is gone, broken, slow or closed to us: 503 in bounded time, and no word of the credential."""
@@ -310,6 +328,54 @@ class TestStoreAway:
         """A put that meets 404 has nowhere to go: that is no fault of the client's request."""
         with pytest.raises(ServiceUnavailable, match="no such bucket"):
             await odd_store.store.put_new(odd_store.profile.base.child("f"), b"x")
+
+    @pytest.mark.parametrize(
+        ("fields", "reason"),
+        [
+            ({"endpoint": "http://127.0.0.1:1"}, "the connection was refused"),
+            ({"endpoint": "http://no-such-host.invalid:9000"}, "its host name could not be resolved"),
+            ({"endpoint": "http://a_b%:1"}, "its client cannot use the storage profile or credential"),
+            ({"endpoint": "http://999.999.1.1:1"}, "its client cannot use the storage profile or credential"),
+            ({"region": "mars 1\n", "endpoint": None}, "its client cannot use the storage profile or credential"),
+        ],
+    )
+    async def test_the_reason_is_said_in_plain_words(
+        self, odd_store: OpenedStore, fields: dict[str, Any], reason: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Also where the client gives up in a way that it does not document: that is no fault of this server's."""
+        # On an operator's machine the name may be a proxy's to resolve.
+        for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
+            monkeypatch.delenv(name, raising=False)
+        profile = parse_storage_profile(odd_store.profile.to_json() | fields)
+        store = open_store(profile, odd_store.credential)
+        for operation in (store.get(profile.base.child("f")), store.put_new(profile.base.child("f"), b"x")):
+            with pytest.raises(ServiceUnavailable) as refusal:
+                await operation
+            assert reason in refusal.value.message
+            assert "panic" not in refusal.value.message
+            assert 1 == refusal.value.retry_after_seconds
+
+    async def test_the_reason_tells_statuses_times_and_tls_apart(
+        self, odd_store: OpenedStore, odd_s3_server: OddS3Server, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """As an operator looks in another place for each."""
+        monkeypatch.setattr("icecore.storage.bucket_store.REQUEST_SECONDS_MAX", 1)
+        location = odd_store.profile.base.child("kind: ConnectionRefused")
+        odd_s3_server.status = 503
+        with pytest.raises(ServiceUnavailable, match="it answered with status 503"):
+            await odd_store.store.exists(location)
+        tls = parse_storage_profile(odd_store.profile.to_json() | {"endpoint": odd_s3_server.endpoint.replace("http:", "https:")})
+        with pytest.raises(ServiceUnavailable, match="it does not speak TLS"):
+            await open_store(tls, None).put_new(location, b"x")
+        odd_s3_server.hang()
+        with pytest.raises(ServiceUnavailable, match="it did not answer in time"):
+            await open_store(odd_store.profile, None).put_new(location, b"x")
+
+    async def test_a_bucket_that_is_gone_is_not_a_missing_file(self, s3_store: OpenedStore) -> None:
+        """A get meets 404 for both; only the store's answer tells which."""
+        profile = parse_storage_profile(s3_store.profile.to_json() | {"bucket": "nobody-made-it"})
+        with pytest.raises(ServiceUnavailable, match="there is no such bucket"):
+            await open_store(profile, s3_store.credential).get(profile.base.child("f"))
 
     async def test_a_giant_is_refused_by_its_announced_length(self, odd_store: OpenedStore, odd_s3_server: OddS3Server) -> None:
         """Not one byte of an object over the limit is waited for."""

@@ -62,3 +62,24 @@ def test_other_bytes_under_the_name_are_no_answer_for_good(s3_client: RestClient
     store_proxy.fault = "changed"
     assert (503, "ServiceUnavailableException") == s3_client.call("POST", TABLES, {"name": "t", "schema": SCHEMA}, key=key).error
     assert 200 == s3_client.call("POST", TABLES, {"name": "t", "schema": SCHEMA}, key=key).status
+
+
+def test_a_store_that_is_away_is_503_with_its_reason(s3_client: RestClient, store_proxy: LossyStoreProxy) -> None:
+    """For whoever writes or reads a file; a table is loaded from the log. Once the store is back, the same requests succeed."""
+    created = s3_client.call("POST", TABLES, {"name": "t", "schema": SCHEMA})
+    assert 200 == created.status
+    other = created.json["metadata"]["location"] + "-other/metadata/00000-a.metadata.json"
+    requests = {
+        TABLES: {"name": "u", "schema": SCHEMA},
+        f"{TABLES}/t": {"requirements": [], "updates": [{"action": "set-properties", "updates": {"x": "y"}}]},
+        "/namespaces/a/register": {"name": "r", "metadata-location": other},
+    }
+    store_proxy.is_away = True
+    for path, body in requests.items():
+        answer = s3_client.call("POST", path, body)
+        assert (503, "ServiceUnavailableException") == answer.error
+        assert "the connection was closed before an answer" in answer.message
+        assert "1" == answer.headers["retry-after"]
+    assert 200 == s3_client.call("GET", f"{TABLES}/t").status
+    store_proxy.is_away = False
+    assert [200, 200, 404] == [s3_client.call("POST", path, body).status for path, body in requests.items()]

@@ -1,0 +1,44 @@
+"""Why a request to a bucket failed, in plain words, from what the store's client (obstore) says."""
+
+import re
+
+_STATUS = re.compile(r" non-2xx status code: (\d{3})\b")
+_KIND = re.compile(r"\s+HttpError \{\s+kind: (\w+),")
+
+_REASONS = (
+    ("kind: ConnectionRefused", "the connection was refused"),
+    ('"dns error"', "its host name could not be resolved"),
+    ("InvalidCertificate", "its TLS certificate is not trusted"),
+    ("InvalidContentType", "it does not speak TLS: is its endpoint http?"),
+    ("source: BareRedirect", "it redirects elsewhere: is the region right?"),
+    ("<Code>NoSuchBucket</Code>", "there is no such bucket"),
+)
+_KINDS = {
+    "Connect": "no connection could be opened",
+    "Timeout": "it did not answer in time",
+    "Request": "the connection was closed before an answer",
+    "Interrupted": "the connection broke",
+}
+
+
+def why_failed(error: Exception) -> str:
+    """One of the sentences here or a status: never the client's own text, which repeats addresses, headers and the store's answer."""
+    if type(error).__name__ == "RustPanic":
+        return "its client cannot use the storage profile or credential: is the endpoint, the region or the key mistyped?"
+    if isinstance(error, TimeoutError):
+        return _KINDS["Timeout"]
+    text = str(error)
+    # What stands before it names the file, whose path may hold any word.
+    cause = text.partition("inner: ")[2]
+    for mark, reason in _REASONS:
+        if mark in cause:
+            return reason
+    if (status := _STATUS.search(text)) is not None:
+        return f"it answered with status {status[1]}"
+    kind = _KIND.search(cause)
+    return _KINDS.get(kind[1] if kind else "", "it gave an unexpected answer")
+
+
+def is_missing_bucket(error: FileNotFoundError) -> bool:
+    """Whether the bucket itself is not there; a HEAD has no body to say so."""
+    return "<Code>NoSuchBucket</Code>" in str(error)

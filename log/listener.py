@@ -25,7 +25,7 @@ class LogListener:
         self._changed = asyncio.Event()
         self._stopped = False
         self._listening: asyncio.Task[None] | None = None
-        self._outage = OutageLog("icecore.listener", "arrivals_reconnecting", "arrivals_reconnected")
+        self._outage = OutageLog("icecore.listener", "listener_reconnecting", "listener_reconnected")
 
     async def after(self, position: int, seconds: float) -> bool:
         """Whether something stands after `position`; waits for it `seconds` at most, and no longer once this was stopped."""

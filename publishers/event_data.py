@@ -1,7 +1,7 @@
-"""What the `data` of each CloudEvent holds: one type per kind of event, from which the JSON Schemas are made too.
+"""The `data` of CloudEvents: one type for each kind of event. The JSON Schemas are generated from these types.
 
-A member that says nothing is left out: no current snapshot, an id that did not change. Members are spelled as the Iceberg specs
-spell theirs. Changing a type here changes what consumers read: only add members, or give the topic its next version.
+Members without a value are omitted. Members are spelled as in the Iceberg specifications. Consumers depend on these types: only
+add members, or give the topic its next version.
 """
 
 from collections.abc import Callable
@@ -13,14 +13,14 @@ from uuid import UUID
 from pydantic import ConfigDict, Field, TypeAdapter
 
 Mode = Literal["structured", "binary"]
-"""How a CloudEvent travels: whole in the body, or its attributes as headers."""
+"""How a CloudEvent is sent: the whole event as the body, or its attributes as headers."""
 Dialect = Literal["icecore", "lakekeeper"]
-"""Whose names event types have."""
+"""The names of event types: Icecore's or Lakekeeper's."""
 
 TYPE_PREFIX = "io.icecore."
-"""A CloudEvent's type is this and the topic."""
+"""The type of a CloudEvent is this prefix and the topic."""
 SCHEMA_PREFIX = "urn:icecore:schema:"
-"""Before the type, the name of its schema; GET /management/v1/events/schemas/<type> answers with it."""
+"""The name of a schema is this prefix and the type; GET /management/v1/events/schemas/<type> returns it."""
 
 
 def _spelled(name: str) -> str:
@@ -60,7 +60,7 @@ class EventData:
 
 @dataclass(slots=True, kw_only=True)
 class WarehouseName(EventData):
-    """A warehouse, and its name as of the event."""
+    """A warehouse with its name at the time of the event."""
 
     id: UUID
     name: str
@@ -68,7 +68,7 @@ class WarehouseName(EventData):
 
 @dataclass(slots=True, kw_only=True)
 class NamespaceName(EventData):
-    """A namespace, and its levels as of the event, outermost first."""
+    """A namespace with its levels at the time of the event, outermost first."""
 
     id: UUID
     name: list[str]
@@ -76,10 +76,10 @@ class NamespaceName(EventData):
 
 @dataclass(slots=True, kw_only=True)
 class TabularName(EventData):
-    """A table or view, and what it was called as of the event."""
+    """A table or view with its name at the time of the event."""
 
     id: UUID
-    """Icecore's id: the same through renames, and never used again."""
+    """Icecore's id. It survives renames and is never reused."""
     uuid: UUID
     """Iceberg's table-uuid or view-uuid."""
     name: str
@@ -89,7 +89,7 @@ class TabularName(EventData):
 
 @dataclass(slots=True, kw_only=True)
 class PreviousName(EventData):
-    """Where a table or view was found before it was renamed."""
+    """The name of a table or view before it was renamed."""
 
     name: str
     namespace: NamespaceName
@@ -127,14 +127,14 @@ class WarehouseEvent(EventData):
 
     warehouse: WarehouseName
     storage_type: str | None = None
-    """Set when it was created."""
+    """Set by `warehouse.created`."""
     exact_names: bool | None = None
-    """Names are told apart by case; set when it was created."""
+    """Whether names are case-sensitive. Set by `warehouse.created`."""
 
 
 @dataclass(slots=True, kw_only=True)
 class NamespaceEvent(EventData):
-    """A namespace; `properties_set` and `properties_removed` are what this event changed."""
+    """A namespace and the properties that this event changed."""
 
     namespace: NamespaceName
     warehouse: WarehouseName
@@ -144,42 +144,42 @@ class NamespaceEvent(EventData):
 
 @dataclass(slots=True, kw_only=True)
 class TableWritten(EventData):
-    """A table that has a new metadata file: created, registered, overwritten or committed to."""
+    """A table with a new metadata file: it was created, registered, overwritten or committed to."""
 
     table: TabularName
     metadata_location: str
     previous_metadata_location: str | None = None
     location: str | None = None
-    """Where the table lies, if this event set it."""
+    """The table's location, if this event set it."""
     format_version: int | None = None
-    """If this event set it."""
+    """The format version, if this event set it."""
     current_snapshot_id: int | None = None
-    """After this event; absent where the table has no snapshot."""
+    """The current snapshot after this event. Absent if the table has no snapshot."""
     operation: str | None = None
-    """The current snapshot's, if this event made it the current one."""
+    """The operation of the current snapshot, if this event made it current."""
     summary: dict[str, str] | None = None
-    """The current snapshot's, if this event made it the current one."""
+    """The summary of the current snapshot, if this event made it current."""
     schema_id: int | None = None
     """The current schema, if this event set it."""
     default_spec_id: int | None = None
-    """If this event set it."""
+    """The default spec id, if this event set it."""
     default_sort_order_id: int | None = None
-    """If this event set it."""
+    """The default sort order id, if this event set it."""
     snapshots_added: _Snapshots = field(default_factory=list)
-    """By a commit."""
+    """Snapshots that a commit added."""
     snapshots_removed: int = 0
-    """How many, by a commit."""
+    """Number of snapshots that a commit removed."""
     refs_set: _Refs = field(default_factory=list)
-    """Branches and tags this event created or moved."""
+    """Branches and tags that this event created or moved."""
     properties_set: _StringsByName = field(default_factory=dict)
     properties_removed: _Strings = field(default_factory=list)
     actions: _Strings = field(default_factory=list)
-    """The update actions that were asked for, in the words of the REST spec."""
+    """The requested update actions, as in the REST specification."""
 
 
 @dataclass(slots=True, kw_only=True)
 class TableRenamed(EventData):
-    """`table` is what it is called now."""
+    """A renamed table; `table` has its new name."""
 
     table: TabularName
     previous: PreviousName
@@ -188,23 +188,23 @@ class TableRenamed(EventData):
 
 @dataclass(slots=True, kw_only=True)
 class TableEnded(EventData):
-    """A table that left the catalog's names, or whose files are gone."""
+    """A table that was dropped, unregistered or purged."""
 
     table: TabularName
     metadata_location: str
-    """Its last."""
+    """The last metadata file."""
     purge_requested: bool | None = None
     gc_enabled: bool | None = None
-    """False where the table's property gc.enabled keeps its files although the client asked for them to go."""
+    """False if the client requested a purge and the table's property gc.enabled keeps its files."""
     files_deleted: int | None = None
     files_left: _Strings = field(default_factory=list)
-    """Files the table reached that stay, the first of `files-left-count`: they lie outside its places, or could not be read."""
+    """Files that were not deleted, because they are outside the table's locations or could not be read; the first of `files-left-count`."""
     files_left_count: int | None = None
 
 
 @dataclass(slots=True, kw_only=True)
 class TableChanged(EventData):
-    """Anything else that happened to a table; `change` is the fact as the log holds it."""
+    """Any other event of a table; `change` is the state of the event in the log."""
 
     table: TabularName
     metadata_location: str
@@ -213,16 +213,16 @@ class TableChanged(EventData):
 
 @dataclass(slots=True, kw_only=True)
 class ViewWritten(EventData):
-    """A view that has a new metadata file: created, registered or committed to."""
+    """A view with a new metadata file: it was created, registered or committed to."""
 
     view: TabularName
     metadata_location: str
     previous_metadata_location: str | None = None
     location: str | None = None
-    """Where the view lies, if this event set it."""
+    """The view's location, if this event set it."""
     current_version_id: int
     schema_id: int | None = None
-    """The current version's, if this event changed the version."""
+    """The schema of the current version, if this event changed the version."""
     properties_set: _StringsByName = field(default_factory=dict)
     properties_removed: _Strings = field(default_factory=list)
     actions: _Strings = field(default_factory=list)
@@ -230,7 +230,7 @@ class ViewWritten(EventData):
 
 @dataclass(slots=True, kw_only=True)
 class ViewRenamed(EventData):
-    """`view` is what it is called now."""
+    """A renamed view; `view` has its new name."""
 
     view: TabularName
     previous: PreviousName
@@ -239,16 +239,16 @@ class ViewRenamed(EventData):
 
 @dataclass(slots=True, kw_only=True)
 class ViewEnded(EventData):
-    """A view that left the catalog's names."""
+    """A view that was dropped."""
 
     view: TabularName
     metadata_location: str
-    """Its last."""
+    """The last metadata file."""
 
 
 @dataclass(slots=True, kw_only=True)
 class ViewChanged(EventData):
-    """Anything else that happened to a view; `change` is the fact as the log holds it."""
+    """Any other event of a view; `change` is the state of the event in the log."""
 
     view: TabularName
     metadata_location: str
@@ -257,44 +257,44 @@ class ViewChanged(EventData):
 
 @dataclass(slots=True, kw_only=True)
 class ProposalObject(EventData):
-    """Something a proposed change is about, as it was called when the proposal was opened."""
+    """An object that a proposed change affects, with its name when the proposal was opened."""
 
     kind: str
     id: UUID
-    """Of a thing that is still to be created, the id it would have had."""
+    """The object's id. For an object that does not exist yet, the id it would have had."""
     name: list[str]
     """Levels, outermost first, without the warehouse."""
 
 
 @dataclass(slots=True, kw_only=True)
 class ProposalEvent(EventData):
-    """A change that an approval hook held back; the command itself is at /management/v1/proposals/<id>."""
+    """A change that an approval hook held. GET /management/v1/proposals/<id> returns its command."""
 
     id: UUID
     warehouse: WarehouseName
     status: str
     """`open`, `approved`, `rejected`, `expired` or `stale`."""
     operation: str
-    """The operationId of the REST spec."""
+    """The operationId of the REST specification."""
     objects: list[ProposalObject]
     hook: str
     reason: str
-    """The hook's."""
+    """The hook's reason."""
     proposed_by: str
     opened_at: str
     expires_at: str
-    """Until when it may be approved."""
+    """When the proposal expires."""
     decided_by: str | None = None
     decision_reason: str | None = None
 
 
 @dataclass(slots=True, kw_only=True)
 class OtherEvent(EventData):
-    """A thing that is neither warehouse, namespace, table, view nor proposal; `change` is the fact as the log holds it."""
+    """An event of any other object; `change` is the state of the event in the log."""
 
     id: UUID
     name: _Strings = field(default_factory=list)
-    """Where it has one, with those above it, outermost first."""
+    """The name with its parents, outermost first, if it has one."""
     change: dict[str, Any]
 
 
@@ -323,6 +323,6 @@ _OTHER_OF_NOUN: dict[str, type[EventData]] = {
 
 
 def data_type(topic: str) -> type[EventData]:
-    """The type of the data that goes out for a topic of the log (`table.committed.v1`)."""
+    """The type of the data for a topic of the log (`table.committed.v1`)."""
     noun, _, rest = topic.partition(".")
     return _TYPES.get(f"{noun}.{rest.rpartition('.')[0]}") or _OTHER_OF_NOUN.get(noun, OtherEvent)

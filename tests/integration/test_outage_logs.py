@@ -28,7 +28,7 @@ BEGAN = {
     ("job_retrying", "purge"),
     ("job_retrying", "close-parts"),
     ("job_retrying", "expire-proposals"),
-    ("arrivals_reconnecting", None),
+    ("listener_reconnecting", None),
     ("subscriber_reconnecting", None),
     ("sink_database_unreachable", "printed"),
 }
@@ -36,7 +36,7 @@ ENDED = {
     ("job_recovered", "purge"),
     ("job_recovered", "close-parts"),
     ("job_recovered", "expire-proposals"),
-    ("arrivals_reconnected", None),
+    ("listener_reconnected", None),
     ("subscriber_reconnected", None),
     ("sink_database_recovered", "printed"),
 }

@@ -1,1 +1,1 @@
-"""What commands and queries have in common: who asks, whether they may, which warehouse they mean, and what holds its data."""
+"""What commands and queries share: principal, authorization, warehouse, and connections to Postgres and object stores."""

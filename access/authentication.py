@@ -1,4 +1,4 @@
-"""Who asks: the principal of a request, from its headers."""
+"""Authentication: the principal of a request, from its headers."""
 
 from collections.abc import Mapping
 from typing import Protocol

@@ -1,7 +1,7 @@
-"""Whether a principal may do what it asks: the one call that every command and every query goes through, by ids.
+"""Authorization: the one call that every command and query makes, with ids.
 
-Names are resolved before it, so that who may do what never depends on what a thing is called. Only what an Idempotency-Key is answered
-again is not asked for again: the same principal was answered it before.
+Names are resolved before it, so that permissions do not depend on names. Only a repeated answer of an Idempotency-Key is not
+authorized again: the same principal received it before.
 """
 
 from collections.abc import Sequence

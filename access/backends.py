@@ -1,4 +1,4 @@
-"""What holds a catalog's data, as one process reaches it: connections to Postgres, object stores, and room for large documents."""
+"""Connections to Postgres, object stores and the limit on large documents, for one process."""
 
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager

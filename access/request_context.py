@@ -1,4 +1,4 @@
-"""Who asks, and for what: the value every command and every query is given."""
+"""The request context: principal, project, operation, request id and trace of one request."""
 
 from collections.abc import Sized
 from dataclasses import dataclass, field

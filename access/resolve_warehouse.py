@@ -1,4 +1,4 @@
-"""Which warehouse a request means, and as of when: `<id or name>[@<position or RFC 3339 time>]`."""
+"""Resolves the warehouse of a request: `<id or name>[@<position or RFC 3339 time>]`."""
 
 from datetime import datetime
 from uuid import UUID

@@ -1,4 +1,4 @@
-"""A warehouse as a request names it: which one, and as of when."""
+"""A warehouse as a request names it, now or as of a position."""
 
 from dataclasses import dataclass
 from uuid import UUID

@@ -1,1 +1,1 @@
-"""HTTP: parse, call, serialise; no rules of the catalog live here."""
+"""HTTP: parses requests, calls commands and queries, and serializes answers. It contains no rules of the catalog."""

@@ -1,4 +1,4 @@
-"""The end of accepting connections: those that asyncio has accepted are handed over before its server is closed."""
+"""Closes the listening socket of a server without losing connections that asyncio has accepted."""
 
 import asyncio
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""One call of one operation: what handlers take, so that each of them only parses, calls and serialises."""
+"""One request for one operation: the argument of all handlers."""
 
 import asyncio
 import hashlib

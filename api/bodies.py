@@ -1,4 +1,4 @@
-"""Request bodies: read within bounds, parsed strictly, and taken apart by readers whose refusals name field and rule."""
+"""Reads request bodies within limits and parses them strictly. Errors name the field and the rule."""
 
 import asyncio
 from collections.abc import Collection

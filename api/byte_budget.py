@@ -1,4 +1,4 @@
-"""How many bytes one server holds for clients that are slow to send or to take them."""
+"""Limits the bytes that one server holds for clients that send or read slowly."""
 
 from collections.abc import Hashable, Sequence, Sized
 

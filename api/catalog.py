@@ -1,4 +1,4 @@
-"""What the edge needs of the rest: the composition root hands over one object with these attributes."""
+"""What the API needs of the catalog: the composition root passes one object with these attributes."""
 
 from collections.abc import Mapping
 from typing import Any, Protocol

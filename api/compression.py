@@ -1,4 +1,4 @@
-"""Gzip for answers: fast, off the event loop where it takes long, and kept for table answers that many ask for."""
+"""Gzip for answers, in a thread if it takes long, with a cache for answers about tables."""
 
 import asyncio
 

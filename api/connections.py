@@ -1,4 +1,4 @@
-"""Bounds on the connections of one server: how many there are, and how long a client may neither send nor take what it should."""
+"""Limits the connections of one server: their number, and the time that a client may make no progress."""
 
 import asyncio
 import resource

@@ -1,4 +1,4 @@
-"""Lets the requests in flight finish before a server ends, those included whose bodies are still on their way."""
+"""Waits for the requests in flight before a server stops, including those whose bodies are still arriving."""
 
 import asyncio
 

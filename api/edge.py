@@ -1,6 +1,6 @@
-"""The edge of a server: every request gets an id, every failure becomes an Iceberg error, every refusal is counted, every request logged.
+"""The edge of a server: gives every request an id, turns every failure into an Iceberg error, counts and logs.
 
-It stands around the server's handler and is no middleware of aiohttp's: those cost every request a coroutine and two wrappers more.
+It wraps the server's handler. It is not a middleware of aiohttp, because a middleware adds a coroutine and two wrappers to every request.
 """
 
 import asyncio

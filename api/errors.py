@@ -1,4 +1,4 @@
-"""Refusals in the one form Iceberg clients read, the `ErrorModel`, and the two that only the HTTP edge can make."""
+"""Errors as Iceberg's `ErrorModel`, and the two errors that only the HTTP edge raises."""
 
 import orjson
 from aiohttp import web

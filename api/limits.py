@@ -1,4 +1,4 @@
-"""The bounds of the HTTP edge: every one has a name, a unit and a default, and `icecore` may set them from its settings."""
+"""Limits of the HTTP API, each with a name, a unit and a default. Settings can change them."""
 
 from dataclasses import dataclass
 from datetime import timedelta

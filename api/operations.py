@@ -1,4 +1,4 @@
-"""Every operation of the server: health, Iceberg's, management and history."""
+"""All operations of the server: health, Iceberg, management and history."""
 
 from . import health
 from .history.operations import OPERATIONS as HISTORY

@@ -1,4 +1,4 @@
-"""An answer that is sent piece by piece, as fast as its client takes it."""
+"""An answer that is sent in pieces, as fast as its client reads."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""Requests that a client sends without waiting for answers: one at a time of all connections, so that others get their turns."""
+"""Serializes requests that clients send without waiting for answers, so that they do not delay other clients."""
 
 import asyncio
 from collections import deque

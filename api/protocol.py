@@ -1,4 +1,4 @@
-"""Failures below the application, where HTTP itself is broken: answered like every other, and without echoing what was sent."""
+"""Errors below the application, where the HTTP itself is invalid. The answer never repeats what was sent."""
 
 import asyncio
 from typing import Any, cast

@@ -1,4 +1,4 @@
-"""Names of requests that travel with them: the request id, and the trace context of the caller."""
+"""The request id and the caller's trace context."""
 
 import string
 

@@ -1,4 +1,4 @@
-"""What the edge counts of the requests it answered, for the metrics."""
+"""Counters and durations of requests, for the metrics."""
 
 from bisect import bisect_left
 from collections import Counter

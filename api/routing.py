@@ -1,4 +1,4 @@
-"""Which operation a request means: one table of the server's operations, walked segment by segment on the encoded path."""
+"""Finds the operation of a request: one table of operations, matched segment by segment on the encoded path."""
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""The web application: every operation of the server, served in one way behind the edge."""
+"""The web application: serves every operation in the same way."""
 
 import asyncio
 from collections.abc import Iterable

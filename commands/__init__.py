@@ -1,1 +1,1 @@
-"""The write side: one module per command; the committer; the event store."""
+"""The write side: one module for each command, and their execution."""

@@ -1,1 +1,1 @@
-"""Queries, a module each: they ask a read model, and add what only now can be known."""
+"""Queries, one module each, over the read models."""

@@ -1,4 +1,4 @@
-"""What queries take and give: pages, and the answers the edge turns into bodies."""
+"""Arguments and answers of queries."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

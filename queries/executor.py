@@ -1,4 +1,4 @@
-"""Runs queries: authorizes them, and answers them from memory where nothing in the log has changed what they read."""
+"""Runs queries: authorizes them, and answers from the cache if no event has changed what they read."""
 
 from collections.abc import Awaitable, Callable, Hashable, Iterable
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Strict freshness for answers that are kept: requests share one read of the log, each joining only one that began after it came."""
+"""Strict freshness of cached answers: requests share one read of the log, if it began after they arrived."""
 
 import asyncio
 from collections.abc import Callable

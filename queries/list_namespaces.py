@@ -1,4 +1,4 @@
-"""The namespaces directly below a warehouse or a namespace."""
+"""Lists the namespaces directly below a warehouse or namespace."""
 
 from ..access.request_context import RequestContext
 from ..access.warehouse import Warehouse

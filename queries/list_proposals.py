@@ -1,4 +1,4 @@
-"""The changes that wait for approval, or waited."""
+"""Lists proposals."""
 
 from uuid import UUID
 

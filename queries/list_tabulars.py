@@ -1,4 +1,4 @@
-"""The tables, and the views, directly in a namespace."""
+"""Lists the tables or views of a namespace."""
 
 from ..access.authorization import Resource
 from ..access.request_context import RequestContext

@@ -1,4 +1,4 @@
-"""The storage credentials of a table: none for local files, none while vending is not built."""
+"""Loads the storage credentials of a table: none, until credential vending exists."""
 
 import orjson
 

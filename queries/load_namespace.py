@@ -1,4 +1,4 @@
-"""A namespace and its properties."""
+"""Loads a namespace with its properties."""
 
 from ..access.authorization import Resource
 from ..access.request_context import RequestContext

@@ -1,4 +1,4 @@
-"""A change that waits for approval, or waited."""
+"""Loads a proposal."""
 
 from uuid import UUID
 

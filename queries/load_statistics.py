@@ -1,4 +1,4 @@
-"""The statistics of a warehouse: objects and commits by the hour."""
+"""Loads the statistics of a warehouse: objects and commits by the hour."""
 
 from dataclasses import dataclass
 from datetime import datetime

@@ -1,4 +1,4 @@
-"""A table as engines load it: its metadata, where the file is, and what their file access needs to know."""
+"""Loads a table: its metadata, its metadata location, and the configuration of file access."""
 
 from dataclasses import dataclass
 from uuid import UUID

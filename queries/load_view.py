@@ -1,4 +1,4 @@
-"""A view as engines load it."""
+"""Loads a view."""
 
 from uuid import UUID
 

@@ -1,4 +1,4 @@
-"""Warehouses as management tells them."""
+"""Loads warehouses for the management API."""
 
 from uuid import UUID
 

@@ -1,4 +1,4 @@
-"""Answers kept in the process, bounded in bytes, each with the tags of what it was made from."""
+"""The cache of answers: limited in bytes, each answer with tags of what it was made from."""
 
 from collections import OrderedDict
 from collections.abc import Hashable, Iterable

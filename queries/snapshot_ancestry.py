@@ -1,4 +1,4 @@
-"""Whether a table has come to a snapshot."""
+"""Whether a table has reached a snapshot."""
 
 from dataclasses import dataclass
 from uuid import UUID

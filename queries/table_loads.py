@@ -1,4 +1,4 @@
-"""Loads of tables that are asked for at the same time share statements, each joining only one that has not begun."""
+"""Shares statements between concurrent loads of tables."""
 
 import asyncio
 from collections.abc import Callable

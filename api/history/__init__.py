@@ -1,1 +1,1 @@
-"""History: the log as clients read it over HTTP, and waiting for what is to come."""
+"""History: the log over HTTP, and waiting for positions and snapshots."""

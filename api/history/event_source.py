@@ -1,4 +1,4 @@
-"""What the edge needs of the log's events: the composition root hands over one object with these methods."""
+"""What the API needs of the log's events: the composition root passes one object with these methods."""
 
 from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager

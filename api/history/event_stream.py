@@ -1,4 +1,4 @@
-"""Server-Sent Events: the log from a position on, then each event as it comes, as fast as the client reads (WHATWG HTML, 9.2)."""
+"""Server-sent events: the log after a position, then each new event, as fast as the client reads (WHATWG HTML, 9.2)."""
 
 import asyncio
 from collections.abc import Coroutine, Iterable, Iterator

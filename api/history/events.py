@@ -1,4 +1,4 @@
-"""Events over HTTP: a page of them, held back until there are some if the client wants that, and one by its id."""
+"""Events over HTTP: pages, long polls, and one event by its id."""
 
 import asyncio
 from collections.abc import Mapping

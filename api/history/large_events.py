@@ -1,4 +1,4 @@
-"""Room for the large events that streams write."""
+"""Limits the memory of large events that streams send."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""The operations of history."""
+"""The operations of the history API."""
 
 from ..routing import Operation
 from . import events, wait

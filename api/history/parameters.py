@@ -1,4 +1,4 @@
-"""The query parameters of history: positions, filters, how long to wait."""
+"""Query parameters of the history API: positions, filters, and times to wait."""
 
 from collections.abc import Mapping
 from typing import cast

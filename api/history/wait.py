@@ -1,4 +1,4 @@
-"""Waiting until the log has reached a position, or a table a snapshot."""
+"""Waits until the log has reached a position, or a table a snapshot."""
 
 import asyncio
 from collections.abc import Mapping

@@ -1,1 +1,1 @@
-"""The Iceberg REST catalog: one module per resource, one handler per operation of the spec, named by its operationId."""
+"""The Iceberg REST catalog: one module for each resource, one handler for each operation, named after its operationId."""

@@ -1,4 +1,4 @@
-"""Configuration: what a client learns first, and what it then calls (spec: /v1/config)."""
+"""Configuration of clients (spec: /v1/config)."""
 
 from aiohttp import web
 

@@ -1,4 +1,4 @@
-"""Events as the open proposal for the Iceberg REST specification has them (apache/iceberg#12584): experimental, it may change."""
+"""Events as in the open proposal for the Iceberg REST specification (apache/iceberg#12584). Experimental."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta

@@ -1,4 +1,4 @@
-"""Listings of namespaces, tables and views. Those of tables and views share their form (spec: ListTablesResponse)."""
+"""Listings of namespaces, tables and views (spec: ListTablesResponse)."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence

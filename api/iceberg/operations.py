@@ -1,4 +1,4 @@
-"""Iceberg's operations, in the order of the spec; `getConfig` advertises exactly these, but for what is only proposed."""
+"""Iceberg's operations, in the order of the specification. `getConfig` advertises them, except those that are only proposed."""
 
 from ..routing import CATALOG_BASE, Operation
 from . import config, events, metrics, namespaces, tables, transactions, views

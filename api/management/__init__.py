@@ -1,1 +1,1 @@
-"""Management: what operators and consumers ask of the catalog beside Iceberg's own operations."""
+"""Management: operations of operators and consumers that Iceberg's API does not have."""

@@ -1,4 +1,4 @@
-"""The JSON Schemas of events, by CloudEvent type: what `dataschema` of an event names."""
+"""JSON Schemas of events by CloudEvent type; `dataschema` of an event names them."""
 
 import orjson
 from aiohttp import web

@@ -1,4 +1,4 @@
-"""The operations of management."""
+"""The operations of the management API."""
 
 from ..routing import Operation
 from . import event_schemas, proposals, warehouses

@@ -1,4 +1,4 @@
-"""Proposals: changes that were held back, listed, loaded, approved and rejected (`/management/v1/proposals`)."""
+"""Proposals: list, load, approve and reject held changes (`/management/v1/proposals`)."""
 
 from uuid import UUID
 

@@ -1,4 +1,4 @@
-"""Warehouses: create, list, load, statistics, on the wire of Lakekeeper's management API (`/management/v1/warehouse`)."""
+"""Warehouses: create, list, load and statistics, as in Lakekeeper's management API (`/management/v1/warehouse`)."""
 
 from datetime import UTC, datetime, timedelta
 from uuid import UUID

@@ -1,1 +1,1 @@
-"""How any command is executed: resolved, decided in its stream's queue, appended in batches, answered once."""
+"""Executes commands: resolves names, decides in the stream's queue, appends in batches, and answers."""

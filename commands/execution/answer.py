@@ -1,4 +1,4 @@
-"""What answers a command."""
+"""The answer to a command."""
 
 from dataclasses import dataclass, field, replace
 

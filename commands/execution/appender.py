@@ -1,4 +1,4 @@
-"""How decisions get into the log: hooks review them, then their metadata files are written, then one append takes them all."""
+"""Appends decisions to the log: approval hooks review them, their metadata files are written, then one append commits them."""
 
 from collections.abc import Mapping, Sequence
 from uuid import UUID

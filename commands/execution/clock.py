@@ -1,4 +1,4 @@
-"""The time that commands are decided at."""
+"""The clock of commands."""
 
 import time
 

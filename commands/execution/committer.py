@@ -1,4 +1,4 @@
-"""The committer: commands that wait at the same moment go to Postgres as one call of `icecore.append`, the one commit point."""
+"""The committer: sends the commands that wait at the same time to Postgres in one call of `icecore.append`, the only commit point."""
 
 import asyncio
 import time

@@ -1,4 +1,4 @@
-"""Where a command is decided: on the event loop, or in a thread where the request or the table is large."""
+"""Decides a command on the event loop, or in a thread if the request or the table is large."""
 
 import asyncio
 from collections.abc import Callable

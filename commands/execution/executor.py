@@ -1,4 +1,4 @@
-"""Runs commands: finds out whether a key was used before, decides again while others come first, and answers."""
+"""Runs commands: answers repeated Idempotency-Keys, decides again after conflicts, and returns the answer."""
 
 import asyncio
 import time

@@ -1,4 +1,4 @@
-"""Several pieces of work at once, each to its end whatever becomes of the others."""
+"""Runs several tasks at once and waits for all of them, even if one fails."""
 
 import asyncio
 from collections.abc import Coroutine, Sequence

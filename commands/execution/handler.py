@@ -1,4 +1,4 @@
-"""What the executor is given for a request, a command handler, and what a handler decides: a decision, which writes nothing by itself."""
+"""Command handlers and decisions. A handler decides a command; a decision writes nothing."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence

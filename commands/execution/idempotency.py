@@ -1,4 +1,4 @@
-"""Idempotency-Key: what a key was used for before, and the same answer again (REST spec, "Idempotency-Key")."""
+"""Idempotency-Key: finds the earlier request of a key and repeats its answer (REST spec, "Idempotency-Key")."""
 
 from dataclasses import dataclass
 from datetime import timedelta

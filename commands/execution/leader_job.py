@@ -1,4 +1,4 @@
-"""A background job of the worker that one process at a time does, round after round, and that may be stopped at any moment."""
+"""A background job of the worker that one process performs at a time. It can be stopped at any moment."""
 
 import asyncio
 import math

@@ -1,4 +1,4 @@
-"""What names stood for when this process last looked: a guess, proved by the state it leads to."""
+"""Cached ids of names. An entry is a guess that the state it leads to must confirm."""
 
 from uuid import UUID
 

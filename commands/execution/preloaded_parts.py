@@ -1,4 +1,4 @@
-"""Parts of a large document, written before the append that gives them a head, so that append need not insert them under its lock."""
+"""Parts of a large document that are written before the append, so that the append does not insert them under its lock."""
 
 import asyncio
 import time

@@ -1,4 +1,4 @@
-"""What stands in a stream's queue: a command with the stream as it was resolved, or a barrier of a command over several streams."""
+"""Entries of a stream's queue: commands, and barriers of commands over several streams."""
 
 import asyncio
 import time

@@ -1,4 +1,4 @@
-"""Answers that a key gets again: read within the bounds on large documents, once for all who ask at the same time."""
+"""Repeated answers of Idempotency-Keys, read within the limit on large documents, once for concurrent requests."""
 
 import asyncio
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Names resolved to streams: the id that a name stands for, and whether it still does."""
+"""Resolves names to streams, and checks whether they still refer to them."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass

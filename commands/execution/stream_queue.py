@@ -1,7 +1,7 @@
-"""A stream's queue: its commands wait here, each is decided on the state its predecessor leaves, and a batch of them is appended at once.
+"""The queue of a stream: decides each command on the state that the command before leaves, and appends them in batches.
 
-A queue has one batch in flight. Its memory of the state is only ever a guess that `append` checks: a success proves it, and a
-refusal is given only where the guess was proved after the request came, by an append or by a read.
+A queue has one batch in flight. Its memory of the state is a guess that `append` checks. A success proves it. A refusal is answered
+only if an append or a read proved the guess after the request arrived.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""The queues of one process, by stream: who is let in, who waits for several of them, and which are remembered."""
+"""The queues of one process, by stream: admits commands, waits for several queues, and removes idle ones."""
 
 import asyncio
 from collections import OrderedDict

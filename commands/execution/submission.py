@@ -1,4 +1,4 @@
-"""What a command hands to the committer: its events, what they rest on, what they claim, and the rows they fold to."""
+"""What a command appends: its events, the heads they depend on, their claims, and the rows they fold to."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""CreateNamespace: a new level below a warehouse or a namespace."""
+"""CreateNamespace: creates a namespace in a warehouse or namespace."""
 
 from dataclasses import dataclass
 from uuid import UUID

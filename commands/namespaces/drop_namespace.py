@@ -1,4 +1,4 @@
-"""DropNamespace: only an empty one."""
+"""DropNamespace: drops an empty namespace."""
 
 from dataclasses import dataclass
 from uuid import UUID

@@ -1,4 +1,4 @@
-"""UpdateNamespaceProperties: some keys set, others removed, in one step on the namespace as it is."""
+"""UpdateNamespaceProperties: sets and removes properties of a namespace in one step."""
 
 from dataclasses import dataclass
 

@@ -1,1 +1,1 @@
-"""Proposals: changes that wait for somebody's approval, opened, approved, rejected and expired."""
+"""Proposals: changes that wait for approval; they are opened, approved, rejected and expired."""

@@ -1,4 +1,4 @@
-"""ApproveProposal: a change that was held back is made, as things are now."""
+"""ApproveProposal: executes a held change on the current state."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace

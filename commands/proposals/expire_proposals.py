@@ -1,6 +1,6 @@
-"""The job for proposals: says in the log that nobody decided in time.
+"""The job that records the expiry of proposals in the log.
 
-It may be stopped at any moment, and be late: a proposal whose time is up is refused at its approval whether or not the log says so yet.
+It can be stopped at any moment and can be late: an expired proposal is refused at its approval in any case.
 """
 
 from uuid import UUID

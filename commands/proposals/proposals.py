@@ -1,4 +1,4 @@
-"""Proposals: a change that was held back is opened as one, and decided: approved with its own events, rejected, expired or stale."""
+"""Opens a held change as a proposal, and closes it: approved with the events of the change, rejected, expired or stale."""
 
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager

@@ -1,4 +1,4 @@
-"""RejectProposal: a change that was held back will not be made."""
+"""RejectProposal: closes a held change without executing it."""
 
 from dataclasses import dataclass
 from uuid import UUID

@@ -1,1 +1,1 @@
-"""Commands on tables, and the jobs that do their work outside requests."""
+"""Commands on tables, and their background jobs."""

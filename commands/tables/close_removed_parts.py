@@ -1,7 +1,6 @@
-"""The job for parts: closes, in small statements and outside the append lock, what an append closed by one tombstone; and removes what was
-staged for an append that never came to effect.
+"""The job that closes removed parts, in small statements outside the append lock, and deletes parts of appends that did not happen.
 
-It may be stopped at any moment, and Postgres may crash: a tombstone goes when its parts are closed on disk, until then readers heed it.
+It can be stopped at any moment. A tombstone is deleted once its parts are closed on disk. Readers use it until then.
 """
 
 import asyncio

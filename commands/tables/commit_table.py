@@ -1,4 +1,4 @@
-"""CommitTable: requirements checked, updates applied, and the delta appended once the new document is written."""
+"""CommitTable: checks requirements, applies updates, writes the metadata file and appends the delta."""
 
 from dataclasses import dataclass
 from uuid import UUID

@@ -1,4 +1,4 @@
-"""CreateTable: a first document, its file, and the event; or, staged, the document alone."""
+"""CreateTable: writes the first metadata file and appends the event; a staged create only returns the metadata."""
 
 from dataclasses import dataclass
 from uuid import UUID

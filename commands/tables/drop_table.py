@@ -1,4 +1,4 @@
-"""DropTable: the name is free at once; the files go only where the client asks, and after the event."""
+"""DropTable: frees the name at once. The files are deleted later, if the client requested a purge."""
 
 from dataclasses import dataclass
 

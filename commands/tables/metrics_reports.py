@@ -1,4 +1,4 @@
-"""Metrics reports on their way to their table: written behind the requests that brought them, bounded, never in their way."""
+"""Stores metrics reports in the background, within limits, so that they do not delay requests."""
 
 import asyncio
 from dataclasses import dataclass

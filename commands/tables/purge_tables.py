@@ -1,6 +1,6 @@
-"""The purge job: deletes the files of tables a client dropped with `purgeRequested`, after the event, and says so in the log.
+"""The purge job: deletes the files of tables that were dropped with `purgeRequested`, then records the purge in the log.
 
-It may be stopped at any moment: what is deleted is deleted, what is left is found again, and TablePurged comes last.
+It can be stopped at any moment. The next run finds the remaining files, and TablePurged is appended last.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""RegisterTable: a metadata file that is there already becomes a table, or takes over one."""
+"""RegisterTable: creates a table from an existing metadata file, or replaces one."""
 
 import asyncio
 from dataclasses import dataclass

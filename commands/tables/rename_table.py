@@ -1,4 +1,4 @@
-"""RenameTable: another name, in the same or another namespace of the warehouse; the files stay where they are."""
+"""RenameTable: renames or moves a table within its warehouse. Its files are not moved."""
 
 from dataclasses import dataclass
 

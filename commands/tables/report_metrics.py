@@ -1,4 +1,4 @@
-"""ReportMetrics: scan and commit reports of engines, kept as they came."""
+"""ReportMetrics: stores scan and commit reports of engines unchanged."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""The purge of one table: deletes, page by page, the files that its metadata and manifests reach and that lie in a place it claims."""
+"""The purge of one table: deletes, page by page, files that its metadata and manifests name in the locations it claims."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable

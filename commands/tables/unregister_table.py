@@ -1,4 +1,4 @@
-"""UnregisterTable: the catalog forgets a table and says where its metadata is; no file is touched, and later commits fail."""
+"""UnregisterTable: removes a table from the catalog without touching files, and returns its metadata location."""
 
 from dataclasses import dataclass
 

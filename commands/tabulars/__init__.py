@@ -1,1 +1,1 @@
-"""What commands on tables and views share: names, metadata files and the places they hold."""
+"""What commands on tables and views share: names, metadata files and claimed locations."""

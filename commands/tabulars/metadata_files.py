@@ -1,4 +1,4 @@
-"""A table's or view's next metadata file: its document as bytes, where it goes, and who may place it there."""
+"""The next metadata file of a table or view: its bytes, its location, and the checks of that location."""
 
 import re
 from collections.abc import Sequence

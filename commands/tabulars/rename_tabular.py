@@ -1,4 +1,4 @@
-"""What renaming a table and renaming a view have in common: one thing takes a name that must be free where it goes."""
+"""What renaming tables and renaming views share."""
 
 from abc import abstractmethod
 from dataclasses import dataclass

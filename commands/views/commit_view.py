@@ -1,4 +1,4 @@
-"""CommitView: requirements checked, updates applied, the new document written, and the delta appended."""
+"""CommitView: checks requirements, applies updates, writes the metadata file and appends the delta."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""CreateView: a first version, its metadata file, and the event."""
+"""CreateView: writes the first metadata file and appends the event."""
 
 from dataclasses import dataclass
 from uuid import UUID

@@ -1,4 +1,4 @@
-"""DropView: the name and the location are free at once; its files stay."""
+"""DropView: frees the name and the location at once. The files stay."""
 
 from dataclasses import dataclass
 

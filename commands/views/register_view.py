@@ -1,4 +1,4 @@
-"""RegisterView: a metadata file that is there already becomes a view."""
+"""RegisterView: creates a view from an existing metadata file."""
 
 import asyncio
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""RenameView: another name, in the same or another namespace of the warehouse; the files stay where they are."""
+"""RenameView: renames or moves a view within its warehouse. Its files are not moved."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""CreateWarehouse: a name, a storage profile, and a credential that goes to the secret store."""
+"""CreateWarehouse: creates a warehouse with a storage profile, and stores its credential in the secret store."""
 
 import asyncio
 import math

@@ -1,1 +1,1 @@
-"""Approval: the hooks that look at a change before it takes effect, and what they are shown."""
+"""Approval: hooks that review a change before it is committed."""

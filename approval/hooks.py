@@ -1,4 +1,4 @@
-"""Approval: every hook that a change concerns is asked before it takes effect; any refusal wins over holding, holding over allowing."""
+"""Asks all hooks that a change concerns. A refusal wins over a hold, a hold over allowing."""
 
 import asyncio
 import math

@@ -1,4 +1,4 @@
-"""A command's changes as approval hooks are shown them: with names, documents and what is declared around them."""
+"""Builds the changes that hooks review, with names, documents and the properties of enclosing namespaces."""
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager

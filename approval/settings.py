@@ -1,4 +1,4 @@
-"""What an operator may say of an approval hook: `[hooks.NAME]` in the settings file, `ICECORE_HOOKS__NAME__…` in the environment."""
+"""Settings of approval hooks: `[hooks.NAME]` in the settings file, `ICECORE_HOOKS__NAME__…` in the environment."""
 
 from typing import Annotated, Any, Literal
 

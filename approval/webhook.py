@@ -1,4 +1,4 @@
-"""An approval hook that is an HTTP endpoint: it is sent the change, signed, and answers with its verdict as JSON."""
+"""An approval hook that is an HTTP endpoint: it receives the signed change and answers with a verdict as JSON."""
 
 import ssl
 import time

@@ -1,1 +1,1 @@
-"""Connections to Postgres, named SQL, and the numbers of advisory locks."""
+"""Connections to Postgres, named SQL, and advisory locks."""

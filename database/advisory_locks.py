@@ -1,7 +1,7 @@
-"""The advisory locks of Icecore: the number of each, and the statements that take and release them.
+"""Icecore's advisory locks: their numbers, and the statements that take and release them.
 
-A number is for one purpose, for good: processes of two versions may run beside each other. Functions in the database
-name it themselves; tests/tidy/test_advisory_locks.py compares it.
+A number keeps its purpose forever, because processes of two versions can run at the same time. Functions in the database use the numbers
+too; tests/tidy/test_advisory_locks.py compares them.
 """
 
 from enum import IntEnum, unique

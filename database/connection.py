@@ -1,4 +1,4 @@
-"""Opens every connection of ours to Postgres, so that all of them have the same options."""
+"""Opens connections to Postgres with the same options everywhere."""
 
 from typing import Any
 

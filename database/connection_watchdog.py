@@ -1,4 +1,4 @@
-"""The watch over connections in use: cuts those on which Postgres, or one of its processes, has stopped answering."""
+"""Watches connections in use, and closes those on which Postgres or one of its processes has stopped answering."""
 
 import asyncio
 import os

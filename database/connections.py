@@ -1,4 +1,4 @@
-"""Connections to Postgres for reads and appends, handed from one waiting request to the next in the order they came."""
+"""Pools connections to Postgres and hands them to waiting requests in the order of arrival."""
 
 import asyncio
 import select

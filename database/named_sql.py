@@ -1,4 +1,4 @@
-"""Reads `-- name: block --` sections of the .sql files that stand beside the code."""
+"""Reads `-- name: block --` sections of .sql files."""
 
 import re
 from functools import cache

@@ -1,4 +1,4 @@
-"""Logs an outage once when it begins and once when it ends, however often something was tried meanwhile."""
+"""Logs an outage once when it begins and once when it ends, however many attempts fail."""
 
 import time
 from typing import Any

@@ -1,4 +1,4 @@
-"""What a connection to Postgres is for whoever reads or writes the read models, without what hands connections on."""
+"""The interface of a connection to Postgres for reading and writing read models."""
 
 from psycopg import AsyncConnection
 from psycopg.rows import TupleRow

@@ -1,1 +1,1 @@
-"""Facts and decisions: events, decide/evolve, metadata, errors. Pure: no I/O, clock, ids, async or logging."""
+"""Events, decisions and table metadata. Pure: no I/O, clock, random ids, async or logging."""

@@ -1,4 +1,4 @@
-"""Bytes in pieces: of a large document nearly all bytes are those of the one before, or of a row, and joining them copies them."""
+"""Bytes in pieces: most bytes of a large document are those of the document before, and joining them would copy them."""
 
 from collections.abc import Iterable, Iterator, Sized
 

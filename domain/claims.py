@@ -1,4 +1,4 @@
-"""What an object holds so that no other can have it: its name in its parent, its places in storage."""
+"""What an object holds exclusively: its name in its parent, and its locations in storage."""
 
 from collections.abc import Sequence
 from typing import Literal, NamedTuple

@@ -1,4 +1,4 @@
-"""What is said of a client library's error: its type, and the other side's host and port. Its text may repeat URLs, headers, answers."""
+"""Describes errors of client libraries by type, host and port only. Their text may contain URLs, headers and answers."""
 
 import errno
 import re

@@ -1,4 +1,4 @@
-"""Commands: what may be asked of namespaces, tables and views, each a value that says everything but who asks and of which warehouse."""
+"""Commands on namespaces, tables and views, as values. They contain everything but the principal and the warehouse."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""How large one object's document may become: each change of it, and each answer with it, takes several times its bytes in memory."""
+"""Limits of the documents of one object. A change or answer takes several times a document's bytes in memory."""
 
 from collections.abc import Mapping
 from typing import Any

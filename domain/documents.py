@@ -1,7 +1,7 @@
-"""Metadata documents as a head and parts: split, compared by identity, folded by deltas, and joined from bytes without parsing.
+"""Metadata documents as a head and parts: splits them, finds and folds deltas, and joins bytes without parsing.
 
-A document is a plain JSON object whose list members (and the members of `refs`) are its parts. Two documents that share a
-part share it by identity, so the delta between them costs no comparison of contents.
+A document is a plain JSON object whose list members (and the members of `refs`) are its parts. Two documents share equal parts by
+identity, so that computing a delta compares no contents.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,12 +1,12 @@
-"""The facts of the log: one class each, with its stable, versioned topic, and how they become bytes and come back.
+"""The events of the log: one class each with its versioned topic, and their encoding.
 
-An event says all that its stream's rows and claims need, so that one stream is folded without looking at another: `name_key`
-is the form the name is matched by, `location_key` the form the location is claimed in (None: the location did not change), `path_keys`
-the same of the places its path properties name, where they lie outside the location; of a registration also the places of files outside.
+An event contains all that the rows and claims of its stream need, so that one stream is folded without looking at another: `name_key`
+is the form in which names are compared, `location_key` the form in which locations are claimed (None: the location did not change),
+`path_keys` the same for locations of path properties outside the location, and for a registration also for files outside.
 
-A stored state is never rewritten. When an event's shape changes, its topic gets the next version, the class follows it, and an
-upcaster from the version before is registered here; a golden file per version (tests/unit/golden_events) keeps the old ones readable.
-A field that only adds to the shape has the default None instead: the stored state leaves it out where it is None.
+A stored state is never rewritten. When an event's shape changes, its topic gets the next version, the class follows, and an upcaster from
+the version before is registered here. One golden file per version (tests/unit/golden_events) keeps old events readable. A new optional
+field has the default None instead, and is omitted from the stored state if it is None.
 """
 
 import zlib

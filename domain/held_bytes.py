@@ -1,4 +1,4 @@
-"""What small values take in memory, for bounds on what is kept of them: a name may have ten bytes, or a thousand."""
+"""The memory that small values take, for limits of caches."""
 
 import sys
 

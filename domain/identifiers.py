@@ -1,4 +1,4 @@
-"""Names of namespaces, tables, views and warehouses: parsed once at the edge, then trusted."""
+"""Names of namespaces, tables, views and warehouses, validated when they are parsed."""
 
 import unicodedata
 from dataclasses import dataclass

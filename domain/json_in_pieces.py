@@ -1,4 +1,4 @@
-"""Large JSON read and written in pieces: one call of orjson holds the interpreter's lock from beginning to end, and all others wait."""
+"""Reads and writes large JSON in pieces, because one call of orjson holds the interpreter's lock until it ends."""
 
 import re
 from collections.abc import Iterator, Sequence

@@ -1,4 +1,4 @@
-"""What JSON may hold wherever it comes from, a request's body or a metadata file: what passes can be written again and kept in the log.
+"""Rules for JSON from request bodies and metadata files: what passes can be written again and kept in the log.
 
 The parser itself refuses NaN, infinities, lone surrogates and bytes that are not UTF-8.
 """

@@ -1,4 +1,4 @@
-"""What a name stands for, and who may take it: the tables and views of a namespace share its names."""
+"""Names of tables and views, which share the names of their namespace: what a name refers to, and who may take it."""
 
 from dataclasses import dataclass
 from typing import Literal

@@ -1,4 +1,4 @@
-"""Namespace: a named level below a warehouse or another namespace, with properties; what is decided on it, and the fold of its events."""
+"""Namespace: a named level below a warehouse or namespace, with properties. Its decisions, and the fold of its events."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace

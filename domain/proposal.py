@@ -1,4 +1,4 @@
-"""Proposal: a change that a hook held back; what is decided on it (approved, rejected, expired, stale), and the fold of its events."""
+"""Proposal: a change that a hook held. Its decisions (approved, rejected, expired, stale), and the fold of its events."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

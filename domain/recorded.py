@@ -1,4 +1,4 @@
-"""A row of the log: the event's bytes in their envelope, and the hash that chains it to the row before."""
+"""A row of the log: the event with its envelope, and the hash that chains it to the row before."""
 
 import struct
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What filters mean, those of sinks, replays, subscribers and hooks: kinds, with `*` for any part, and where something lies."""
+"""Filters of sinks, replays, subscribers and hooks: kinds with `*` as a wildcard, warehouses and namespaces."""
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass

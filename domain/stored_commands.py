@@ -1,6 +1,6 @@
-"""Commands as proposals store them: the operation's name and the command's fields, one JSON object without a version of its own.
+"""Commands as proposals store them: the operation and the fields as one JSON object.
 
-What can wait for approval has a form here; registrations have none, since they rest on files.
+Every command that can wait for approval has a form here. Registrations have none, because they depend on files.
 """
 
 import hashlib

@@ -1,4 +1,4 @@
-"""A stream's state, whatever kind of thing it is: what its events lead to, and what it holds."""
+"""The state of a stream of any kind: what its events lead to, and what it claims."""
 
 from collections.abc import Sequence
 from typing import NamedTuple, cast

@@ -1,4 +1,4 @@
-"""Table: what commands on a table decide, and the fold of its events."""
+"""Table: decisions of its commands, and the fold of its events."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

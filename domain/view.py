@@ -1,4 +1,4 @@
-"""View: what commands on a view decide, and the fold of its events."""
+"""View: decisions of its commands, and the fold of its events."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""Warehouse: a named place for files and the namespaces kept in it; what its creation decides, and the fold of its event."""
+"""Warehouse: a named location for namespaces and files. Its decision, and the fold of its event."""
 
 from dataclasses import dataclass
 from uuid import UUID

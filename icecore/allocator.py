@@ -1,4 +1,4 @@
-"""Settings of the C library's allocator for a process that serves, or works on large tables."""
+"""Settings of the C library's memory allocator for processes that serve or handle large tables."""
 
 import ctypes
 import sys

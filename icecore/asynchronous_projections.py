@@ -1,4 +1,4 @@
-"""Runs the asynchronous read models, each led by one process: the library's runner in threads, watched from the event loop."""
+"""Runs the asynchronous read models, each led by one process, in threads of the library's runner."""
 
 import asyncio
 from collections.abc import Callable, Coroutine

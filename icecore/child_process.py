@@ -1,7 +1,7 @@
-"""Child processes of `icecore serve`: started, started again when they die, stopped gracefully, and never left behind.
+"""Child processes of `icecore serve`: starts them, restarts them when they die, and stops them gracefully.
 
-A child is `python -m MODULE`. Its standard input is a pipe from its parent: one line of JSON, then nothing until the parent ends, whichever
-way it ends. So no child outlives its parent, and no secret stands on a command line.
+A child is `python -m MODULE`. Its standard input is a pipe from its parent with one line of JSON. The pipe closes when the parent ends,
+and the child stops. No secret is on a command line.
 """
 
 import asyncio

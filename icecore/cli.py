@@ -1,4 +1,4 @@
-"""The command `icecore`: parses arguments and settings, runs one command, and ends with its exit code."""
+"""The command `icecore`: parses arguments and settings, runs one command, and returns its exit code."""
 
 import os
 import sys

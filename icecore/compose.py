@@ -1,4 +1,4 @@
-"""The composition root: the one module that knows every concrete part, opens them in order and closes them in reverse."""
+"""The composition root: the only module that knows every implementation. It opens them in order and closes them in reverse."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping

@@ -1,4 +1,4 @@
-"""The data folder of the embedded default: Postgres, the files of the warehouse `demo` and the key of its secrets in one place."""
+"""The data folder of the embedded Postgres: the cluster, the files of the warehouse `demo` and the secret key."""
 
 import base64
 import fcntl

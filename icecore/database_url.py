@@ -1,4 +1,4 @@
-"""The address of the database: checked when the settings are read, and shown without user, password and database name."""
+"""The database URL: checked when settings are read, and shown without user, password and database name."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""The warehouse of the embedded default: `demo`, local files below the data folder."""
+"""The warehouse `demo` of the embedded Postgres: local files in the data folder."""
 
 import uuid_utils
 

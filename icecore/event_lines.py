@@ -1,4 +1,4 @@
-"""`icecore log`: events as lines for people, in colour and with names, or as JSON for programs."""
+"""`icecore log`: prints events in colour with names, or as JSON."""
 
 import asyncio
 import signal

@@ -1,4 +1,4 @@
-"""The approval hooks of the settings: plug-ins found by their entry points, webhooks opened."""
+"""Creates the approval hooks of the settings: plug-ins from their entry points, and webhooks."""
 
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager

@@ -1,4 +1,4 @@
-"""The secrets that the settings hold, in every form a client library may write them: the log blanks them wherever they turn up."""
+"""The secrets of the settings, in every form that a client library may write them, so that logs can hide them."""
 
 import base64
 import json

@@ -1,4 +1,4 @@
-"""The listening sockets of a server: the first opened before anything else, so that a taken port costs nothing; one for each worker."""
+"""The listening sockets of a server, one for each serving process. The first is opened before anything else, to detect a port in use."""
 
 import contextlib
 import errno

@@ -1,4 +1,4 @@
-"""Lock files: for this account alone, waited for with a deadline, and with the name of who has them."""
+"""Lock files, closed to other accounts, with a timeout and the name of the process that holds them."""
 
 import fcntl
 import os

@@ -1,4 +1,4 @@
-"""Opens the log for a command: the database the settings name, or the embedded one of the data folder."""
+"""Opens the database of a command: the one in the settings, or the embedded Postgres of the data folder."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,4 +1,4 @@
-"""Structured logs on standard error: for people or as JSON lines, with the request id, and without secrets."""
+"""Structured logs on standard error, for people or as JSON lines, with the request id and without secrets."""
 
 import logging
 import re

@@ -1,4 +1,4 @@
-"""Prometheus metrics of one serving process, on a port of their own."""
+"""Prometheus metrics of one serving process, on a separate port."""
 
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Mapping

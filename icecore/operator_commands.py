@@ -1,4 +1,4 @@
-"""What operators ask at the command line, each against the log itself: no server needs to run, and one may."""
+"""Commands of operators, on the database itself, whether or not a server runs."""
 
 import asyncio
 import signal

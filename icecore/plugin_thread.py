@@ -1,4 +1,4 @@
-"""Plug-ins asked on a thread of their own: code that blocks runs out of its time like any other, and holds up nobody else."""
+"""Runs plug-ins on a separate thread, so that blocking code times out and delays nothing else."""
 
 import asyncio
 import inspect

@@ -1,4 +1,4 @@
-"""`icecore serve`: takes its places, brings up the log, and serves alone or with workers until it is told to stop."""
+"""`icecore serve`: prepares the database and serves, alone or with several processes, until it is stopped."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""One serving process: the catalog behind a listening socket until it is told to stop."""
+"""One serving process: the catalog on a listening socket until it is stopped."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""Checks a Postgres before anything is promised on it: its version, and that what it acknowledges survives a crash."""
+"""Checks a Postgres before use: its version, and that acknowledged commits survive a crash."""
 
 import structlog
 

@@ -1,4 +1,4 @@
-"""Texts and paths of settings as they must be written; what is wanted is said in words."""
+"""Types of settings with their rules in plain words."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Every setting: from the command line, the environment (`ICECORE_…`) and a file, in this order (docs/reference/settings.md)."""
+"""All settings, from the command line, the environment (`ICECORE_…`) and a file, in this order (docs/reference/settings.md)."""
 
 import difflib
 import os

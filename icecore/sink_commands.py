@@ -1,4 +1,4 @@
-"""What operators ask of sinks at the command line: how they are, telling again, and passing over."""
+"""Commands for sinks: show their state, publish again, skip an event."""
 
 import asyncio
 import signal

@@ -1,4 +1,4 @@
-"""The sinks of the settings, each with its publisher; and running them all until told to stop."""
+"""The sinks of the settings with their publishers, run until they are stopped."""
 
 import asyncio
 import gc

@@ -1,4 +1,4 @@
-"""The parent of `icecore serve --workers N`: keeps the workers running on one address, and stops them all gracefully."""
+"""The parent of `icecore serve --workers N`: keeps the serving processes running and stops them gracefully."""
 
 import asyncio
 import socket

@@ -1,4 +1,4 @@
-"""What `icecore serve` says once it serves: where the catalog is, and what to paste to try it."""
+"""The welcome message of `icecore serve`: the address of the catalog, and examples to try."""
 
 from rich.console import Console
 

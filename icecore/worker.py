@@ -1,6 +1,6 @@
-"""The worker: publishing, asynchronous projections and jobs, in a process that serves no requests, so that they cost a request no time.
+"""The worker: publishing, asynchronous projections and jobs, in a process that serves no requests.
 
-`icecore serve` keeps one beside it, `icecore worker` is one alone. Any number may run: one leads each of their tasks.
+`icecore serve` runs one, `icecore worker` is one. Any number can run: one of them leads each task.
 """
 
 import asyncio

@@ -1,1 +1,1 @@
-"""Reading the log: its head, positions at a time, what changed, batches that follow it, and waiting for more."""
+"""Reads the log: its head, positions of times, changes since a position, batches of events, and waiting for new ones."""

@@ -1,4 +1,4 @@
-"""What has come into the log since a position: how a process's memory learns what it must forget."""
+"""Changes of the log since a position, by which a process invalidates its caches."""
 
 from dataclasses import dataclass
 from typing import NamedTuple

@@ -1,4 +1,4 @@
-"""Commands: what one appended at once."""
+"""The commands of the log: each appended its events at once."""
 
 from collections.abc import Iterable
 from uuid import UUID

@@ -1,4 +1,4 @@
-"""The end of the log, and whether it takes writes."""
+"""The end of the log, and whether the log can be written."""
 
 from ..database.named_sql import named_sql
 from ..database.postgres import Connection

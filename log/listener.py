@@ -1,4 +1,4 @@
-"""Says when the log goes on: one connection that listens, shared by all who wait in a process."""
+"""Notifies waiting tasks of new events: one listening connection, shared by a process."""
 
 import asyncio
 from contextlib import suppress

@@ -1,4 +1,4 @@
-"""Points in the log: the position that a position or a time given by a client stands for."""
+"""Converts a position or time from a client to a position of the log."""
 
 from datetime import datetime
 

@@ -1,4 +1,4 @@
-"""Events asked for one by one: by id, or by position."""
+"""Reads single events by id or position."""
 
 from datetime import datetime
 from uuid import UUID

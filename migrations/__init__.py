@@ -1,1 +1,1 @@
-"""The database schema: numbered .sql files, append-only, and the functions, each in its newest form."""
+"""The database schema: numbered .sql files that never change, and the newest form of each function."""

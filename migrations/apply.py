@@ -1,10 +1,10 @@
-"""Brings a database to the schema of this code: numbered .sql files, each once and in order, and the functions in their newest form.
+"""Applies migrations: each numbered .sql file once and in order, and the newest form of the functions.
 
-The files of `migrations/functions/` replace what stands in the database whenever a migration is applied, in its transaction. So a change
-of a function comes with a migration, be it one that holds nothing but a comment: the numbers alone say which of two programs is the newer
-one, and the older is refused and puts nothing back. Servers of the version before that are running go on, on the new functions, which
-therefore take what those send. Where a function's parameters or what it returns change, its file drops the earlier form first (`drop
-function if exists`); who serves is granted the new one once it is applied (`migrations/serving_role.py`).
+The files of `migrations/functions/` replace the functions in the database whenever a migration is applied, in its transaction. A changed
+function therefore needs a new migration, which may contain only a comment: the number tells which program is newer, and the older
+program is refused. Running servers of the previous version use the new functions, which must accept what those servers send. If
+parameters or the result of a function change, its file drops the earlier form first (`drop function if exists`). The server role is
+granted the new one after the migration (`migrations/serving_role.py`).
 """
 
 import hashlib

@@ -1,4 +1,4 @@
-"""The rights of a role that serves and does not own: to read, to append, and to write what is not derived from the log."""
+"""The rights of the server role: it reads, appends, and writes what is not derived from the log."""
 
 from psycopg import sql
 

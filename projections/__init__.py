@@ -1,1 +1,1 @@
-"""The read models: one module each with its SQL beside it, folded by the same Python inline, in rebuild and in verify."""
+"""The read models: one module each, with its SQL. The same Python folds them in commits, rebuild and verify."""

@@ -1,4 +1,4 @@
-"""Reads of documents up to a size: a larger one is answered by its size, so that room is made before it is read."""
+"""Reads documents up to a size. For a larger document only the size is returned, so that memory can be reserved first."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""How large the document of a table or view is, before it is read."""
+"""The size of the document of a table or view, before it is read."""
 
 from uuid import UUID
 

@@ -1,4 +1,4 @@
-"""Location claims: the places that tables and views hold, and a purge until its end."""
+"""Location claims of tables and views, and of purges until they end."""
 
 from collections.abc import Sequence
 from uuid import UUID

@@ -1,4 +1,4 @@
-"""Names: what objects were called and where, from one position of the log to another; finding by name, and listing."""
+"""Names of objects and their positions in the log: finds objects by name and lists them."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Namespaces: one row per version, and what is asked of them."""
+"""Namespaces: one row for each version, and its queries."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple

@@ -1,4 +1,4 @@
-"""Old metadata files that are still to be deleted: commits removed them from their tables' metadata logs."""
+"""Old metadata files that are still to be deleted."""
 
 from collections.abc import Sequence
 from typing import NamedTuple

@@ -1,4 +1,4 @@
-"""Tombstones: rows that close many parts of a table at once, until each part says so itself."""
+"""Tombstones: each closes many parts of a table at once, until a job closes the parts themselves."""
 
 from collections.abc import Mapping
 from typing import NamedTuple

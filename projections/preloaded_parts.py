@@ -1,6 +1,6 @@
-"""Parts of tables to come, written before the append that gives them a head: nobody reads parts without one.
+"""Parts of future tables, written before the append that creates the head. Nobody reads parts without a head.
 
-A row of `icecore.preloaded_parts` names their table until the append takes them over, or until they were given up and removed.
+A row of `icecore.preloaded_parts` names their table until the append takes them over, or until they are deleted.
 """
 
 from collections.abc import Sequence

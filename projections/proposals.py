@@ -1,4 +1,4 @@
-"""Proposals: one row per version, and what is asked of them."""
+"""Proposals: one row for each version, and its queries."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any

@@ -1,8 +1,8 @@
-"""Rebuild: a new generation of the read models folded from the log beside the one that serves, and the switch to it, while writes go on.
+"""Rebuild: folds the log into a new generation of the read models while the catalog serves, and switches to it.
 
-First every stream of a snapshot is folded and copied, of a large log by several processes; then the events appended since are folded on
-top, in rounds, each shorter than the one before; the last few under the append's own lock, together with the switch. Readers and writers
-of the old generation notice nothing: a command that was decided on it is decided again (`append` answers `generation`).
+First it folds and copies every stream of a snapshot, for a large log with several processes. Then it folds newer events in rounds, each
+shorter than the one before, and the last few under the append lock together with the switch. A command that was decided on the old
+generation is decided again (`append` answers `generation`).
 """
 
 import asyncio

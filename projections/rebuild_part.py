@@ -1,7 +1,7 @@
-"""One part of a rebuild: the streams between two ids, as of one snapshot, folded and copied into a new generation.
+"""One part of a rebuild: folds the streams between two ids, as of one snapshot, and copies them into the new generation.
 
-A large log is folded by a process per core. Those beside the first are forked before it has connections or a loop, so that they need not
-start anew. They are handed parts one after the other, as they ask for them; when nobody is there to ask any more they end.
+A large log is folded by one process per core. The others are forked before the first has connections or an event loop. They ask for one
+part after the other, and end when the first process ends.
 """
 
 import asyncio

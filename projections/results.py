@@ -1,4 +1,4 @@
-"""The bodies of answers: of the spec's about tables and views, joined from bytes without parsing, and of those about warehouses."""
+"""Bodies of answers about tables, views and warehouses, joined from bytes without parsing."""
 
 from collections.abc import Mapping, Sequence
 from uuid import UUID

@@ -1,4 +1,4 @@
-"""Whether a table has come to a snapshot: it is or was the current one, or is an ancestor of one that is or was."""
+"""Whether a table has reached a snapshot: it is or was the current one, or an ancestor of one that is or was."""
 
 from dataclasses import dataclass
 from uuid import UUID

@@ -1,4 +1,4 @@
-"""Statistics of warehouses by the hour, as projections/asynchronous/statistics.py counts them, and what is asked of them."""
+"""Queries of the statistics of warehouses, which projections/asynchronous/statistics.py counts."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime

@@ -1,4 +1,4 @@
-"""Tables: a small head per version and parts valid from one version to another, and what is asked of them."""
+"""Tables: a small head for each version, parts that are valid between versions, and their queries."""
 
 import asyncio
 from collections.abc import Sequence

@@ -1,9 +1,9 @@
-"""Verification: the log folded anew and compared with every row that was ever made of it, while writes go on.
+"""Verification: folds the log and compares it with every row derived from it, while the catalog serves.
 
-One read-only snapshot is looked at, at its head. Memory is bound by the largest stream, not by the log.
+It reads one snapshot. Its memory is bounded by the largest stream, not by the log.
 
-What it cannot see: a tail of the log cut off together with its rows, its claims and its commands, or a log rewritten as a whole
-with fresh hashes. For those, keep a position and its hash elsewhere (`VerifyReport.head`, `VerifyReport.head_hash`).
+It cannot see that the end of the log was removed together with all derived rows, or that the whole log was rewritten with new hashes.
+To detect these, keep a position and its hash elsewhere (`VerifyReport.head`, `VerifyReport.head_hash`).
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""Verification of what is no fold of the log but refers to it: refusals, Idempotency-Keys, old metadata files, secrets, sinks."""
+"""Verifies records that refer to the log without being folds of it: refusals, Idempotency-Keys, old metadata files, secrets, sinks."""
 
 from collections.abc import AsyncGenerator
 

@@ -1,4 +1,4 @@
-"""What a verification compared, and where the database is not what its log says."""
+"""The report of a verification: what was compared, and the differences."""
 
 from dataclasses import dataclass, field
 from datetime import datetime

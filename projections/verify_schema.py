@@ -1,4 +1,4 @@
-"""Verification of the schema: its functions, tables, columns, triggers, constraints and indexes are those that the migrations make."""
+"""Verifies that functions, tables, columns, triggers, constraints and indexes are those of the migrations."""
 
 import json
 import re

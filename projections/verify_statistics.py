@@ -1,4 +1,4 @@
-"""Verification of the statistics: the log counted anew, up to the position that they have reached."""
+"""Verifies the statistics: counts the log again, up to the position that they have reached."""
 
 from datetime import datetime
 from itertools import groupby

@@ -1,6 +1,6 @@
-"""Tombstones of parts, as verification sees them: what the log lets them be, and what parts are worth with them.
+"""Verifies tombstones against the log, and applies them to the parts they cover.
 
-A part is closed at its own `valid_to` or at that of a tombstone that covers it: until a job has written it into the part, and no longer.
+A part is closed at its own `valid_to`, or at that of a tombstone that covers it until a job has updated the part.
 """
 
 from bisect import bisect_right

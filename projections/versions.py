@@ -1,6 +1,6 @@
-"""Tables and views at single versions: what events left and what they found, and the parts that events refer to without holding them.
+"""Single versions of tables and views: the state before and after events, and the parts that events refer to.
 
-Rows of one version are never changed, and a rebuild gives equal bytes: so does every read here, whenever it is asked.
+Rows of a version never change, and a rebuild gives equal bytes, so every read here gives the same result.
 """
 
 from collections.abc import Sequence

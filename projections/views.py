@@ -1,4 +1,4 @@
-"""Views: one row per version with the whole document, and what is asked of them."""
+"""Views: one row for each version with the whole document, and its queries."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

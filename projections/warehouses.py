@@ -1,4 +1,4 @@
-"""Warehouses: one row per version, and what is asked of them."""
+"""Warehouses: one row for each version, and its queries."""
 
 from typing import Any
 from uuid import UUID

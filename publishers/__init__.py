@@ -1,1 +1,1 @@
-"""The log told to the world: following it by position, and (with brokers) publishing it as CloudEvents."""
+"""Publishes the log as CloudEvents, to sinks and to HTTP clients."""

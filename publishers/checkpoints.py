@@ -1,4 +1,4 @@
-"""Who leads a sink and how far it was told: one row per sink, moved by compare-and-set by the one leader of its epoch."""
+"""Leaders and positions of sinks: one row for each sink, moved by compare-and-set by the leader of its epoch."""
 
 import asyncio
 import os

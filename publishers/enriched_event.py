@@ -1,4 +1,4 @@
-"""What is told of an event, and of several."""
+"""Events with the data that consumers read."""
 
 from dataclasses import dataclass
 from typing import Generic, TypeVar

@@ -1,4 +1,4 @@
-"""ContentionBackoff events into the data consumers read: from the event, and what it refers to as of its position, alone."""
+"""Adds to events the data that consumers read, from the event and what it refers to as of its position."""
 
 import asyncio
 from collections.abc import Callable, Collection, Sequence

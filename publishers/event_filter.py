@@ -1,4 +1,4 @@
-"""Which events a sink or a replay is for: by type, warehouse and namespace."""
+"""Filters of sinks and replays: by type, warehouse and namespace."""
 
 import re
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""JSON Schemas of the data of every event, made from the types in event_data.py.
+"""JSON Schemas of event data, generated from the types in event_data.py.
 
 `python -m icecore.publishers.event_schemas FOLDER` writes them.
 """

@@ -1,6 +1,6 @@
-"""Events in the shape of the events endpoint that is proposed for the Iceberg REST specification (apache/iceberg#12584).
+"""Events as in the events endpoint that is proposed for the Iceberg REST specification (apache/iceberg#12584).
 
-The proposal is open: its shapes may change, and these with them.
+The proposal is open and can change.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,7 @@
-"""What a change of a table or view came to, as the updates of the REST spec that would bring it about.
+"""The result of a change to a table or view, as updates of the REST specification.
 
-The log keeps what changed, not what was asked for: two updates that cancel each other are not here, nor is what follows by itself
-(logs, counters, the snapshot `main` points at).
+The log keeps what changed, not what was requested. Updates that cancel each other are missing, and so is what follows from others
+(logs, counters, the current snapshot of `main`).
 """
 
 from collections.abc import Mapping

@@ -1,10 +1,9 @@
-"""NATS JetStream: exactly once, by the chain of sequences the server checks and a stream that says itself how far it is.
+"""NATS JetStream: exactly-once publishing. The server checks the chain of sequences, and the stream itself contains the sink's position.
 
-Every message names the sequence it must follow (Nats-Expected-Last-Sequence), so that neither a late copy nor an earlier leader
-can put anything between; Nats-Msg-Id alone would forget after the stream's duplicate window. Inside a batch in flight it also names
-the message it must follow (Nats-Expected-Last-Msg-Id): when another leader has moved the stream on by a few, the middle of a late
-batch would find the sequence it expects. Every message carries the live
-checkpoint, so that the last one says where to go on.
+Every message names the sequence it must follow (Nats-Expected-Last-Sequence), so that neither a late copy nor a former leader can insert
+a message. Nats-Msg-Id alone would not suffice after the stream's duplicate window. Inside a batch in flight, a message also names the
+message it must follow (Nats-Expected-Last-Msg-Id): if another leader has published a few messages, the middle of a late batch could
+otherwise find the sequence it expects. Every message contains the live checkpoint, so that the last one says where to continue.
 """
 
 import asyncio

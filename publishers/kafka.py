@@ -1,7 +1,7 @@
-"""Kafka: exactly once for those who read committed, by transactions that hold events and how far they reach.
+"""Kafka: exactly-once publishing for consumers that read committed, with transactions that contain events and the sink's position.
 
-The position stands in a compacted topic beside the events' own and is written in their transaction; it is read after
-`init_transactions` has settled what a leader before left open and shut that leader out.
+The position is in a compacted topic and is written in the transaction of the events. It is read after `init_transactions` has aborted
+what a former leader left open and fenced that leader off.
 """
 
 import asyncio

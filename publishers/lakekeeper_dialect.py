@@ -1,6 +1,6 @@
-"""Lakekeeper's event types for its consumers: the same data and ids, under its names.
+"""Lakekeeper's event types: the same data and ids under Lakekeeper's names.
 
-Its attributes `tabular-id`, `warehouse-id` and the like have names CloudEvents does not allow; here they lose their hyphens.
+CloudEvents does not allow hyphens in attributes, so `tabular-id`, `warehouse-id` and others lose theirs.
 """
 
 from .enriched_event import EnrichedEvent

@@ -1,4 +1,4 @@
-"""One sink's publisher: takes the lead, asks the sink how far it is, and tells it the log from there on, whatever fails on the way."""
+"""The publisher of one sink: becomes leader, reads the sink's position, and publishes the log from there."""
 
 import asyncio
 import random

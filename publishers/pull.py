@@ -1,4 +1,4 @@
-"""The log for those who ask for it: bounded batches of what it tells, waiting for more, and one event whole."""
+"""Events for HTTP clients: limited batches, waiting for new events, and one event by its id."""
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager

@@ -1,6 +1,6 @@
-"""What an event refers to, as of its position: names that led to it, the row it made and the row before, read for a batch at once.
+"""What an event refers to, as of its position: names, the row it made and the row before. Read for a whole batch at once.
 
-Rows of the read models never change once their position is passed, and a rebuild gives equal bytes: so does every read here.
+Rows of the read models never change after their position, and a rebuild gives equal bytes, so every read here gives the same result.
 """
 
 from collections.abc import Iterable, Sequence

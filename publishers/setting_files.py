@@ -1,4 +1,4 @@
-"""Files that settings name: secrets and certificates. Their paths are not shown: someone may write the secret itself there."""
+"""Reads files that settings name: secrets and certificates. Messages do not show the paths, which could be the secret by mistake."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Values of settings: as the environment writes them, and as they go to a process of ours."""
+"""Values of settings, as written in the environment and as passed to child processes."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What just came into the log, read and made ready once for all who follow it in a process."""
+"""New events of the log, read and enriched once for all subscribers of a process."""
 
 import asyncio
 from collections import OrderedDict

@@ -1,4 +1,4 @@
-"""What a sink is: something that takes events in order, and knows how far it was told."""
+"""The interface of sinks: a sink accepts events in order and knows its position."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What an operator may say of a sink: `[sinks.NAME]` in the settings file, `ICECORE_SINKS__NAME__…` in the environment."""
+"""Settings of sinks: `[sinks.NAME]` in the settings file, `ICECORE_SINKS__NAME__…` in the environment."""
 
 from pathlib import Path
 from typing import Annotated, Any, Literal

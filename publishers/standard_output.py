@@ -1,4 +1,4 @@
-"""Standard output: one line of JSON per event, for a shell, a log collector, or whoever runs without a broker."""
+"""Standard output: one line of JSON for each event."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""Webhooks: one POST per event, in order, signed; told again until the endpoint says 2xx, so at least once, under stable ids."""
+"""Webhooks: one signed POST for each event, in order, repeated until the endpoint answers 2xx."""
 
 import asyncio
 import base64

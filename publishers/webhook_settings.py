@@ -1,4 +1,4 @@
-"""What every HTTP endpoint that is sent signed requests is told by its settings: those of sinks, and those of approval hooks."""
+"""Settings that webhooks of sinks and of approval hooks share."""
 
 from pathlib import Path
 from typing import Annotated, Self

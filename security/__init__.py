@@ -1,1 +1,1 @@
-"""Secrets, and the rules for properties and credentials; stands on `domain` and `database` alone."""
+"""Secrets, and the rules for properties. It depends on `domain` and `database` only."""

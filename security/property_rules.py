@@ -1,4 +1,4 @@
-"""Properties that would carry a credential into the log, or turn a client's requests elsewhere, are refused."""
+"""Refuses properties that would put a credential into the log or redirect clients."""
 
 import re
 from collections.abc import Iterable, Mapping

@@ -1,4 +1,4 @@
-"""The secret store: credentials encrypted with AES-256-GCM in a table of their own, so that the log holds their ids only."""
+"""The secret store: credentials encrypted with AES-256-GCM in their own table. The log contains their ids only."""
 
 import base64
 import hashlib

@@ -1,1 +1,1 @@
-"""Object stores, metadata files and the rules every location passes; stands on `domain` alone."""
+"""Object stores, metadata files, and the rules for locations. It depends on `domain` only."""

@@ -1,4 +1,4 @@
-"""The credentials that lie around in a process's environment, and must open no warehouse."""
+"""Removes credentials of the process's environment, which must not open a warehouse."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""S3, GCS and ADLS through obstore: every credential, endpoint and time limit given here, none found by itself."""
+"""S3, GCS and ADLS through obstore. All credentials, endpoints and timeouts are given explicitly."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The credentials that open a warehouse's store: parsed as Lakekeeper's JSON, shown to nobody."""
+"""Storage credentials in Lakekeeper's JSON format. They are never shown."""
 
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Self

@@ -1,4 +1,4 @@
-"""Brings written files to the disk with the folders that lead to them: what an event names is there after a power cut."""
+"""Syncs written files and their folders to disk, so that files that events name survive a power failure."""
 
 import errno
 import os

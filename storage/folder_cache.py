@@ -1,4 +1,4 @@
-"""Folders that were reached without a symbolic link, kept open: the next file in one need not go the way again."""
+"""Open handles of folders that were reached without a symbolic link."""
 
 import os
 from typing import NamedTuple

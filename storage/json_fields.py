@@ -1,4 +1,4 @@
-"""The JSON objects of profiles and credentials as pydantic models, and refusals that name a field and never what stands in it."""
+"""JSON objects of profiles and credentials as pydantic models. Errors name a field and never its value."""
 
 from typing import Annotated, Any, TypeVar
 

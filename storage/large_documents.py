@@ -1,6 +1,7 @@
-"""How much of large documents a process works on at one time; the memory that takes is given back to the system.
+"""Limits the large documents that a process works on at a time, and returns their memory to the system.
 
-A parsed document takes up to fifty times its bytes, twice while it becomes an event and a state; one that is only read, four times.
+A parsed document takes up to fifty times its bytes, and twice that while it becomes an event and a state. One that is only read takes four
+times its bytes.
 """
 
 import asyncio

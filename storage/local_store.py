@@ -1,7 +1,7 @@
-"""Files of a local directory: written whole or not at all, and never reached through a symbolic link below the base.
+"""Files of a local directory: written completely or not at all, and never through a symbolic link below the base.
 
-Plain system calls instead of obstore's local store: they can refuse links at every step (`O_NOFOLLOW` from folder to
-folder, so that no swap in between helps), and a small file takes a fraction of the time.
+It uses system calls instead of obstore's local store, because they can refuse links at every step (`O_NOFOLLOW` from folder to folder),
+and because small files are much faster.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""The door for documents: every location that table or view metadata brings or changes is checked here."""
+"""Checks every location that table or view metadata adds or changes."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping

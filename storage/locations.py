@@ -1,4 +1,4 @@
-"""The one type for places in object stores: parsed and refused here, compared by whole segments, never repaired."""
+"""Locations in object stores: parsed, checked and compared by whole segments. An invalid location is refused, never repaired."""
 
 import re
 import unicodedata

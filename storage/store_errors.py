@@ -1,4 +1,4 @@
-"""What every object store says when a file is missing, there already, too large, or the store is away."""
+"""Errors of object stores: a file is missing, exists already or is too large, or the store is unreachable."""
 
 from ..domain.errors import AlreadyExists, NotFound, PayloadTooLarge, ServiceUnavailable
 from .locations import StorageLocation

@@ -1,1 +1,1 @@
-"""The rows of the read models, as events and the states they lead to fold to: pure, so that anybody can compute them from the log."""
+"""The rows of the read models, folded from events and states. Pure, so that they can be computed from the log anywhere."""

@@ -1,8 +1,8 @@
-"""The read models: the rows of each, column by column. A column stands here, in a migration, and in the fold that fills it
+"""The columns of the read models. A column is defined here, in a migration, and in the fold that fills it
 (docs/concepts/architecture.md, "Where a new thing goes").
 
-Rows are tuples in the order of these columns; in the database `generation` stands before them. They are written by the names of the columns
-(`icecore.write_rows`), copied by a rebuild, and read and compared by verification.
+Rows are tuples in the order of these columns; in the database `generation` comes before them. `icecore.write_rows` writes them by column
+name, a rebuild copies them, and verification compares them.
 """
 
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Rows of namespaces: one per version."""
+"""Rows of namespaces: one for each version."""
 
 import orjson
 

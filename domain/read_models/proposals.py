@@ -1,4 +1,4 @@
-"""Rows of proposals: one per version."""
+"""Rows of proposals: one for each version."""
 
 import orjson
 

@@ -1,4 +1,4 @@
-"""What events add to the read models: collected by folds, written by `icecore.write_rows`, copied by rebuild, expected by verification."""
+"""Rows that events add to the read models: collected by folds, then written, copied or compared."""
 
 from bisect import bisect_right
 from collections import defaultdict

@@ -1,4 +1,4 @@
-"""What events add to the statistics of their warehouse: objects that stand, and commits, by the hour in which they were recorded."""
+"""What events add to the statistics of their warehouse: objects and commits, by the hour in which they were recorded."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass

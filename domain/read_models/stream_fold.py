@@ -1,4 +1,4 @@
-"""One stream's events folded into its state and into rows."""
+"""Folds the events of one stream into its state and rows."""
 
 from typing import cast
 from uuid import UUID

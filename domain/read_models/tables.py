@@ -1,4 +1,4 @@
-"""Rows of tables: a small head per version, and parts valid from one version to another."""
+"""Rows of tables: a small head for each version, and parts that are valid between versions."""
 
 from collections.abc import Sequence
 from operator import is_

@@ -1,4 +1,4 @@
-"""Rows of views: one per version, with the whole document."""
+"""Rows of views: one for each version, with the whole document."""
 
 import orjson
 

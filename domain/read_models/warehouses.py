@@ -1,4 +1,4 @@
-"""Rows of warehouses: one per version."""
+"""Rows of warehouses: one for each version."""
 
 import orjson
 

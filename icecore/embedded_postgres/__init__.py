@@ -1,4 +1,4 @@
-"""A Postgres that comes with Icecore: a cluster of our own for one data folder (docs/decisions/0012-embedded-postgres.md)."""
+"""The embedded Postgres: one cluster for one data folder (docs/decisions/0012-embedded-postgres.md)."""
 
 from .cluster import serving_dsn
 from .errors import EmbeddedPostgresError

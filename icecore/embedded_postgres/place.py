@@ -1,8 +1,7 @@
-"""Where the cluster of a data folder is, and whose: no folder that is not ours is opened for it.
+"""The folder of a cluster and its owner. Icecore opens no folder that is not its own.
 
-Started by root, the server runs as an unprivileged account, which must be able to reach the cluster: where a folder above the data
-folder keeps it out, the cluster goes to a folder of its own under the system's state folder instead, and the data folder holds a pointer
-to it.
+Under root the server runs as an unprivileged account, which must be able to reach the cluster. If a folder above the data folder keeps
+the account out, the cluster goes to the system's state folder, and the data folder contains a pointer to it.
 """
 
 import hashlib

@@ -1,4 +1,4 @@
-"""What Postgres's lock files say of a server, and whether the process they name is that server."""
+"""Reads Postgres's lock files, and checks whether the process they name is that server."""
 
 # ruff: noqa: S603 - every program started here is named by us, without a shell
 

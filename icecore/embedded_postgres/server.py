@@ -1,4 +1,4 @@
-"""The one server of a data folder, shared by the processes that use it: the first in starts it, the last out stops it."""
+"""The server of a data folder, shared by processes: the first one starts it, the last one stops it."""
 
 import fcntl
 from collections.abc import Iterator

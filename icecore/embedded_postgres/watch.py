@@ -1,4 +1,4 @@
-"""Beside `icecore serve`: starts the server again when it has died, and gives up after repeated failure."""
+"""Restarts the embedded Postgres if it dies while `icecore serve` runs, and gives up after repeated failures."""
 
 import asyncio
 import contextlib

@@ -1,1 +1,1 @@
-"""Read models that follow the log and may lag behind it: projections of the eventsourcing library."""
+"""Asynchronous read models: projections of the eventsourcing library that follow the log."""

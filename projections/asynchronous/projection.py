@@ -1,4 +1,4 @@
-"""What every asynchronous read model is: a projection of the eventsourcing library whose view is written some events at a time."""
+"""The base of asynchronous read models: a projection of the eventsourcing library that writes its view in batches of events."""
 
 import threading
 from abc import ABC, abstractmethod

@@ -278,7 +278,7 @@ def test_requests_that_outlast_the_grace_do_not_hold_the_server(serve: Serve) ->
         client.endheaders(b"{")
         time.sleep(0.5)
         assert 0 == served.stop()
-    assert "requests cut off: they took longer than the grace" in [record["event"] for record in served.records()]
+    assert "requests cut off: they took longer than the grace period" in [record["event"] for record in served.records()]
 
 
 def connection(served: Served) -> http.client.HTTPConnection:

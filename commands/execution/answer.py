@@ -7,10 +7,10 @@ from ...domain.byte_pieces import Content
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the edge sends: an HTTP status, a JSON body ready to send, the position of the command in the log, an ETag.
+    """An HTTP status, an encoded JSON body, the position of the command in the log, and an ETag.
 
     position -- 0 before it is known.
-    replayed -- it was given before; nothing was done this time.
+    replayed -- whether this repeats the answer of an Idempotency-Key.
     """
 
     status: int
@@ -20,5 +20,5 @@ class Answer:
     replayed: bool = field(default=False, compare=False)
 
     def at(self, position: int) -> "Answer":
-        """The answer to a command that is in the log up to `position`."""
+        """The same answer with the position of the command's last event."""
         return replace(self, position=position)

@@ -24,7 +24,7 @@ _log = structlog.get_logger("icecore.commands")
 
 
 class Appender:
-    """Of one process."""
+    """Appends the decisions of one process."""
 
     def __init__(self, backends: Backends, committer: Committer, proposals: Proposals, secrets: SecretStore) -> None:
         self._backends = backends
@@ -32,14 +32,14 @@ class Appender:
         self._committer = committer
         self._proposals = proposals
         self.approval: Approval | None = None
-        """The hooks every change is shown to; None where there are none."""
+        """The approval hooks; None if there are none."""
 
     def reviews(self, context: RequestContext) -> bool:
-        """Whether anybody looks at the request's decisions."""
+        """Whether the request's decisions are reviewed."""
         return self.approval is not None or context.approves is not None
 
     async def review(self, warehouse: Warehouse, decision: Decision) -> None:
-        """Hooks look at the change; where it is an approved proposal's, the approval is added to it. Raises what refuses it."""
+        """Asks the hooks, and adds the approval to the change of an approved proposal. Raises a CatalogError if it is refused."""
         submission = decision.submission
         if submission.changes:
             for stream_id, event_id in (await self.ask_hooks(warehouse, submission)).items():
@@ -48,7 +48,7 @@ class Appender:
             decision.record = await self._proposals.add_approval(warehouse, submission)
 
     async def ask_hooks(self, warehouse: Warehouse, submission: Submission) -> Mapping[UUID, UUID]:
-        """As Approval.review; empty where there are no hooks."""
+        """As Approval.review; empty if there are no hooks."""
         if self.approval is None:
             return {}
         return await self.approval.review(submission.context, warehouse, submission.changes)
@@ -64,18 +64,18 @@ class Appender:
                 await fault_points.reach("commit.after_metadata_put")
 
     async def submit(self, decisions: Sequence[Decision]) -> list[AppendResult]:
-        """One append; their files stand."""
+        """Appends decisions whose files are written, in one call."""
         return await self._committer.submit_batch([decision.submission for decision in decisions])
 
     async def append(self, warehouse: Warehouse, decision: Decision) -> CommandOutcome:
-        """One decision by itself: reviewed, its files, and the append."""
+        """Reviews one decision, writes its files and appends it."""
         if not decision.submission.must_be_appended:
             return CommandOutcome(decision, None)
         if decision.reviewed and self.reviews(decision.submission.context):
             try:
                 await self.review(warehouse, decision)
             except CatalogError:
-                # No file was written yet, and nothing else of it is anywhere.
+                # No file was written yet.
                 await self._discard_rows(decision)
                 raise
         try:
@@ -86,13 +86,13 @@ class Appender:
         try:
             (result,) = await self.submit([decision])
         except NOT_APPENDED:
-            # Where that is in doubt, the error is another.
+            # A different error is raised if the outcome is in doubt.
             await self.discard(warehouse, decision)
             raise
         return CommandOutcome(decision, result)
 
     async def discard(self, warehouse: Warehouse, decision: Decision) -> None:
-        """Takes away files and a credential that no event names, and staged parts; what stays is an orphan, and harms nobody."""
+        """Deletes files, a credential and staged parts that no event names. What cannot be deleted stays unused."""
         files = [file.location for file in decision.files]
         if files:
             try:

@@ -32,16 +32,16 @@ from .resolver import Resolver, StaleName
 from .stream_queues import StreamQueues
 from .submission import AppendResult, Submission
 
-# How long a command that loses to others decides again before it gives up.
+# How long a command is decided again after conflicts.
 DECIDE_SECONDS_MAX = 10
 
 Handler = CommandHandler | StreamCommandHandler[Any]
 
 
 class CommandExecutor:
-    """What commands are executed with, in one process.
+    """Executes the commands of one process.
 
-    creating_warehouse -- held by the one creation of a warehouse that is under way.
+    creating_warehouse -- a lock: one warehouse is created at a time.
     """
 
     def __init__(
@@ -76,15 +76,15 @@ class CommandExecutor:
         return await self.backends.store(warehouse)
 
     async def authorize(self, context: RequestContext, resources: Sequence[Resource]) -> None:
-        """Forbidden where the principal may not do this to each of the resources."""
+        """Raises Forbidden unless the principal may do this to all of the resources."""
         await self._authorizer.authorize(context, resources)
 
     async def execute(self, handler: Handler) -> Answer:
-        """The command's answer, once it is in the log; raises its refusal, which its key gets again if it carries one."""
+        """Returns the answer once the command is in the log. Raises its refusal, which is stored under its Idempotency-Key."""
         try:
             return await self._execute(handler)
         except CatalogError as refusal:
-            # Frames behind here hold the refusal and the documents: a cycle that would keep them until a collection.
+            # The traceback's frames refer to the refusal and to documents: a cycle that would last until a garbage collection.
             refusal.__traceback__ = None
             raise
 
@@ -97,11 +97,11 @@ class CommandExecutor:
         if context.idempotency_key is not None:
             async with self.connection() as connection:
                 remembered = await idempotency.find(connection, context)
-            # Not with a connection in hand: reading it may have to wait for others who need one.
+            # Without holding a connection: reading the answer may wait for requests that need one.
             if remembered is not None:
-                # Not authorized again: it is what the same principal was answered, and no more.
+                # Not authorized again: the same principal received this answer before.
                 if remembered.replicated:
-                    # Append finds the key, and is answered once the standbys have it.
+                    # Append finds the key, and returns once the standbys have it.
                     await self.committer.submit(Submission(context, record=remembered.record))
                 return await self._again(context, warehouse, remembered)
         deadline = time.monotonic() + self._decide_seconds_max
@@ -121,7 +121,7 @@ class CommandExecutor:
                 raise CommitFailed("Other requests kept changing the same object; try again")
 
     async def _attempt(self, handler: Handler, deadline: float) -> CommandOutcome:
-        """Decides once, and appends what was decided. Raises what the handler and the queues raise."""
+        """Decides once and appends the decision. Raises what the handler and the queues raise."""
         if isinstance(handler, StreamCommandHandler):
             stream = await handler.resolve()
             await self.authorize(handler.context, [stream.resource])
@@ -142,7 +142,7 @@ class CommandExecutor:
         self.queues.begin(stream, created.state, created.document_bytes, began)
 
     async def _answered(self, context: RequestContext, warehouse: Warehouse, settled: CommandOutcome) -> Answer | None:
-        """The answer, or None where another command came first."""
+        """The answer, or None if another command came first."""
         decision, result = settled.decision, settled.result
         if result is None:
             return decision.answer.at(await self._head(context))
@@ -159,7 +159,7 @@ class CommandExecutor:
             case "location":
                 return await self._refused(context, warehouse, place_taken(result.detail or ""))
             case "parent" if result.detail == str(warehouse.id):
-                # Warehouses are never dropped: the database was restored to a time before this one.
+                # Warehouses are never dropped, so the database was restored to an earlier point.
                 self.backends.warehouses.clear()
                 raise NoSuchWarehouse(f"Warehouse does not exist: {warehouse.name}")
             case "error":
@@ -167,7 +167,7 @@ class CommandExecutor:
         return None
 
     async def _refused(self, context: RequestContext, warehouse: Warehouse, refusal: CatalogError) -> Answer:
-        """Raises the refusal, once it is remembered if it carries a key: so that the key always gets the same answer."""
+        """Raises the refusal, after storing it under the Idempotency-Key if there is one."""
         if context.approves is not None and refusal.deterministic:
             refusal = await self.proposals.why_closed(context, warehouse, refusal)
         if context.idempotency_key is None or not refusal.deterministic:
@@ -178,7 +178,7 @@ class CommandExecutor:
         raise refusal
 
     async def _held(self, handler: Handler, held: PendingApproval) -> Answer:
-        """Raises the refusal that names the proposal, which is in the log by then and remembered by the request's key."""
+        """Raises the refusal that names the proposal, after the proposal is in the log and the refusal is stored under the key."""
         context, warehouse = handler.context, handler.warehouse
         refusal, result = await self.proposals.hold(context, warehouse, handler.command, held)
         if result is None:

@@ -25,7 +25,7 @@ S = TypeVar("S", bound=State)
 
 @dataclass(frozen=True, slots=True)
 class MetadataFile:
-    """A metadata file that must stand before the event that names it."""
+    """A metadata file that must be written before the event that names it."""
 
     location: StorageLocation
     document: Content
@@ -33,7 +33,7 @@ class MetadataFile:
 
 @dataclass(frozen=True, slots=True)
 class CreatedTable:
-    """A table that a command begins, as it is remembered once it is in the log: its first commit need neither look it up nor read it."""
+    """A new table, cached once it is in the log, so that its first commit neither resolves nor reads it."""
 
     identifier: TabularIdentifier
     claim: NameClaim
@@ -43,16 +43,16 @@ class CreatedTable:
 
 @dataclass(slots=True)
 class Decision:
-    """One command's outcome, before it is appended.
+    """The decision on one command, before it is appended.
 
-    submission -- without events where nothing changes: answered at once, or recorded if it carries a key.
-    record -- what the key is remembered by.
-    answer -- the answer, whose position is not known yet.
-    files -- written before the append, taken away again if it surely did not come to effect.
-    after -- the state its stream is left in, for the command behind it; None where it does not write one stream.
-    created -- the table it begins.
-    secret_ref -- the credential that was stored for it, destroyed if it surely did not come to effect.
-    reviewed -- False: no hook is asked.
+    submission -- what to append. Without events nothing changes: it is answered at once, or recorded if it has an Idempotency-Key.
+    record -- what is stored for the Idempotency-Key.
+    answer -- the answer, without its position.
+    files -- metadata files, written before the append and deleted if it certainly did not happen.
+    after -- the state of the stream after it, for the next command; None if it does not write exactly one stream.
+    created -- the table it creates.
+    secret_ref -- the credential stored for it, deleted if the append certainly did not happen.
+    reviewed -- whether approval hooks review it.
     """
 
     submission: Submission
@@ -67,7 +67,7 @@ class Decision:
 
 @dataclass(slots=True)
 class CommandOutcome:
-    """What became of a command: `result` is None where there was nothing to append."""
+    """The outcome of a command; `result` is None if there was nothing to append."""
 
     decision: Decision
     result: AppendResult | None
@@ -75,10 +75,9 @@ class CommandOutcome:
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """What the names of a command stand for.
+    """The objects that the names of a command refer to.
 
-    streams -- what it changes. within -- what it creates something in, or moves something to; where there is no such thing, `decide`
-    refuses the command.
+    streams -- what it changes. within -- the parent of what it creates or moves; if the parent does not exist, `decide` refuses.
     """
 
     streams: Sequence[ResolvedStream[State]] = ()
@@ -86,20 +85,20 @@ class Resolved:
 
     @property
     def resources(self) -> list[Resource]:
-        """What the principal needs to be permitted."""
+        """The objects for which the principal needs permission."""
         return [*(stream.resource for stream in self.streams), *self.within]
 
 
 def parent_of(found: ResolvedName | None, warehouse: Warehouse) -> Resource:
-    """What a name lies in, for `within`: its namespace; the warehouse where there is no such namespace."""
+    """The parent of a name, for `within`: its namespace, or the warehouse if the namespace does not exist."""
     return Resource("warehouse", warehouse.id) if found is None else Resource("namespace", found.namespace_id)
 
 
 @dataclass(slots=True, eq=False)
 class CommandHandler(ABC):
-    """One request's command that is decided on what the read models say; the queues of its streams stand still meanwhile.
+    """One command that is decided on the read models. The queues of its streams wait meanwhile.
 
-    command -- what is asked; a change that is held waits as this.
+    command -- the command; a held change is stored as this.
     """
 
     context: RequestContext
@@ -108,21 +107,21 @@ class CommandHandler(ABC):
 
     @abstractmethod
     async def resolve(self) -> Resolved:
-        """What it is about, found by its names; nothing else is read yet. Raises what the names are refused by."""
+        """Finds the objects by their names and reads nothing else. Raises a CatalogError if a name is refused."""
 
     async def prepare(self) -> None:  # noqa: B027 - most have nothing to prepare
-        """What takes long, once the principal may do this and before the queues of its streams are joined."""
+        """Does slow work after authorization, before the queues of the streams are joined."""
 
     @abstractmethod
     async def decide(self) -> Decision:
-        """Raises the refusal, or StaleName where a name no longer stands for what it was resolved to."""
+        """Decides. Raises a CatalogError to refuse, or StaleName if a name refers to another object by now."""
 
 
 @dataclass(slots=True, eq=False)
 class StreamCommandHandler(ABC, Generic[S]):
-    """One request's command on one stream, decided on its state alone: appended in a batch with others on the same stream.
+    """One command on one stream, decided on the stream's state alone, and appended in a batch with others on the stream.
 
-    command -- as CommandHandler's.
+    command -- as for CommandHandler.
     """
 
     context: RequestContext
@@ -131,8 +130,8 @@ class StreamCommandHandler(ABC, Generic[S]):
 
     @abstractmethod
     async def resolve(self) -> ResolvedStream[S]:
-        """The stream, found by its name."""
+        """Finds the stream by its name."""
 
     @abstractmethod
     def decide(self, state: S, generation: int) -> Decision:
-        """On a state of the stream, and the generation of the read models it was read from. Raises the refusal."""
+        """Decides on a state of the stream, read from this generation of the read models. Raises a CatalogError to refuse."""

@@ -27,7 +27,7 @@ S_co = TypeVar("S_co", bound=State, covariant=True)
 
 
 class StaleName(Exception):
-    """The object a name was resolved to has been renamed or dropped meanwhile, or what else was read holds no more: resolve it again."""
+    """The resolved object was renamed or dropped meanwhile, or other data that was read has changed: resolve again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,12 +57,12 @@ class ResolvedStream(Generic[S_co]):
         return found
 
     async def last_event_id(self) -> UUID | None:
-        """None where there is no such stream."""
+        """None if the stream does not exist."""
         async with self._backends.connection() as connection:
             return await read_last_event_id(connection, self.id)
 
     async def read_named(self, share: DocumentShare | None = None) -> tuple[S_co, int]:
-        """As `read`, while it still is what the name stands for; else StaleName."""
+        """As `read`. Raises StaleName if the name refers to another object by now."""
         found = await self.read(share)
         if found is None:
             raise StaleName
@@ -70,7 +70,7 @@ class ResolvedStream(Generic[S_co]):
         return found
 
     def check(self, state: State) -> None:
-        """StaleName where the state no longer is what the name stood for."""
+        """Raises StaleName if the name no longer refers to this state's object."""
         held = claims_of(state)
         if not held or (self.claim is not None and self.claim not in held):
             self._forget()

@@ -27,12 +27,12 @@ Outcome = Literal[
 ]
 
 NOT_APPENDED = (ServiceUnavailable, TooManyRequests)
-"""What the committer raises where nothing of a submission is in the log, nor ever will be."""
+"""Raised by the committer if nothing of a submission is in the log or can still arrive there."""
 
 
 @dataclass(frozen=True, slots=True)
 class IdempotencyRecord:
-    """What an Idempotency-Key is remembered by: the row that gives the answer's body, or a small body where none does."""
+    """What is stored for an Idempotency-Key: the row from which the answer is built, or a small body."""
 
     status: int
     object_id: UUID | None = None
@@ -42,11 +42,11 @@ class IdempotencyRecord:
 
 @dataclass(frozen=True, slots=True)
 class AppendResult:
-    """What became of one command.
+    """The result of appending one command.
 
     position -- of its last event.
-    detail -- what stood in its way; for `replayed`, the operation of the request that used the key first.
-    record -- what that request is remembered by.
+    detail -- the object that conflicts; for `replayed`, the operation of the first request with the key.
+    record -- what was stored for that request.
     """
 
     outcome: Outcome
@@ -57,14 +57,13 @@ class AppendResult:
 
 @dataclass(slots=True)
 class Submission:
-    """One command on its way to `icecore.append`, under an id of its own: sent again, it is found and not done twice.
+    """One command for `icecore.append`. It has its own id, so that a command that is sent twice is appended once.
 
-    read_from -- for a command that read a file: the position up to which nobody else was found to hold the file's location, and
-        that location's claim key. Append refuses it (`claim`: decided again) where a purge of that location ended since, or the
-        file is to be deleted.
-    changes -- by stream: references alone, so that they cost nothing where nobody looks.
-    old_files -- metadata files that its commits remove from metadata logs, to be deleted once it is in the log.
-    table_bytes_max -- what one table's document may have as JSON.
+    read_from -- for a command that read a file: the position at which no other object claimed the file's location, and the key of
+        that location. Append refuses it (`claim`: decided again) if a purge of the location ended since, or the file is to be deleted.
+    changes -- the changes by stream, for approval hooks.
+    old_files -- metadata files that its commits remove from metadata logs, deleted after the append.
+    table_bytes_max -- largest document of one table, as JSON.
     """
 
     context: RequestContext
@@ -87,9 +86,9 @@ class Submission:
     def add(
         self, stream_id: UUID, warehouse_id: UUID, before: State | None, events: Sequence[Event], generation: int | None = None
     ) -> State:
-        """Events that follow `before` (None: a new stream) in their stream; the state they lead to.
+        """Adds events to a stream in the state `before` (None: a new stream), and returns the state after them.
 
-        BadRequest where the object would hold more places, or have a larger document, than one may.
+        Raises BadRequest if the object would claim too many locations or its document would be too large.
         """
         assert events, "a stream is named for its events"
         if generation is not None:
@@ -127,17 +126,17 @@ class Submission:
                 check_kept_whole_size("A namespace's properties", properties, self.rows.namespaces[-1].properties)
 
     def rest_on(self, state: State) -> None:
-        """The command holds only if the stream still is as it was seen, though it writes nothing there."""
+        """Makes the append fail if the stream has changed, although the command does not write to it."""
         self.rest_on_event(state.id, state.event_id)
 
     def rest_on_event(self, stream_id: UUID, event_id: UUID) -> None:
-        """The same by the stream's newest event."""
+        """The same, given the stream's newest event."""
         self._heads.append((stream_id, event_id))
 
     def take_preloaded(self, table_id: UUID, generation: int, parts: int) -> None:
-        """The table's parts, all there are here, are written already, in this generation of the read models: the append takes them over.
+        """All parts of the table were written before, in this generation of the read models; the append takes them over.
 
-        parts -- how many were written: append refuses the command (`staged`) unless as many are recorded as durable.
+        parts -- their number. Append refuses the command (`staged`) unless as many are recorded as durable.
         """
         assert self.generation in (None, generation)
         self.generation = generation
@@ -150,16 +149,16 @@ class Submission:
 
     @property
     def streams(self) -> int:
-        """How many it writes or rests on."""
+        """Number of streams that it writes or depends on."""
         return len(self._heads)
 
     @property
     def must_be_appended(self) -> bool:
-        """Whether there is anything to append: events, an answer to remember, or an approval that finds nothing left to do."""
+        """Whether there is anything to append: events, an answer for an Idempotency-Key, or an approval without changes."""
         return self.has_events or self.context.idempotency_key is not None or self.context.approves is not None
 
     def to_json(self, blobs: list[bytes]) -> Json:
-        """The command as migrations/functions/append.sql takes it; bytes go to `blobs` and leave their index, from 1."""
+        """The command as JSON for migrations/functions/append.sql. Bytes are appended to `blobs`; the JSON has their index, from 1."""
         context = self.context
         command: Json = {
             "id": self.command_id,
@@ -199,7 +198,7 @@ class Submission:
         return command
 
     def _claims(self) -> Json:
-        """What the command takes, releases and relies on; claims in the order of their fields."""
+        """The claims that the command takes, releases and depends on."""
         return {
             "alive": self.alive,
             "empty": self.empty,

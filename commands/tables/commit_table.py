@@ -40,14 +40,14 @@ from .old_metadata_files import old_metadata_files
 
 @dataclass(frozen=True, slots=True)
 class CommittedTable:
-    """What a commit makes of a table: the state it leaves, and where its document goes."""
+    """The state of a table after a commit, and the location of its new metadata file."""
 
     after: TableState
     place: StorageLocation
 
 
 async def commit_table(executor: CommandExecutor, context: RequestContext, warehouse: Warehouse, command: CommitTable) -> Answer:
-    """200 with a CommitTableResponse; CommitFailed where a requirement does not hold."""
+    """200 with a CommitTableResponse. Raises CommitFailed if a requirement fails."""
     if creates(command):
         return await executor.execute(_Creation(context, warehouse, command, executor))
     return await executor.execute(_Commit(context, warehouse, command, executor))
@@ -78,7 +78,7 @@ class _Commit(StreamCommandHandler[TableState]):
 
 @dataclass(slots=True, eq=False)
 class _Creation(CommandHandler):
-    """The commit that ends a staged create: the first to come gets the name."""
+    """The commit that ends a staged create. The first one gets the name."""
 
     command: CommitTable
     executor: CommandExecutor
@@ -96,7 +96,7 @@ class _Creation(CommandHandler):
 
 
 async def parsed(context: RequestContext, command: CommitTable) -> TableCommit:
-    """Its requirements and updates, read once."""
+    """Parses requirements and updates."""
     return await decided(is_large_request(context), TableCommit.parse, command.requirements, command.updates)
 
 
@@ -108,9 +108,9 @@ def creates(command: CommitTable) -> bool:
 def add_commit(
     warehouse: Warehouse, submission: Submission, state: TableState, generation: int | None, commit: TableCommit, decided_at_ms: int
 ) -> CommittedTable | None:
-    """Decides, checks all that must be checked before anything is written, and adds the event; None where nothing changes.
+    """Decides, checks properties and locations, and adds the event. Returns None if nothing changes.
 
-    What is to be written is the document that the encoded event folds to, so the file and the rows are one fold.
+    The metadata file contains the document that the encoded event folds to, so that file and rows are equal.
     """
     change = decide_commit(state, commit, decided_at_ms)
     if change is None:
@@ -141,7 +141,7 @@ def staged_name(warehouse: Warehouse, command: CommitTable) -> NewName:
 async def add_created(
     executor: CommandExecutor, warehouse: Warehouse, submission: Submission, command: CommitTable, found: ResolvedName | None
 ) -> Created:
-    """Adds the table that the updates build from nothing; `found` is what its name stood for."""
+    """Adds the table that the updates create; `found` is what its name referred to."""
     large = is_large_request(submission.context)
     commit = await parsed(submission.context, command)
     check_requirements(None, commit.requirements)

@@ -29,7 +29,7 @@ _log = structlog.get_logger("icecore.committer")
 APPEND_COMMANDS_MAX = 64
 QUEUE_COMMANDS_MAX = 4096
 STREAMS_INLINE_MAX = 256
-"""Of a call that is encoded on the event loop; a transaction over a thousand takes a tenth of a second."""
+"""Most streams of a call that is encoded on the event loop; larger calls are encoded in a thread."""
 LOCK_TIMEOUT_SECONDS = 5
 STATEMENT_TIMEOUT_SECONDS = 30
 # How long commands gather behind a call on its way before the next one goes too: small calls that queue for the lock cost Postgres more.
@@ -47,7 +47,7 @@ _FINAL = frozenset({"appended", "recorded", "replayed", "key_reused"})
 
 @dataclass(slots=True)
 class _Waiting:
-    """A stream's batch, or one command: they are appended by one call, in this order."""
+    """A batch of a stream, or one command: appended by one call, in this order."""
 
     submissions: Sequence[Submission]
     answer: "asyncio.Future[list[AppendResult]]"
@@ -56,7 +56,7 @@ class _Waiting:
 
 @dataclass(slots=True)
 class CommitterMetrics:
-    """Counts for the metrics.
+    """Counters for the metrics.
 
     append_sizes -- calls of `icecore.append` by how many commands they held.
     append_seconds -- in these calls, as the process sees them; locked_seconds -- of these, under the append lock.
@@ -69,7 +69,7 @@ class CommitterMetrics:
 
 
 class Committer:
-    """Up to `connections` calls are on their way at once, the next as soon as one is back or has been away for GATHER_SECONDS_MAX.
+    """Sends up to `connections` calls at a time, the next when one has returned or has taken GATHER_SECONDS_MAX.
 
     A command's outcome is one of `AppendResult.outcome`. Raises ServiceUnavailable where it surely was not appended,
     CommitStateUnknown where Postgres stayed away too long to tell, TooManyRequests where the queue is full.
@@ -88,13 +88,13 @@ class Committer:
         self._watch = ConnectionWatchdog(dsn, self._refuse_waiting)
         self._outage = OutageLog("icecore.committer", "append_in_doubt", "append_recovered")
         self.on_away: Callable[[], None] = lambda: None
-        """Called whenever Postgres could not be reached: others may have commands waiting that were never sent."""
+        """Called when Postgres is unreachable, so that others can refuse waiting commands that were never sent."""
 
     def start(self) -> None:
         self._tasks = [asyncio.create_task(self._work(), name=f"committer-{n}") for n in range(self._connections)]
 
     async def close(self) -> None:
-        """Ends the workers; what still waits hears that the service is going away."""
+        """Stops the workers and refuses the commands that still wait."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -104,14 +104,14 @@ class Committer:
 
     @property
     def writes_refused(self) -> str | None:
-        """Why Postgres refuses writes, if it did so within REFUSAL_SECONDS and took none since; it may take the next one."""
+        """Why Postgres refused a write, if it did so within REFUSAL_SECONDS and no later write succeeded; else None."""
         if self._refused_writes is None or time.monotonic() - self._refused_writes[0] > REFUSAL_SECONDS:
             return None
         return self._refused_writes[1]
 
     @property
     def queued(self) -> int:
-        """Commands that wait for a call."""
+        """Number of commands waiting for a call."""
         return self._queued
 
     async def submit(self, submission: Submission) -> AppendResult:
@@ -119,7 +119,7 @@ class Committer:
         return result
 
     async def submit_batch(self, submissions: Sequence[Submission]) -> list[AppendResult]:
-        """Commands that rest on each other: they go with one call, in this order; each has its own outcome."""
+        """Appends commands that depend on each other by one call, in this order. Each has its own outcome."""
         assert 0 < len(submissions) <= APPEND_COMMANDS_MAX
         if self._queued + len(submissions) > QUEUE_COMMANDS_MAX:
             raise TooManyRequests(f"{QUEUE_COMMANDS_MAX} commands are waiting already")
@@ -131,7 +131,7 @@ class Committer:
         return await self._waiting[-1].answer
 
     def _next_call(self) -> list[_Waiting]:
-        """What goes next: whole batches, as many as one call takes."""
+        """The next batches, as many as fit into one call."""
         call: list[_Waiting] = []
         room = APPEND_COMMANDS_MAX
         while self._waiting and len(self._waiting[0].submissions) <= room:
@@ -159,14 +159,14 @@ class Committer:
                 await connection.close()
 
     async def _turn(self) -> None:
-        """Waits until something waits for a call, and no other connection is at it."""
+        """Waits until a command waits for a call and no other connection takes it."""
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._asleep.append(turn)
         self._wake()
         await turn
 
     def _wake(self) -> None:
-        """Gives one connection its turn, if there is work: the one that worked last, whose backend has everything at hand."""
+        """Wakes one connection if there is work: the one that worked last, whose backend has warm caches."""
         while self._waiting and self._asleep and not self._gathering:
             turn = self._asleep.pop()
             if not turn.done():
@@ -178,7 +178,7 @@ class Committer:
         self._wake()
 
     async def _finish(self, connection: Connection | None, call: list[_Waiting]) -> Connection | None:
-        """Sends a call until its outcome is known or cannot be."""
+        """Sends a call until its outcome is known or cannot be known."""
         sent = is_patient = False
         began = time.monotonic()
         try:
@@ -239,7 +239,7 @@ class Committer:
             return connection
 
     async def _settle_singly(self, connection: Connection | None, waiting: _Waiting) -> Connection | None:
-        """A batch command by command, up to one without an outcome: those behind one that is at fault find another head than theirs."""
+        """Appends a batch command by command, up to one without an outcome. Commands behind a failed one find another head."""
         results: list[AppendResult] = []
         for submission in waiting.submissions:
             single = _Waiting([submission], asyncio.get_running_loop().create_future(), waiting.in_doubt)
@@ -261,7 +261,7 @@ class Committer:
         return connection
 
     async def _reconnect(self, ended: Connection | None) -> Connection:
-        """A new connection. Where there is none to be had, the commands that wait for their turn are not kept waiting."""
+        """Opens a connection. If this fails, the waiting commands are refused."""
         if ended is not None:
             await ended.close()
         try:
@@ -271,7 +271,7 @@ class Committer:
             raise
 
     def _refuse_waiting(self, reason: str = "cannot be reached") -> None:
-        """Postgres is away, or takes no appends: what was never sent need not wait for what was."""
+        """Refuses commands that were never sent, because Postgres is unreachable or refuses writes."""
         waiting = [*self._waiting]
         self._waiting.clear()
         self._queued = 0
@@ -312,7 +312,7 @@ class Committer:
             self._watch.end(connection)
 
     async def _barred(self, connection: Connection, submission: Submission, result: AppendResult) -> AppendResult:
-        """The result of a command sent again, once no lost copy of it can change that any more."""
+        """The result of a command that was sent again, once no lost copy of it can change the result."""
         if result.outcome == "recorded" and submission.has_events:
             # Under its id stands only the row without events that we sent to bar it, whose answer was lost: it is decided again.
             return AppendResult("head", result.position)
@@ -340,7 +340,7 @@ def _encoded(submissions: list[Submission]) -> tuple[str, list[bytes]]:
 
 
 def _why_no_writes(error: Exception) -> str | None:
-    """What keeps Postgres from any write, whatever is written; None where the error says no such thing."""
+    """Why Postgres refuses every write, or None if the error has another cause."""
     if isinstance(error, psycopg.errors.ReadOnlySqlTransaction):
         return "takes no writes: Postgres is read-only"
     code = error.sqlstate if isinstance(error, psycopg.Error) else None

@@ -41,7 +41,7 @@ _EFFECTIVE = frozenset({"appended", "recorded"})
 
 @dataclass(slots=True)
 class QueueMetrics:
-    """Counts for the metrics: batches by the commands in them, batches that lost to another process."""
+    """Counters for the metrics: batches by their number of commands, and batches lost to another process."""
 
     batch_lengths: Counter[int] = field(default_factory=Counter)
     lost: int = 0
@@ -49,7 +49,7 @@ class QueueMetrics:
 
 
 class StreamQueue(Generic[S]):
-    """One stream's queue and what is known of its state."""
+    """The queue of one stream, with its memory of the stream's state."""
 
     def __init__(
         self,
@@ -88,7 +88,7 @@ class StreamQueue(Generic[S]):
             self._task = asyncio.create_task(self._run())
 
     def begin(self, state: S, generation: int, document_bytes: int, proved_at: float) -> None:
-        """The stream was begun in this process: its first command need not read it. Nothing where the queue knows more."""
+        """Sets the state of a stream that this process created, so that its first command does not read it. Ignored if newer is known."""
         if self._state is None and self.idle:
             self._state, self._generation, self._proved_at = state, generation, proved_at
             self.state_bytes = _STATE_BYTES_PER_DOCUMENT_BYTE * document_bytes
@@ -96,11 +96,11 @@ class StreamQueue(Generic[S]):
 
     @property
     def generation(self) -> int:
-        """Of the read models the state was last read from; 0 before."""
+        """The generation of the read models that the state was read from; 0 before the first read."""
         return self._generation
 
     def forget(self) -> None:
-        """The stream has moved on without this queue: read it again before deciding."""
+        """Forgets the state, because the stream has changed outside this queue."""
         self._state = None
         self.state_bytes = 0
 
@@ -123,7 +123,7 @@ class StreamQueue(Generic[S]):
         return next((entry for entry in self.entries if isinstance(entry, Barrier)), None)
 
     def _barrier_first(self) -> None:
-        """Whoever waits for several queues may hold the room that this one waits for: it is let pass."""
+        """Lets a command over several queues pass, because it may hold the memory share that this queue waits for."""
         if (barrier := self._barrier()) is not None:
             self.entries.remove(barrier)
             self.entries.appendleft(barrier)
@@ -188,7 +188,7 @@ class StreamQueue(Generic[S]):
         self._proved_at = began
 
     async def _decide_batch(self) -> "tuple[list[tuple[Job[S], Decision]], list[_Refused[S]]]":
-        """Takes jobs from the queue and decides each on the state the one before will leave."""
+        """Takes jobs from the queue and decides each on the state that the job before will leave."""
         batch: list[tuple[Job[S], Decision]] = []
         refused: list[_Refused[S]] = []
         state, size = self._state, 0
@@ -273,7 +273,7 @@ class StreamQueue(Generic[S]):
         return self._appender.reviews(job.handler.context)
 
     def _give(self, entry: "_Refused[S]") -> None:
-        """A commit that lost to another waits for its turn where there is a crowd."""
+        """Delays the refusal of a commit that lost to another, if many clients compete."""
         if isinstance(entry.outcome, CommitFailed):
             self._backoff.refuse(entry.finish)
         else:
@@ -348,7 +348,7 @@ class StreamQueue(Generic[S]):
         return broken_at, lost
 
     def _requeue(self, jobs: Sequence["Job[S]"]) -> None:
-        """Back to the front, in the order they came, unless their time is up."""
+        """Puts jobs back to the front of the queue in their order, unless their time is up."""
         now = time.monotonic()
         for job in sorted(jobs, key=lambda job: job.arrived, reverse=True):
             if now > job.deadline:
@@ -358,7 +358,7 @@ class StreamQueue(Generic[S]):
                 self.entries.appendleft(job)
 
     def _fail_queue(self, error: Exception) -> None:
-        """The state cannot be read: whoever waits for it hears why."""
+        """Fails all waiting commands, because the state cannot be read."""
         self.forget()
         while self.entries and isinstance(self.entries[0], Job):
             job = self.entries.popleft()
@@ -368,7 +368,7 @@ class StreamQueue(Generic[S]):
 
 @dataclass(slots=True)
 class _Refused(Generic[S]):
-    """A command that appends nothing, decided behind the first `behind` of a batch."""
+    """A command that appends nothing (refused or unchanged), decided after the first `behind` commands of a batch."""
 
     job: Job[S]
     outcome: Exception | CommandOutcome
@@ -376,7 +376,7 @@ class _Refused(Generic[S]):
 
     @property
     def is_fault(self) -> bool:
-        """Something broke, or gave no answer, which no newer state would mend."""
+        """Whether it failed for a reason that a newer state would not change."""
         if isinstance(self.outcome, ApprovalUnavailable | TooManyRequests):
             return True
         return isinstance(self.outcome, Exception) and not isinstance(self.outcome, CatalogError | StaleName)

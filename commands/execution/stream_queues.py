@@ -59,7 +59,7 @@ class StreamQueues:
 
     @asynccontextmanager
     async def held(self, streams: Sequence[ResolvedStream[State]]) -> AsyncIterator[None]:
-        """All these streams' queues stand still inside, with nothing of theirs in flight.
+        """Holds the queues of these streams inside the block, with none of their commands in flight.
 
         All are joined in one synchronous step, so that two commands over the same streams never wait for each other.
         """
@@ -98,7 +98,7 @@ class StreamQueues:
             self._trim(stream.id)
 
     def refuse_waiting(self) -> None:
-        """The log is away: who waits behind a batch whose outcome is being asked for need not wait for that."""
+        """Refuses the commands that wait behind a batch in doubt, because Postgres is unreachable."""
         for queue in self._queues.values():
             for entry in queue.entries:
                 if isinstance(entry, Barrier):
@@ -108,7 +108,7 @@ class StreamQueues:
 
     @property
     def queued(self) -> int:
-        """Commands that wait in some queue."""
+        """Number of commands waiting in all queues."""
         return sum(len(queue.entries) for queue in self._queues.values())
 
     def _queue(self, stream: ResolvedStream[S]) -> "StreamQueue[S]":
@@ -120,7 +120,7 @@ class StreamQueues:
         return cast("StreamQueue[S]", queue)
 
     def _trim(self, stream_id: UUID) -> None:
-        """Lets the longest idle queues go while there are too many, or they remember too much."""
+        """Removes the longest idle queues while there are too many, or while they hold too much memory."""
         queue = self._queues.get(stream_id)
         if queue is None:
             return

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from icecore.settings import Settings, setting_names
+from icecore.settings import CONFIG_VARIABLE, Settings, setting_names
 from tests.fixtures.readme import pieces, properties
 from tests.servers.places import ROOT
 
@@ -14,6 +14,7 @@ DOCS = ROOT / "docs"
 PAGES = sorted([*DOCS.rglob("*.md"), *ROOT.glob("*.md")])
 FOLDERS = {"start", "how-to", "reference", "concepts", "decisions"}
 GLOSSARY_TERMS_MAX = 30
+NOT_SETTINGS = ("ICECORE_TEST", "ICECORE_SINKS", "ICECORE_HOOKS", "ICECORE_CONFORMANCE")
 LEVELS = {"log", "debug", "info", "warning", "error", "exception", "critical"}
 PACKAGES = (
     "access",
@@ -113,3 +114,11 @@ def test_systemd_unit_starts_an_existing_command_with_existing_settings() -> Non
     assert unit["ExecStart"].endswith("/bin/icecore serve")
     assert set(properties(page["systemd environment"])) <= set(setting_names())
     assert int(unit["TimeoutStopSec"]) > Settings.model_fields["shutdown_grace_seconds"].default
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page.parent.name != "decisions"], ids=shown)
+def test_settings_that_a_page_names_exist(page: Path) -> None:
+    """`ICECORE_…` is a setting, or one of a sink or hook; those of tests are their own."""
+    named = set(re.findall(r"\bICECORE_[A-Z][A-Z_]*[A-Z]\b", page.read_text()))
+    known = {*setting_names(), CONFIG_VARIABLE}
+    assert set() == {name for name in named - known if not name.startswith(NOT_SETTINGS)}

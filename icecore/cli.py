@@ -34,7 +34,7 @@ app = App(
 )
 warehouse = App(name="warehouse", help="Create and list warehouses.")
 app.command(warehouse)
-sinks = App(name="sinks", help="Show event sinks, or skip an event.")
+sinks = App(name="sinks", help="Show event sinks, publish events again, or skip an event.")
 app.command(sinks)
 
 
@@ -269,10 +269,10 @@ def skip_event(name: str, position: int, *, reason: str, data: Data = None, conf
     return sink_commands.skip(_settings(config, data), Console(), name, position, reason)
 
 
-@app.command
-def publish(
+@sinks.command(name="replay")
+def replay_events(
+    name: str,
     *,
-    sink: str,
     first: Annotated[int, Parameter(name="--from")],
     last: Annotated[int | None, Parameter(name="--to")] = None,
     filters: Annotated[list[str] | None, Parameter(name="--filter", negative=())] = None,
@@ -283,7 +283,7 @@ def publish(
 
     Parameters
     ----------
-    sink
+    name
         Name of the sink.
     first
         Position of the first event.
@@ -294,7 +294,7 @@ def publish(
     """
     from . import sink_commands
 
-    return sink_commands.publish(_settings(config, data), Console(), sink, first, last, filters or [])
+    return sink_commands.replay(_settings(config, data), Console(), name, first, last, filters or [])
 
 
 def _settings(config: Path | None, data: Path | None, **overrides: Any) -> Settings:

@@ -64,7 +64,7 @@ def _row(name: str, status: SinkStatus | None, head: int, *, configured: bool) -
     if status.blocked_position:
         trouble.append(f"fix the destination, or: icecore sinks skip {name} {status.blocked_position} --reason …")
     if status.lost_position:
-        trouble.append(f"the broker lost events up to {status.lost_position}; publish them again: icecore publish --sink {name} --from 1")
+        trouble.append(f"the broker lost events up to {status.lost_position}; publish them again: icecore sinks replay {name} --from 1")
     if configured and not status.led:
         trouble.append("no leader: is `icecore serve` or `icecore worker` running?")
     waiting = None if status.waiting_since is None else (datetime.now(UTC) - status.waiting_since).total_seconds()
@@ -126,8 +126,8 @@ def skip(settings: Settings, console: Console, name: str, position: int, reason:
     return ExitCode.OK
 
 
-def publish(settings: Settings, console: Console, name: str, first: int, last: int | None, filters: list[str]) -> ExitCode:
-    """Tells a part of the log again, marked as a replay, by the sink's leader; this process leads if nobody does."""
+def replay(settings: Settings, console: Console, name: str, first: int, last: int | None, filters: list[str]) -> ExitCode:
+    """Publishes a part of the log again, marked as a replay, through the sink's leader; this process leads if nobody does."""
     _require_sink(settings, name)
     chosen = parse_filter(filters)
     with opened_database(settings) as opened:

@@ -197,7 +197,7 @@ async def test_a_wiped_broker_is_told_again_from_the_start(
 
 
 async def replay(database: str, broker: Broker) -> None:
-    """`icecore publish --from 1`, beside the leader."""
+    """`icecore sinks replay --from 1`, beside the leader."""
     settings = Settings(database_url=SecretStr(database), sinks={SINK: broker.sink})  # type: ignore[dict-item]
     code = await sink_commands.replay_to_sink(settings, Console(quiet=True), SINK, 1, None, EventFilter())
     assert ExitCode.OK == code

@@ -105,7 +105,7 @@ async def blocked_at(database: str, position: int) -> None:
 async def test_a_replay_whose_session_ends_says_that_the_database_is_away(database: str, log: list[str], unused_tcp_port: int) -> None:
     """With the exit code of the database, and no trace."""
     sink = {"S__TYPE": "nats", "S__URL": f"nats://127.0.0.1:{unused_tcp_port}"}
-    replaying = asyncio.create_task(asyncio.to_thread(icecore, database, "publish", "--sink", "s", "--from", "3", **sink))
+    replaying = asyncio.create_task(asyncio.to_thread(icecore, database, "sinks", "replay", "s", "--from", "3", **sink))
     async with await psycopg.AsyncConnection.connect(database, autocommit=True) as connection:
 
         async def asked() -> bool:
@@ -127,7 +127,7 @@ def test_the_command_line_from_end_to_end(database: str, log: list[str], nats: N
         nobody.returncode,
         json.loads(nobody.stdout)[0]["trouble"],
     )
-    told = icecore(database, "publish", "--sink", "s", "--from", "3", "--to", "9", "--filter", "type=table.*", **sink)
+    told = icecore(database, "sinks", "replay", "s", "--from", "3", "--to", "9", "--filter", "type=table.*", **sink)
     assert (0, "") == (
         told.returncode,
         "" if "events of positions 3 to 9 published again to s" in told.stdout else told.stdout + told.stderr,
@@ -205,11 +205,11 @@ async def test_positions_that_are_no_part_of_the_log(database: str, log: list[st
     ("order", "said"),
     [
         (
-            lambda s: sink_commands.publish(s, Console(quiet=True), "other", 1, None, []),
+            lambda s: sink_commands.replay(s, Console(quiet=True), "other", 1, None, []),
             "the settings have no sink other; configured sinks: broker",
         ),
-        (lambda s: sink_commands.publish(s, Console(quiet=True), SINK, 1, None, ["kind=x"]), "--filter kind=x is not type="),
-        (lambda s: sink_commands.publish(s, Console(quiet=True), SINK, 1, None, ["type=tabel.*"]), "types: .* matches none"),
+        (lambda s: sink_commands.replay(s, Console(quiet=True), SINK, 1, None, ["kind=x"]), "--filter kind=x is not type="),
+        (lambda s: sink_commands.replay(s, Console(quiet=True), SINK, 1, None, ["type=tabel.*"]), "types: .* matches none"),
         (lambda s: sink_commands.skip(s, Console(quiet=True), "other", 1, "r"), "no sink other"),
         (lambda s: sink_commands.skip(s, Console(quiet=True), SINK, 1, " "), "--reason must not be blank"),
         (lambda s: sink_commands.skip(s, Console(quiet=True), SINK, 9_999, "r"), "position 9999 is not in the log"),
@@ -333,7 +333,7 @@ async def test_a_skip_of_what_was_told_says_that_only_replays_heed_it(database: 
     late = icecore(database, "sinks", "skip", "s", "2", "--reason", "r", **sink)
     said = f"s is already at position {len(log)}: only replays will skip position 2"
     assert (0, said) == (late.returncode, late.stdout.strip())
-    again = icecore(database, "publish", "--sink", "s", "--from", "1", "--to", "3", **sink)
+    again = icecore(database, "sinks", "replay", "s", "--from", "1", "--to", "3", **sink)
     told = [json.loads(line)["replayof"] for line in again.stdout.splitlines() if line.startswith("{")]
     assert [log[0], log[2]] == told
 
@@ -476,8 +476,8 @@ async def test_a_sink_may_begin_at_the_end(database: str, log: list[str], nats: 
 
 
 def test_standard_output_is_a_sink(database: str, log: list[str]) -> None:
-    """`icecore publish` leads it: live lines and the replay's, each one JSON object."""
-    done = icecore(database, "publish", "--sink", "out", "--from", "2", "--to", "2", OUT__TYPE="stdout", OUT__DIALECT="lakekeeper")
+    """`icecore sinks replay` leads it: live lines and the replay's, each one JSON object."""
+    done = icecore(database, "sinks", "replay", "out", "--from", "2", "--to", "2", OUT__TYPE="stdout", OUT__DIALECT="lakekeeper")
     events = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
     assert log == [event["id"] for event in events if "replayof" not in event]
     assert [log[1]] == [event["replayof"] for event in events if "replayof" in event]

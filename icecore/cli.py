@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import structlog
-from cyclopts import App, CycloptsError, Parameter
+from cyclopts import App, CycloptsError, Parameter, UnusedCliTokensError
 from rich.console import Console
 
 from .domain.errors import CatalogError
@@ -36,6 +36,7 @@ warehouse = App(name="warehouse", help="Create and list warehouses.")
 app.command(warehouse)
 sinks = App(name="sinks", help="Show event sinks, publish events again, or skip an event.")
 app.command(sinks)
+app.register_install_completion_command(help="Install completion for the shell that runs the command (bash, zsh or fish).")
 
 
 def main() -> None:
@@ -49,15 +50,15 @@ def main() -> None:
 def run(arguments: list[str]) -> int:
     """Runs one command; the exit code. What is meant for the operator goes to standard error without a trace."""
     try:
-        code = app(arguments, exit_on_error=False, result_action="return_value")
-    except CycloptsError:
-        return ExitCode.USAGE  # The parser has said why.
+        code = app(arguments, exit_on_error=False, print_error=False, result_action="return_value")
+    except CycloptsError as error:
+        return _failed(ExitCode.USAGE, f"{_said(error)} See icecore {' '.join([*(error.command_chain or ()), '--help'])}")
     except SettingsError as error:
         return _failed(ExitCode.USAGE, str(error))
     except CommandFailed as failure:
         return _failed(failure.code, str(failure))
     except CatalogError as refusal:
-        return _failed(ExitCode.NO, f"{refusal.type}: {refusal.message}")
+        return _failed(ExitCode.USAGE if refusal.status == 400 else ExitCode.NO, f"{refusal.type}: {refusal.message}")
     except BrokenPipeError:
         # The reader (head, less) has seen enough; keep the interpreter from complaining when it flushes.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -137,6 +138,7 @@ def verify(*, data: Data = None, config: Config = None) -> ExitCode:
 @warehouse.command(name="create")
 def create_warehouse(
     name: str,
+    /,
     *,
     profile: Annotated[str, Parameter(allow_leading_hyphen=True)],
     credential: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None,
@@ -252,7 +254,7 @@ def show_sinks(
 
 
 @sinks.command(name="skip")
-def skip_event(name: str, position: int, *, reason: str, data: Data = None, config: Config = None) -> ExitCode:
+def skip_event(name: str, position: int, /, *, reason: str, data: Data = None, config: Config = None) -> ExitCode:
     """Make a sink skip one event. The skip and its reason are recorded; the log keeps the event.
 
     Parameters
@@ -272,6 +274,7 @@ def skip_event(name: str, position: int, *, reason: str, data: Data = None, conf
 @sinks.command(name="replay")
 def replay_events(
     name: str,
+    /,
     *,
     first: Annotated[int, Parameter(name="--from")],
     last: Annotated[int | None, Parameter(name="--to")] = None,
@@ -304,6 +307,13 @@ def _settings(config: Path | None, data: Path | None, **overrides: Any) -> Setti
         raise SettingsError("--data selects the embedded Postgres, and ICECORE_DATABASE_URL another database: use one of them")
     configure_logs_for(settings)
     return settings
+
+
+def _said(error: CycloptsError) -> str:
+    if isinstance(error, UnusedCliTokensError):
+        return f"Unexpected argument: {' '.join(error.unused_tokens or ())}."
+    # The parser breaks lines for a terminal.
+    return " ".join(str(error).split())
 
 
 def _failed(code: ExitCode, message: str) -> ExitCode:

@@ -64,8 +64,8 @@ async def prepare_database(settings: Settings) -> list[str]:
         said = client_error_text(error, database_address(dsn))
         raise CommandFailed(
             ExitCode.DATABASE,
-            f"The role of ICECORE_{setting} may not set up the schema icecore ({said}): grant it CREATE on the database, or, "
-            "where the schema is there already, give its owner's URL in ICECORE_DATABASE_OWNER_URL",
+            f"The role of ICECORE_{setting} may not set up the schema icecore ({said}): run GRANT CREATE ON DATABASE … TO …, "
+            "or, where the schema is there already, give its owner's URL in ICECORE_DATABASE_OWNER_URL",
         ) from None
     except (UnfitServerError, MigrationError, psycopg.Error) as error:
         raise _unusable(error, settings) from None

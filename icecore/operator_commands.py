@@ -25,6 +25,7 @@ from .log_database import opened_database, prepare_database, require_schema
 from .projections import statistics, warehouses
 from .projections.rebuild import RebuildRunningError, rebuild_on_every_core
 from .projections.verify import verify as verify_log
+from .secret_keys import check_secret_keys
 from .server import stop_on_signals
 from .settings import Settings
 from .storage.profiles import parse_storage_profile
@@ -75,6 +76,7 @@ def work(settings: Settings) -> ExitCode:
 
     async def run(opened: Settings) -> None:
         await require_schema(opened)
+        await check_secret_keys(opened)
         stop = asyncio.Event()
         stop_on_signals(stop, signal.SIGTERM, signal.SIGINT)
         _log.info("worker_started", sinks=sorted(opened.sinks))

@@ -1,7 +1,12 @@
 """The key that encrypts the credentials of warehouses, from the settings."""
 
+import structlog
+
+from .database.connection import connect
 from .security.secrets import SecretKey, SecretKeyError, SecretStore
 from .settings import Settings, SettingsError
+
+_log = structlog.get_logger("icecore.secret_keys")
 
 
 def secret_store(settings: Settings) -> SecretStore:
@@ -10,6 +15,19 @@ def secret_store(settings: Settings) -> SecretStore:
     Raises SettingsError for a key that is missing or malformed. There is no default: two servers of one log need the same key.
     """
     return SecretStore(_key(settings), [_from_file(settings, number) for number in range(len(settings.secret_key_files_previous))])
+
+
+async def check_secret_keys(settings: Settings) -> None:
+    """Raises SettingsError where the keys of the settings decrypt none of the stored credentials; a warning where they lack some."""
+    async with await connect(settings.dsn, application_name="icecore-check") as connection:
+        unreadable, stored = await secret_store(settings).count_unreadable(connection)
+    if unreadable and unreadable == stored:
+        raise SettingsError(
+            "The secret key decrypts no stored credential of a warehouse: another key encrypted them. Set that key in "
+            "ICECORE_SECRET_KEY_FILE or ICECORE_SECRET_KEY, or its file in ICECORE_SECRET_KEY_FILES_PREVIOUS if the key was changed"
+        )
+    if unreadable:
+        _log.warning("secret_key_missing", credentials=unreadable, setting="ICECORE_SECRET_KEY_FILES_PREVIOUS")
 
 
 def _key(settings: Settings) -> SecretKey:

@@ -18,6 +18,7 @@ from .exit_codes import CommandFailed, ExitCode
 from .hooks import check_hooks
 from .listening import check_metrics_ports, listen, spread, url_of
 from .log_database import opened_database, prepare_database
+from .secret_keys import check_secret_keys
 from .server import run_server, stop_on_signals
 from .settings import Settings, check_address
 from .supervisor import supervise
@@ -43,6 +44,7 @@ def serve(settings: Settings) -> None:
         settings = opened.enter_context(opened_database(settings, make=True))
         for name in uvloop.run(prepare_database(settings)):
             _log.info("migration applied", migration=name)
+        uvloop.run(check_secret_keys(settings))
         if embedded:
             uvloop.run(ensure_demo_warehouse(settings))
         uvloop.run(_serve(settings, listening, _announcement(settings, url_of(listening), claim), embedded=embedded))

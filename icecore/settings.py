@@ -7,7 +7,7 @@ import tomllib
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator, model_validator
@@ -362,6 +362,12 @@ def _nearest(name: str, known: Iterable[str]) -> str:
     return f"; did you mean {near[0]}?" if near else "; docs/reference/settings.md lists them all"
 
 
+def _types(table: str) -> Iterable[str]:
+    """The types that the things of a table may have."""
+    models = get_args(get_args({"sinks": SinkSettings, "hooks": HookSettings}[table])[0])
+    return (get_args(model.model_fields["type"].annotation)[0] for model in models)
+
+
 def _complaint(error: Any, given: Iterable[str]) -> str:
     """What is wrong with a setting, by the name it was given by: its option on the command line, else its environment variable."""
     place = error["loc"]
@@ -372,5 +378,9 @@ def _complaint(error: Any, given: Iterable[str]) -> str:
     said = str(error["msg"]).removeprefix("Value error, ")
     if not names:
         return said
+    if error["type"] in ("union_tag_invalid", "union_tag_not_found"):
+        names, said = [*names, "type"], f"must be one of {', '.join(_types(names[0]))}"
+    elif error["type"] == "missing":
+        said = "is required"
     name = "--" + names[0].replace("_", "-") if names[0] in given else PREFIX + "__".join(names).upper()
     return f"{name}: {said}"

@@ -44,7 +44,7 @@ def show(settings: Settings, console: Console, *, as_json: bool) -> ExitCode:
     if as_json:
         console.out(orjson.dumps(rows, option=orjson.OPT_UTC_Z).decode(), highlight=False)
     elif not rows:
-        console.print("no sinks; add a table [sinks.NAME] to the settings (docs/how-to/event-sinks.md)", markup=False)
+        console.print("no sinks; add a table [sinks.NAME] to the settings (docs/how-to/event-sinks.md)", markup=False, soft_wrap=True)
     else:
         console.print(_table(rows, settings))
     return ExitCode.NO if any(row["trouble"] for row in rows) else ExitCode.OK

@@ -118,6 +118,11 @@ class SecretStore:
             raise SecretUnreadable(f"Secret {secret_id} does not exist")
         return self._open(secret_id, project_id, _Row(*found))
 
+    async def count_unreadable(self, connection: AsyncConnection[Any]) -> tuple[int, int]:
+        """How many secrets were written with a key that is not here, and how many there are."""
+        rows = await (await connection.execute(_SQL["count_by_key"])).fetchall()
+        return sum(count for key_id, count in rows if key_id not in self._keys), sum(count for _, count in rows)
+
     async def destroy(self, connection: AsyncConnection[Any], project_id: UUID, secret_id: UUID) -> bool:
         """Blank the secret for good; False if there was nothing left to blank."""
         cursor = await connection.execute(_SQL["destroy_secret"], {"id": secret_id, "project_id": project_id})

@@ -7,6 +7,12 @@ select version, key_id, nonce, ciphertext
   from icecore.secrets
  where id = %(id)s and project_id = %(project_id)s
 
+-- name: count_by_key --
+select key_id, count(*)
+  from icecore.secrets
+ where destroyed_at is null
+ group by key_id
+
 -- name: destroy_secret --
 update icecore.secrets
    set nonce = null, ciphertext = null, destroyed_at = now()

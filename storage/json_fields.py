@@ -1,5 +1,7 @@
 """JSON objects of profiles and credentials as pydantic models. Errors name a field and never its value."""
 
+import difflib
+import functools
 from typing import Annotated, Any, TypeVar
 
 import orjson
@@ -52,5 +54,27 @@ def parsed(kinds: TypeAdapter[Value], json: object, what: str, rule: str) -> Val
     if error["type"].startswith("union_tag"):
         raise BadRequest(f"Invalid {what}: {rule}")
     field = ".".join(map(str, error["loc"][1:]))[:FIELD_NAME_LENGTH_MAX]
-    said = "no such field" if error["type"] == "extra_forbidden" else error["msg"].removeprefix("Value error, ")
+    unknown = error["type"] == "extra_forbidden"
+    said = f"no such field{_nearest(kinds, error['loc'])}" if unknown else error["msg"].removeprefix("Value error, ")
     raise BadRequest(f"Invalid {what}: {field!r}: {said}")
+
+
+def _nearest(kinds: TypeAdapter[Value], place: tuple[int | str, ...]) -> str:
+    """The known field that an unknown one resembles; nothing where none does, or where it lies in a field that is an object."""
+    kind, *within = place
+    if len(within) != 1:
+        return ""
+    known = _fields(kinds).get(str(kind).partition("/")[0], ())
+    near = difflib.get_close_matches(str(within[0])[:FIELD_NAME_LENGTH_MAX], known, n=1)
+    return f"; did you mean {near[0]!r}?" if near else ""
+
+
+@functools.cache
+def _fields(kinds: TypeAdapter[Value]) -> dict[str, list[str]]:
+    """The names of the fields by the `type` of an object."""
+    found: dict[str, list[str]] = {}
+    for model in kinds.json_schema()["$defs"].values():
+        kind = model["properties"].get("type", {})
+        for each in kind.get("enum", [kind.get("const", "")]):
+            found.setdefault(each, []).extend(model["properties"])
+    return found

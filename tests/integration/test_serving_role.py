@@ -201,7 +201,7 @@ async def test_a_role_that_may_not_make_the_schema_is_told_what_it_lacks(serving
         connection.execute(sql.SQL("revoke all on schema icecore from {}").format(sql.Identifier(role)))
     for dsn in (make_conninfo(empty_database, user=role), serving):
         with pytest.raises(
-            CommandFailed, match=r"DATABASE_URL may not set up the schema icecore .*CREATE on the database.*DATABASE_OWNER_URL"
+            CommandFailed, match=r"DATABASE_URL may not set up the schema icecore .*GRANT CREATE ON DATABASE.*DATABASE_OWNER_URL"
         ):
             await prepare_database(Settings(database_url=SecretStr(dsn)))
     with pytest.raises(CommandFailed, match=r"DATABASE_OWNER_URL may not set up the schema icecore"):

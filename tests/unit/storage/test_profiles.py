@@ -284,7 +284,7 @@ def test_a_misspelt_field_is_named_before_the_one_that_lacks() -> None:
     """It is what to mend."""
     with pytest.raises(BadRequest) as refused:
         parse_storage_profile({"type": "local", "directry": "/lake"})
-    assert "Invalid storage-profile: 'directry': no such field" == refused.value.message
+    assert "Invalid storage-profile: 'directry': no such field; did you mean 'directory'?" == refused.value.message
 
 
 @pytest.mark.parametrize(

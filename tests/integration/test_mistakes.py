@@ -1,0 +1,408 @@
+"""Typical mistakes of newcomers, operators and clients: one table for commands, one for requests, with the answer to each.
+
+Every message is short, without a trace and without a secret, and comes with its exit code or status.
+"""
+
+import base64
+import json
+import socket
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from string import Template
+from typing import Any
+
+import pytest
+
+from icecore.exit_codes import ExitCode
+from tests.fixtures.catalog import SECRET_KEY
+from tests.fixtures.rest_client import SCHEMA
+from tests.fixtures.shared_server import SharedCatalog
+from tests.servers.icecore import clean_environment
+from tests.servers.places import ROOT
+
+LINES_MAX = 3
+SECRET = "hunter2"
+LOCAL = json.dumps({"type": "local", "directory": "$folder/lake"})
+S3 = json.dumps({"type": "s3", "bucket": "lake", "region": "eu-central-1", "sts-enabled": False, "flavor": "aws"})
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """A command that is wrong. $database, $folder, $file, $taken and $closed in its texts stand for what is there.
+
+    said -- parts of the message. embedded -- without a database of one's own.
+    """
+
+    arguments: Sequence[str]
+    said: Sequence[str]
+    code: ExitCode = ExitCode.USAGE
+    environment: Mapping[str, str] = field(default_factory=dict)
+    embedded: bool = False
+
+
+def _sink(**fields: str) -> dict[str, str]:
+    return {f"ICECORE_SINKS__A__{name.upper()}": value for name, value in fields.items()}
+
+
+def _url(url: str) -> dict[str, str]:
+    return {"ICECORE_DATABASE_URL": url}
+
+
+MISTAKES = {
+    # The words of the command
+    "a misspelt command": Mistake(["sevre"], ['Unknown command "sevre"', 'Did you mean "serve"', "icecore --help"]),
+    "a command of before": Mistake(["publish", "--sink", "a", "--from", "1"], ['Unknown command "publish"']),
+    "a misspelt command of sinks": Mistake(["sinks", "replya", "a"], ["Unexpected argument: replya", "icecore sinks --help"]),
+    "a misspelt option": Mistake(["serve", "--prot", "1"], ["Unknown option: --prot", "Did you mean --port"]),
+    "an option of another command": Mistake(["verify", "--follow"], ["Unknown option: --follow", "icecore verify --help"]),
+    "an argument too many": Mistake(["verify", "now"], ["Unexpected argument: now", "icecore verify --help"]),
+    "an option without its value": Mistake(["serve", "--port"], ["--port", "requires an argument"]),
+    "a port that is no number": Mistake(["serve", "--port", "http"], ["--port", '"http"']),
+    "a port that is too large": Mistake(["serve", "--port", "65536"], ["--port: Input should be less than or equal to 65535"]),
+    "no worker at all": Mistake(["serve", "--workers", "0"], ["--workers: Input should be greater than or equal to 1"]),
+    # Settings
+    "a misspelt setting": Mistake(
+        ["verify"], ["Unknown setting ICECORE_PROT; did you mean ICECORE_PORT"], environment={"ICECORE_PROT": "1"}
+    ),
+    "a setting out of bounds": Mistake(["verify"], ["ICECORE_WORKERS: Input should be"], environment={"ICECORE_WORKERS": "0"}),
+    "a setting that is none of the words": Mistake(["verify"], ["ICECORE_LOG_LEVEL", "'info'"], environment={"ICECORE_LOG_LEVEL": "loud"}),
+    "no such settings file": Mistake(["verify", "--config", "$folder/none.toml"], ["none.toml cannot be read: [Errno 2] No such file"]),
+    "a folder as settings file": Mistake(["verify", "--config", "$folder"], ["cannot be read", "Is a directory"]),
+    "a settings file that is no TOML": Mistake(["verify", "--config", "$folder/broken.toml"], ["broken.toml cannot be read", "line 1"]),
+    "a misspelt name in the file": Mistake(
+        ["verify", "--config", "$folder/misspelt.toml"], ["Unknown setting prot in", "did you mean port"]
+    ),
+    "a sink without its table": Mistake(["sinks", "--config", "$folder/flat.toml"], ["sinks in", "write [sinks.NAME]"]),
+    "a sink of no type": Mistake(
+        ["sinks"], ["ICECORE_SINKS__A__TYPE: must be one of nats, kafka, webhook, stdout"], environment=_sink(url="x")
+    ),
+    "a sink of an unknown type": Mistake(
+        ["sinks"], ["ICECORE_SINKS__A__TYPE: must be one of nats, kafka, webhook, stdout"], environment=_sink(type="pulsar")
+    ),
+    "a sink without its address": Mistake(["sinks"], ["ICECORE_SINKS__A__URL: is required"], environment=_sink(type="nats")),
+    "a misspelt field of a sink": Mistake(
+        ["sinks"], ["Unknown setting ICECORE_SINKS__A__ULR; did you mean url"], environment=_sink(ulr="x")
+    ),
+    "a sink's address of another kind": Mistake(["sinks"], ["ICECORE_SINKS__A__URL"], environment=_sink(type="nats", url="http://x:1")),
+    "two places for one secret key": Mistake(["verify"], ["set one of them"], environment={"ICECORE_SECRET_KEY_FILE": "$folder/key"}),
+    "a secret key that is too short": Mistake(
+        ["warehouse", "list"], ["must be 32 bytes, not 16"], environment={"ICECORE_SECRET_KEY": "A" * 22 + "=="}
+    ),
+    "a secret key that is no base64": Mistake(
+        ["warehouse", "list"], ["ICECORE_SECRET_KEY or ICECORE_SECRET_KEY_FILE", "not base64"], environment={"ICECORE_SECRET_KEY": SECRET}
+    ),
+    "no such file of the secret key": Mistake(
+        ["warehouse", "list"],
+        ["the file cannot be read: FileNotFoundError"],
+        environment={"ICECORE_SECRET_KEY": "", "ICECORE_SECRET_KEY_FILE": "$folder/none"},
+    ),
+    "no secret key": Mistake(
+        ["serve", "--port", "0"], ["openssl rand -base64 32", "ICECORE_SECRET_KEY_FILE"], environment={"ICECORE_SECRET_KEY": ""}
+    ),
+    # The database
+    "a password with an @ in the URL": Mistake(
+        ["verify"],
+        ["ICECORE_DATABASE_URL", "@ / : ? # of a password are percent-encoded"],
+        environment=_url(f"postgresql://u:{SECRET}@x@h/d"),
+    ),
+    "a password with a / in the URL": Mistake(["verify"], ["percent-encoded"], environment=_url(f"postgresql://u:{SECRET}/x@h/d")),
+    "another database system": Mistake(["verify"], ["begins with mysql://"], environment=_url(f"mysql://u:{SECRET}@h/d")),
+    "a database URL without its scheme": Mistake(
+        ["verify"], ["postgresql://USER:PASSWORD@HOST:PORT/DATABASE"], environment=_url("localhost/icecore")
+    ),
+    "a database that does not answer": Mistake(
+        ["verify"], ["cannot be reached", "127.0.0.1:$closed"], ExitCode.DATABASE, _url(f"postgresql://u:{SECRET}@127.0.0.1:$closed/d")
+    ),
+    "a database of no such name": Mistake(["verify"], ["cannot be reached"], ExitCode.DATABASE, _url("$database_nowhere")),
+    "a database without the schema": Mistake(["verify"], ["run `icecore migrate` first"], ExitCode.DATABASE, _url("$database_empty")),
+    "a data folder and a database": Mistake(["serve", "--data", "$folder/x"], ["--data", "ICECORE_DATABASE_URL", "use one of them"]),
+    # Places
+    "a file as data folder": Mistake(["serve", "--data", "$file"], ["cannot be made: there is a file of that name"], embedded=True),
+    "a file as data folder that is asked": Mistake(["verify", "--data", "$file"], ["is a file; a data folder is a folder"], embedded=True),
+    "a data folder of nobody": Mistake(["verify", "--data", "$folder/x"], ["holds no catalog; `icecore serve --data"], embedded=True),
+    "a taken port": Mistake(["serve", "--port", "$taken"], ["Port $taken on 127.0.0.1 is in use", "by --port"], ExitCode.BUSY),
+    "a taken port of metrics": Mistake(
+        ["serve", "--port", "0"],
+        ["Port $taken on 127.0.0.1 is in use", "by ICECORE_METRICS_PORT"],
+        ExitCode.BUSY,
+        {"ICECORE_METRICS_PORT": "$taken"},
+    ),
+    "a host of no address": Mistake(["serve", "--host", "host.invalid", "--insecure", "--allowed-hosts", "x"], ["host.invalid"]),
+    "an address of the network": Mistake(["serve", "--host", "0.0.0.0"], ["no authentication", "--insecure (ICECORE_INSECURE=true)"]),
+    "an address of the network without a name": Mistake(
+        ["serve", "--host", "0.0.0.0", "--insecure"], ["--allowed-hosts (ICECORE_ALLOWED_HOSTS)"]
+    ),
+    # Warehouses
+    "a warehouse without a name": Mistake(
+        ["warehouse", "create"], ["parameter NAME requires an argument", "icecore warehouse create --help"]
+    ),
+    "a warehouse of an empty name": Mistake(["warehouse", "create", "", "--profile", LOCAL], ["Invalid warehouse name: must not be empty"]),
+    "a warehouse without a profile": Mistake(["warehouse", "create", "w"], ["--profile requires an argument"]),
+    "a profile that is no JSON": Mistake(["warehouse", "create", "w", "--profile", "{"], ["--profile is not JSON"]),
+    "a profile that is a list": Mistake(["warehouse", "create", "w", "--profile", "[]"], ["storage-profile: must be an object"]),
+    "no such file of a profile": Mistake(
+        ["warehouse", "create", "w", "--profile", "@$folder/none"], ["--profile cannot be read: FileNotFoundError"]
+    ),
+    "a profile of an unknown type": Mistake(
+        ["warehouse", "create", "w", "--profile", '{"type": "minio"}'], ["type must be one of local, s3, gcs, adls"]
+    ),
+    "a misspelt field of a profile": Mistake(
+        ["warehouse", "create", "w", "--profile", S3.replace("bucket", "buckt")], ["'buckt': no such field; did you mean 'bucket'?"]
+    ),
+    "a misspelt field of a credential": Mistake(
+        [
+            "warehouse",
+            "create",
+            "w",
+            "--profile",
+            S3,
+            "--credential",
+            json.dumps({"type": "s3", "credential-type": "access-key", "aws-secret-key": SECRET}),
+        ],
+        ["'aws-secret-key': no such field; did you mean 'aws-secret-access-key'?"],
+    ),
+    "a credential as the name of a file": Mistake(
+        ["warehouse", "create", "w", "--profile", S3, "--credential", f"@{SECRET}"], ["--credential cannot be read"]
+    ),
+    "a relative directory": Mistake(["warehouse", "create", "w", "--profile", LOCAL.replace("$folder/", "")], ["'directory'", "absolute"]),
+    "a name that is taken": Mistake(["warehouse", "create", "demo", "--profile", LOCAL], ["AlreadyExistsException", "demo"], ExitCode.NO),
+    # The log and its sinks
+    "a position before the first": Mistake(["log", "--from", "0"], ["--from is a position; the first one is 1"]),
+    "a position after the last": Mistake(["log", "--from", "999999"], ["--from 999999 lies beyond the end of the log, which is at"]),
+    "no event": Mistake(["log", "--limit", "0"], ["--limit", "at least 1"]),
+    "a replay to no such sink": Mistake(
+        ["sinks", "replay", "b", "--from", "1"], ["no sink b", "there is a"], environment=_sink(type="stdout")
+    ),
+    "a replay from nowhere": Mistake(["sinks", "replay", "a"], ["--from requires an argument"], environment=_sink(type="stdout")),
+    "a replay beyond the end": Mistake(
+        ["sinks", "replay", "a", "--from", "999999"], ["--from 999999", "its positions go from 1 to"], environment=_sink(type="stdout")
+    ),
+    "a replay with an unknown filter": Mistake(
+        ["sinks", "replay", "a", "--from", "1", "--filter", "table=x"], ["--filter table=x is not type=…"], environment=_sink(type="stdout")
+    ),
+    "a skip without a reason": Mistake(["sinks", "skip", "a", "1"], ["--reason requires an argument"], environment=_sink(type="stdout")),
+    "a skip of a position that is none": Mistake(
+        ["sinks", "skip", "a", "first", "--reason", "x"], ["POSITION", '"first"'], environment=_sink(type="stdout")
+    ),
+    # A server that is asked
+    "no server": Mistake(
+        ["health", "--url", "http://127.0.0.1:$closed"], ["does not answer", "is `icecore serve` running there?"], ExitCode.NO
+    ),
+    "an address without http": Mistake(["health", "--url", "localhost:8181"], ["localhost:8181 is not an http address"]),
+    "the address of a page": Mistake(["health", "--url", "$server/catalog"], ["No such address"], ExitCode.NO),
+}
+
+
+@dataclass(frozen=True)
+class Answered:
+    """What a command said, and the values that stood in its texts."""
+
+    code: int
+    output: str
+    errors: str
+    values: Mapping[str, str]
+
+
+@pytest.fixture(scope="module")
+def answered(shared_catalog: SharedCatalog, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, Answered]]:
+    """Every mistake, made in one process, against the session's server and its database."""
+    folder = tmp_path_factory.mktemp("mistakes")
+    dsn = shared_catalog.server.dsn
+    (folder / "file").write_text("")
+    (folder / "key").write_text(SECRET_KEY)
+    (folder / "broken.toml").write_text("port = \n")
+    (folder / "misspelt.toml").write_text("prot = 1\n")
+    (folder / "flat.toml").write_text('[sinks]\ntype = "stdout"\n')
+    with closing(socket.create_server(("127.0.0.1", 0))) as unused:
+        closed = unused.getsockname()[1]
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        values = {
+            "database": dsn,
+            "database_nowhere": f"{dsn} dbname=nowhere",
+            "database_empty": f"{dsn} dbname=template1",
+            "folder": str(folder),
+            "file": str(folder / "file"),
+            "taken": str(taken.getsockname()[1]),
+            "closed": str(closed),
+            "server": shared_catalog.server.url,
+        }
+        own = {"ICECORE_DATABASE_URL": "$database", "ICECORE_SECRET_KEY": SECRET_KEY}
+        given = [
+            {
+                "arguments": [_filled(each, values) for each in mistake.arguments],
+                "environment": {
+                    name: _filled(text, values) for name, text in ({} if mistake.embedded else own | dict(mistake.environment)).items()
+                },
+            }
+            for mistake in MISTAKES.values()
+        ]
+        done = subprocess.run(
+            [sys.executable, "-P", "-m", "tests.fixtures.commands_in_one_process"],
+            cwd=ROOT, env=clean_environment() | {"PYTHONPATH": str(ROOT), "COLUMNS": "80"},
+            input=json.dumps(given), capture_output=True, text=True, timeout=120, check=False,
+        )  # fmt: skip
+        assert 0 == done.returncode, done.stderr
+        yield {name: Answered(*each, values) for name, each in zip(MISTAKES, json.loads(done.stdout), strict=True)}
+
+
+def _filled(text: str, values: Mapping[str, str]) -> str:
+    return Template(text).safe_substitute(values)
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_a_mistake_of_a_command_is_answered_in_words(name: str, answered: Mapping[str, Answered]) -> None:
+    """With its exit code, in few lines, which a narrow terminal does not break."""
+    mistake, answer = MISTAKES[name], answered[name]
+    said = answer.output + answer.errors
+    assert mistake.code == answer.code, said
+    for part in mistake.said:
+        assert _filled(part, answer.values) in said
+    assert len(said.splitlines()) <= LINES_MAX, said
+    assert "Traceback" not in said
+    for secret in (SECRET, SECRET_KEY):
+        assert secret not in said
+    if mistake.code == ExitCode.USAGE:
+        # As root a server logs a warning first.
+        assert ("", True) == (answer.output, answer.errors.splitlines()[-1].startswith("icecore: "))
+
+
+def test_the_tables_are_long_enough() -> None:
+    """Fifty of commands alone."""
+    assert len(MISTAKES) >= 50
+    assert len(REQUESTS) >= 20
+
+
+JSON = {"Content-Type": "application/json"}
+
+
+@dataclass(frozen=True)
+class Request:
+    """A request that is wrong; $prefix in its path stands for a warehouse with the namespace `a` and the table `a.t`."""
+
+    method: str
+    path: str
+    status: int
+    said: str
+    body: Any = None
+    headers: Mapping[str, str] = field(default_factory=lambda: JSON)
+
+
+BAD, NOT_FOUND, CONFLICT = 400, 404, 409
+REQUESTS = {
+    "the server's own address": Request("GET", "/", NOT_FOUND, "No such address: /"),
+    "no base path": Request("GET", "/iceberg/v1/config", NOT_FOUND, "No such address"),
+    "a version of the API that is none": Request("GET", "/catalog/v2/config", NOT_FOUND, "No such address"),
+    "a misspelt address": Request("GET", "$prefix/namespace", NOT_FOUND, "No such address"),
+    "a wrong method": Request("PUT", "$prefix/namespaces", 405, "Method not allowed: PUT"),
+    "no such warehouse": Request("GET", "/catalog/v1/config?warehouse=nowhere", NOT_FOUND, "Warehouse does not exist: nowhere"),
+    "no such prefix": Request("GET", "/catalog/v1/nowhere/namespaces", NOT_FOUND, "Warehouse does not exist: nowhere"),
+    "a time without its zone": Request("GET", "$prefix@2026-01-01/namespaces", BAD, "RFC 3339 time with its zone"),
+    "a position that is not there": Request("GET", "$prefix@999999999/namespaces", BAD, "beyond the end of the log"),
+    "no such namespace": Request("GET", "$prefix/namespaces/nowhere", NOT_FOUND, "Namespace does not exist: nowhere"),
+    "a namespace with a dot for its levels": Request("GET", "$prefix/namespaces/a.b", NOT_FOUND, "Namespace does not exist: a.b"),
+    "no such table": Request("GET", "$prefix/namespaces/a/tables/nowhere", NOT_FOUND, "Table does not exist: a.nowhere"),
+    "a table's name with a slash": Request("GET", "$prefix/namespaces/a/tables/t/x", NOT_FOUND, "No such address"),
+    "a table as a view": Request("GET", "$prefix/namespaces/a/views/t", NOT_FOUND, "View does not exist: a.t"),
+    "a body that is no JSON": Request("POST", "$prefix/namespaces", BAD, "Invalid body: not JSON", b"{"),
+    "no body": Request("POST", "$prefix/namespaces", BAD, "Invalid body"),
+    "another content type": Request("POST", "$prefix/namespaces", BAD, "must be application/json", b"{}", {"Content-Type": "text/plain"}),
+    "a field that lacks": Request("POST", "$prefix/namespaces", BAD, "Invalid field 'namespace': is required", {}),
+    "a text for a list": Request("POST", "$prefix/namespaces", BAD, "Invalid field 'namespace': must be a list", {"namespace": "a"}),
+    "a namespace without a name": Request("POST", "$prefix/namespaces", BAD, "namespace", {"namespace": []}),
+    "a namespace that is there": Request("POST", "$prefix/namespaces", CONFLICT, "Namespace already exists: a", {"namespace": ["a"]}),
+    "a namespace with tables, dropped": Request("DELETE", "$prefix/namespaces/a", CONFLICT, "not empty"),
+    "a table without a schema": Request("POST", "$prefix/namespaces/a/tables", BAD, "Invalid field 'schema': is required", {"name": "u"}),
+    "a table that is there": Request(
+        "POST", "$prefix/namespaces/a/tables", CONFLICT, "already exists: a.t", {"name": "t", "schema": SCHEMA}
+    ),
+    "a type that is none": Request(
+        "POST", "$prefix/namespaces/a/tables", BAD, "varchar",
+        {"name": "u", "schema": {"type": "struct", "fields": [{"id": 1, "name": "x", "type": "varchar", "required": False}]}},
+    ),
+    "a location elsewhere": Request(
+        "POST", "$prefix/namespaces/a/tables", BAD, "location", {"name": "u", "schema": SCHEMA, "location": "s3://elsewhere/u"}
+    ),
+    "a page of no size": Request("GET", "$prefix/namespaces?pageSize=0", BAD, "'pageSize': must be a positive whole number"),
+    "a page token of another catalog": Request("GET", "$prefix/namespaces?pageToken=x", BAD, "not a token of this catalog"),
+    "an unknown parameter": Request("GET", "/history/v1/events?since=1", BAD, "Unknown parameter 'since': the parameters are after"),
+    "a key that is no UUID": Request(
+        "POST", "$prefix/namespaces", BAD, "must be one UUID", {"namespace": ["k"]}, {**JSON, "Idempotency-Key": "1"}
+    ),
+    "a name of another server": Request("GET", "/catalog/v1/config", 403, "ICECORE_ALLOWED_HOSTS", headers={"Host": "elsewhere"}),
+    "a token where there are none": Request("POST", "/catalog/v1/oauth/tokens", BAD, "", b"grant_type=client_credentials", {}),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def prefix(shared_catalog: SharedCatalog) -> str:
+    """The address of a warehouse with the namespace `a` and the table `a.t`."""
+    made = shared_catalog.new_warehouse()
+    client = shared_catalog.client(made)
+    assert 200 == client.create_namespace("a").status
+    assert 200 == client.call("POST", "/namespaces/a/tables", {"name": "t", "schema": SCHEMA}).status
+    client.close()
+    return f"/catalog/v1/{made.name}"
+
+
+@pytest.mark.parametrize("name", REQUESTS)
+def test_a_mistake_of_a_client_is_answered_in_words(name: str, shared_catalog: SharedCatalog, prefix: str) -> None:
+    """As the ErrorModel of the specification, whose code is the status."""
+    made = REQUESTS[name]
+    body = made.body if made.body is None or isinstance(made.body, bytes) else json.dumps(made.body).encode()
+    request = urllib.request.Request(
+        shared_catalog.server.url + _filled(made.path, {"prefix": prefix}), body, dict(made.headers), method=made.method
+    )
+    with pytest.raises(urllib.error.HTTPError) as refused, urllib.request.urlopen(request, timeout=30):
+        pass
+    with closing(refused.value) as answer:
+        error = json.load(answer)["error"]
+    assert (made.status, made.status) == (refused.value.code, error["code"]), error
+    assert made.said in error["message"]
+    assert error["type"]
+    assert len(error["message"].splitlines()) <= LINES_MAX
+
+
+# At the start of a server
+
+
+def test_a_key_that_decrypts_no_credential_is_found_at_the_start(database: str, tmp_path: Path) -> None:
+    """Not at the first commit to the warehouse; `serve` and `worker` say so alike, and the earlier key may stand beside the new one."""
+    credential = {"type": "s3", "credential-type": "access-key", "aws-access-key-id": "AKIA0", "aws-secret-access-key": SECRET}
+    another = base64.b64encode(b"o" * 32).decode()
+    own = {"ICECORE_DATABASE_URL": database, "ICECORE_SECRET_KEY": SECRET_KEY}
+    made = _icecore("warehouse", "create", "lake", "--profile", S3, "--credential", json.dumps(credential), **own)
+    assert 0 == made.returncode, made.stderr
+    for command in (["serve", "--port", "0"], ["worker"]):
+        refused = _icecore(*command, **own | {"ICECORE_SECRET_KEY": another})
+        assert ExitCode.USAGE == refused.returncode, refused.stderr
+        assert "The secret key decrypts no stored credential" in refused.stderr
+        assert "ICECORE_SECRET_KEY_FILES_PREVIOUS" in refused.stderr
+        assert another not in refused.stderr
+
+
+def test_json_is_whole_in_a_narrow_terminal(database: str, tmp_path: Path) -> None:
+    """A profile is longer than 80 columns."""
+    own = {"ICECORE_DATABASE_URL": database, "ICECORE_SECRET_KEY": SECRET_KEY, "COLUMNS": "40", "TERM": "xterm", "FORCE_COLOR": "1"}
+    made = _icecore(
+        "warehouse", "create", "lake", "--profile", json.dumps({"type": "local", "directory": f"{tmp_path}/[red]{'x' * 99}"}), **own
+    )
+    assert 0 == made.returncode, made.stderr
+    (listed,) = json.loads(_icecore("warehouse", "list", "--json", **own).stdout)
+    assert f"{tmp_path}/[red]{'x' * 99}" == listed["storage-profile"]["directory"]
+
+
+def test_sinks_name_the_table_that_lacks(database: str) -> None:
+    """In square brackets, which are no markup."""
+    done = _icecore("sinks", ICECORE_DATABASE_URL=database)
+    assert (0, True) == (done.returncode, "add a table [sinks.NAME] to the settings" in done.stdout), done.stdout
+
+
+def _icecore(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-P", "-m", "icecore", *arguments]
+    return subprocess.run(command, cwd=ROOT, env=clean_environment() | environment, capture_output=True, text=True, timeout=60, check=False)

@@ -142,9 +142,10 @@ async def replay_to_sink(settings: Settings, console: Console, name: str, first:
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     async with _connection(settings) as connection:
         head = await log_head(connection)
+        given = f"--from {first}" if last is None else f"--from {first} --to {last}"
         last = head if last is None else last
         if not 1 <= first <= last <= head:
-            raise CommandFailed(ExitCode.USAGE, f"--from {first} --to {last} is not in the log, which has positions 1 to {head}")
+            raise CommandFailed(ExitCode.USAGE, f"{given} is not in the log, which has positions 1 to {head}")
         replay_id = uuid7()
         await checkpoints.request_replay(connection, replay_id, name, first, last, chosen)
         telling = asyncio.create_task(publisher.run(stop))

@@ -108,10 +108,10 @@ MISTAKES = {
     # The database
     "a password with an @ in the URL": Mistake(
         ["verify"],
-        ["ICECORE_DATABASE_URL", "@ / : ? # of a password are percent-encoded"],
+        ["ICECORE_DATABASE_URL", "percent-encode @ / : ? # in a password"],
         environment=_url(f"postgresql://u:{SECRET}@x@h/d"),
     ),
-    "a password with a / in the URL": Mistake(["verify"], ["percent-encoded"], environment=_url(f"postgresql://u:{SECRET}/x@h/d")),
+    "a password with a / in the URL": Mistake(["verify"], ["percent-encode @"], environment=_url(f"postgresql://u:{SECRET}/x@h/d")),
     "another database system": Mistake(["verify"], ["begins with mysql://"], environment=_url(f"mysql://u:{SECRET}@h/d")),
     "a database URL without its scheme": Mistake(
         ["verify"], ["postgresql://USER:PASSWORD@HOST:PORT/DATABASE"], environment=_url("localhost/icecore")
@@ -123,13 +123,13 @@ MISTAKES = {
     "a database without the schema": Mistake(["verify"], ["run `icecore migrate` first"], ExitCode.DATABASE, _url("$database_empty")),
     "a data folder and a database": Mistake(["serve", "--data", "$folder/x"], ["--data", "ICECORE_DATABASE_URL", "use one of them"]),
     # Places
-    "a file as data folder": Mistake(["serve", "--data", "$file"], ["cannot be made: there is a file of that name"], embedded=True),
-    "a file as data folder that is asked": Mistake(["verify", "--data", "$file"], ["is a file; a data folder is a folder"], embedded=True),
-    "a data folder of nobody": Mistake(["verify", "--data", "$folder/x"], ["holds no catalog; `icecore serve --data"], embedded=True),
-    "a taken port": Mistake(["serve", "--port", "$taken"], ["Port $taken on 127.0.0.1 is in use", "by --port"], ExitCode.BUSY),
+    "a file as data folder": Mistake(["serve", "--data", "$file"], ["cannot be created: a file has that name"], embedded=True),
+    "a file as data folder that is asked": Mistake(["verify", "--data", "$file"], ["is a file, not a data folder"], embedded=True),
+    "a data folder of nobody": Mistake(["verify", "--data", "$folder/x"], ["contains no catalog; `icecore serve --data"], embedded=True),
+    "a taken port": Mistake(["serve", "--port", "$taken"], ["Port $taken on 127.0.0.1 is in use", "with --port"], ExitCode.BUSY),
     "a taken port of metrics": Mistake(
         ["serve", "--port", "0"],
-        ["Port $taken on 127.0.0.1 is in use", "by ICECORE_METRICS_PORT"],
+        ["Port $taken on 127.0.0.1 is in use", "with ICECORE_METRICS_PORT"],
         ExitCode.BUSY,
         {"ICECORE_METRICS_PORT": "$taken"},
     ),
@@ -173,15 +173,17 @@ MISTAKES = {
     "a relative directory": Mistake(["warehouse", "create", "w", "--profile", LOCAL.replace("$folder/", "")], ["'directory'", "absolute"]),
     "a name that is taken": Mistake(["warehouse", "create", "demo", "--profile", LOCAL], ["AlreadyExistsException", "demo"], ExitCode.NO),
     # The log and its sinks
-    "a position before the first": Mistake(["log", "--from", "0"], ["--from is a position; the first one is 1"]),
-    "a position after the last": Mistake(["log", "--from", "999999"], ["--from 999999 lies beyond the end of the log, which is at"]),
+    "a position before the first": Mistake(["log", "--from", "0"], ["--from must be a position of at least 1"]),
+    "a position after the last": Mistake(["log", "--from", "999999"], ["--from 999999 is beyond the end of the log ("]),
     "no event": Mistake(["log", "--limit", "0"], ["--limit", "at least 1"]),
     "a replay to no such sink": Mistake(
-        ["sinks", "replay", "b", "--from", "1"], ["no sink b", "there is a"], environment=_sink(type="stdout")
+        ["sinks", "replay", "b", "--from", "1"], ["no sink b", "configured sinks: a"], environment=_sink(type="stdout")
     ),
     "a replay from nowhere": Mistake(["sinks", "replay", "a"], ["--from requires an argument"], environment=_sink(type="stdout")),
     "a replay beyond the end": Mistake(
-        ["sinks", "replay", "a", "--from", "999999"], ["--from 999999", "its positions go from 1 to"], environment=_sink(type="stdout")
+        ["sinks", "replay", "a", "--from", "999999"],
+        ["--from 999999 is not in the log, which has positions 1 to "],
+        environment=_sink(type="stdout"),
     ),
     "a replay with an unknown filter": Mistake(
         ["sinks", "replay", "a", "--from", "1", "--filter", "table=x"], ["--filter table=x is not type=…"], environment=_sink(type="stdout")
@@ -194,7 +196,7 @@ MISTAKES = {
     "no server": Mistake(
         ["health", "--url", "http://127.0.0.1:$closed"], ["does not answer", "is `icecore serve` running there?"], ExitCode.NO
     ),
-    "an address without http": Mistake(["health", "--url", "localhost:8181"], ["localhost:8181 is not an http address"]),
+    "an address without http": Mistake(["health", "--url", "localhost:8181"], ["localhost:8181 is not an http or https URL"]),
     "the address of a page": Mistake(["health", "--url", "$server/catalog"], ["No such address"], ExitCode.NO),
 }
 
@@ -302,7 +304,7 @@ REQUESTS = {
     "a wrong method": Request("PUT", "$prefix/namespaces", 405, "Method not allowed: PUT"),
     "no such warehouse": Request("GET", "/catalog/v1/config?warehouse=nowhere", NOT_FOUND, "Warehouse does not exist: nowhere"),
     "no such prefix": Request("GET", "/catalog/v1/nowhere/namespaces", NOT_FOUND, "Warehouse does not exist: nowhere"),
-    "a time without its zone": Request("GET", "$prefix@2026-01-01/namespaces", BAD, "RFC 3339 time with its zone"),
+    "a time without its zone": Request("GET", "$prefix@2026-01-01/namespaces", BAD, "RFC 3339 time with a time zone"),
     "a position that is not there": Request("GET", "$prefix@999999999/namespaces", BAD, "beyond the end of the log"),
     "no such namespace": Request("GET", "$prefix/namespaces/nowhere", NOT_FOUND, "Namespace does not exist: nowhere"),
     "a namespace with a dot for its levels": Request("GET", "$prefix/namespaces/a.b", NOT_FOUND, "Namespace does not exist: a.b"),

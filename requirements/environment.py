@@ -73,6 +73,7 @@ def uv() -> Path:
 
 
 def _fetch_uv(folder: Path, lock: Path) -> None:
+    print("Fetching uv, which installs the packages", file=sys.stderr, flush=True)
     making = folder.with_name(folder.name + ".making")
     shutil.rmtree(making, ignore_errors=True)
     options = ["--quiet", "--disable-pip-version-check", "--no-deps", "--require-hashes", "--requirement", str(lock)]
@@ -123,7 +124,15 @@ def _fill(environment: Path, lock: Path, *, project: bool) -> None:
     if not python_of(environment).exists():
         venv.create(environment, with_pip=False, clear=True)
     call = [str(uv()), "pip"]
-    where = ["--quiet", "--python", str(python_of(environment)), "--build-constraints", str(REQUIREMENTS / "build.lock")]
+    print(f"Installing the packages of {lock.name} into {environment.name}", file=sys.stderr, flush=True)
+    # On a terminal uv shows how far it is.
+    where = [
+        *([] if sys.stderr.isatty() else ["--quiet"]),
+        "--python",
+        str(python_of(environment)),
+        "--build-constraints",
+        str(REQUIREMENTS / "build.lock"),
+    ]
     variables = uv_environment()
     subprocess.run([*call, "sync", *where, "--require-hashes", str(lock)], check=True, env=variables)
     if project:

@@ -230,6 +230,22 @@ def health(*, url: str | None = None, data: Data = None, config: Config = None) 
 
 
 @app.command
+def doctor(
+    *, as_json: Annotated[bool, Parameter(name="--json", negative=())] = False, data: Data = None, config: Config = None
+) -> ExitCode:
+    """Check what a server needs: settings, database, role, schema, clock, secret key, storage and sinks; exit code 1 if a check fails.
+
+    Parameters
+    ----------
+    as_json
+        One JSON array instead of a line for each check.
+    """
+    from .doctor import doctor as run_doctor
+
+    return run_doctor(lambda: _settings(config, data), Console(), as_json=as_json)
+
+
+@app.command
 def worker(*, data: Data = None, config: Config = None) -> ExitCode:
     """Publish events, update statistics and run background jobs until SIGTERM or Ctrl-C. `serve` starts a worker by default."""
     from . import operator_commands

@@ -13,7 +13,7 @@ from .embedded_postgres import EmbeddedPostgresError, embedded_postgres, serving
 from .exit_codes import CommandFailed, ExitCode
 from .migrations.apply import MigrationError, apply_migrations, pending_migrations
 from .migrations.serving_role import grant_serving
-from .server_check import UnfitServerError, check_server
+from .server_check import CheckedServer, UnfitServerError, check_server
 from .settings import Settings
 
 
@@ -51,10 +51,18 @@ def embedded_settings(settings: Settings, folder: DataFolder, owner_dsn: str) ->
     return settings.model_copy(update=found)
 
 
+async def check_database(settings: Settings) -> CheckedServer:
+    """The server that serves; raises CommandFailed for one that cannot be reached, or is not fit."""
+    try:
+        return await check_server(settings.dsn, unsafe_durability=settings.unsafe_durability)
+    except (UnfitServerError, psycopg.Error) as error:
+        raise _unusable(error, settings) from None
+
+
 async def prepare_database(settings: Settings) -> list[str]:
     """Checks the server and brings its schema and the serving role's rights up to this code; the migrations that were applied."""
+    await check_database(settings)
     try:
-        await check_server(settings.dsn, unsafe_durability=settings.unsafe_durability)
         applied = await apply_migrations(settings.owner_dsn)
         if settings.database_owner_url is not None:
             await grant_serving(settings.owner_dsn, settings.dsn)
@@ -67,7 +75,7 @@ async def prepare_database(settings: Settings) -> list[str]:
             f"The role of ICECORE_{setting} may not set up the schema icecore ({said}): run GRANT CREATE ON DATABASE … TO …, "
             "or, where the schema is there already, give its owner's URL in ICECORE_DATABASE_OWNER_URL",
         ) from None
-    except (UnfitServerError, MigrationError, psycopg.Error) as error:
+    except (MigrationError, psycopg.Error) as error:
         raise _unusable(error, settings) from None
 
 

@@ -1,5 +1,7 @@
 """Checks a Postgres before use: its version, and that acknowledged commits survive a crash."""
 
+from typing import NamedTuple
+
 import structlog
 
 from .database.connection import connect
@@ -13,7 +15,14 @@ class UnfitServerError(Exception):
     """This Postgres cannot carry the log; the message names the setting and what to do."""
 
 
-async def check_server(dsn: str, *, unsafe_durability: bool = False) -> None:
+class CheckedServer(NamedTuple):
+    """A server that is fit. weak -- what its settings say of durability that is accepted although it can lose acknowledged commits."""
+
+    version: str
+    weak: list[str]
+
+
+async def check_server(dsn: str, *, unsafe_durability: bool = False) -> CheckedServer:
     """Raises UnfitServerError unless the server is Postgres 14 or later, writable, and durable for the connections of `dsn`, which are
     in the isolation level that appends need.
 
@@ -43,10 +52,11 @@ async def check_server(dsn: str, *, unsafe_durability: bool = False) -> None:
         if value == "off"
     ]
     if not weak:
-        return
+        return CheckedServer(version, weak)
     if not unsafe_durability:
         raise UnfitServerError(
             f"This Postgres can lose commits it has acknowledged: {', '.join(weak)}. Turn it on (for this role and database too), "
             "or set ICECORE_UNSAFE_DURABILITY=true to accept the loss"
         )
     structlog.get_logger().warning("acknowledged commits may be lost in a crash", settings=weak)
+    return CheckedServer(version, weak)

@@ -40,7 +40,7 @@ def show(settings: Settings, console: Console, *, as_json: bool) -> ExitCode:
     with opened_database(settings) as opened:
         found, head = uvloop.run(run(opened))
     known = {each.name: each for each in found}
-    rows = [_row(name, known.get(name), head, configured=name in settings.sinks) for name in sorted({*known, *settings.sinks})]
+    rows = [sink_row(name, known.get(name), head, configured=name in settings.sinks) for name in sorted({*known, *settings.sinks})]
     if as_json:
         console.out(orjson.dumps(rows, option=orjson.OPT_UTC_Z).decode(), highlight=False)
     elif not rows:
@@ -50,7 +50,8 @@ def show(settings: Settings, console: Console, *, as_json: bool) -> ExitCode:
     return ExitCode.NO if any(row["trouble"] for row in rows) else ExitCode.OK
 
 
-def _row(name: str, status: SinkStatus | None, head: int, *, configured: bool) -> dict[str, Any]:
+def sink_row(name: str, status: SinkStatus | None, head: int, *, configured: bool) -> dict[str, Any]:
+    """What operators see of one sink; `trouble`: what they should mend."""
     if status is None:
         return {
             "name": name,

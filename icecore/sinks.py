@@ -23,19 +23,26 @@ STOP_SECONDS_MAX = 3.0
 """A publisher whose sink does not answer is cut off; where it was is found again from the sink."""
 
 
-def publishers(settings: Settings) -> dict[str, Publisher]:
-    """One publisher per sink. Raises SettingsError for a sink whose client is not installed, and for two sinks on one place."""
+def sink_makers(settings: Settings) -> dict[str, Callable[[], Sink]]:
+    """What makes each sink, to be opened.
+
+    Raises SettingsError for a sink whose client is not installed, and for two sinks on one place.
+    """
     places: dict[object, str] = {}
     for name, sink in settings.sinks.items():
         other = places.setdefault(_place(name, sink), name)
         if other != name:
             raise SettingsError(f"The sinks {other} and {name} have the same destination: each needs its own")
-    return {name: _publisher(settings, name, sink) for name, sink in settings.sinks.items()}
+    return {name: _maker(name, sink, settings.public_url or "") for name, sink in settings.sinks.items()}
 
 
-def _publisher(settings: Settings, name: str, sink: SinkSettings) -> Publisher:
-    make = _maker(name, sink, settings.public_url or "")
-    return Publisher(settings.dsn, name, make, chosen=sink.event_filter(), dialect=sink.dialect, start=sink.start)
+def publishers(settings: Settings) -> dict[str, Publisher]:
+    """One publisher per sink. Raises SettingsError as `sink_makers` does."""
+    makers = sink_makers(settings)
+    return {
+        name: Publisher(settings.dsn, name, makers[name], chosen=sink.event_filter(), dialect=sink.dialect, start=sink.start)
+        for name, sink in settings.sinks.items()
+    }
 
 
 def _place(name: str, sink: SinkSettings) -> object:

@@ -1,11 +1,15 @@
 """The rights of the server role: it reads, appends, and writes what is not derived from the log."""
 
-from psycopg import sql
+from typing import Any
+
+from psycopg import AsyncConnection, sql
 
 from ..database.advisory_locks import AdvisoryLock, lock_transaction
 from ..database.connection import connect
 from ..database.named_sql import named_sql
 from .apply import MigrationError
+
+_SQL = named_sql("icecore.migrations", "serving_role.sql")
 
 
 class ServingRoleOwnsError(MigrationError):
@@ -22,10 +26,14 @@ async def grant_serving(owner_dsn: str, serving_dsn: str) -> None:
         role = connection.info.user
     async with await connect(owner_dsn, autocommit=False, application_name="icecore-migrate") as connection:
         await lock_transaction(connection, AdvisoryLock.MIGRATIONS)
-        grants = named_sql("icecore.migrations", "serving_role.sql")
-        if await (await connection.execute(grants["owns"], {"role": role})).fetchone() == (True,):
+        if await role_owns(connection, role):
             raise ServingRoleOwnsError(
                 "The role of ICECORE_DATABASE_URL owns tables of the schema icecore: name a role that owns nothing there, "
                 "or leave ICECORE_DATABASE_OWNER_URL out"
             )
-        await connection.execute(sql.SQL(grants["rights"]).format(role=sql.Identifier(role)))
+        await connection.execute(sql.SQL(_SQL["rights"]).format(role=sql.Identifier(role)))
+
+
+async def role_owns(connection: AsyncConnection[Any], role: str) -> bool:
+    """Whether the role owns any table or function of the schema."""
+    return await (await connection.execute(_SQL["owns"], {"role": role})).fetchone() == (True,)

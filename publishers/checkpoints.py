@@ -126,10 +126,10 @@ class Leadership:
 
 
 @asynccontextmanager
-async def leading(dsn: str, name: str, start: Literal["beginning", "now"]) -> AsyncIterator[Leadership | None]:
-    """The lead of a sink while the block runs; None where another process has it.
+async def locked(dsn: str, name: str) -> AsyncIterator[Connection | None]:
+    """The session that holds a sink's lock while the block runs, so that no process begins to lead; None where one leads.
 
-    start -- where a sink begins that was never led. The lock belongs to the session: it cannot go through a transaction pooler.
+    The lock belongs to the session: it cannot go through a transaction pooler.
     """
     async with await connect(
         dsn, prepare_threshold=0, application_name=f"icecore-sink-{name}", connect_timeout=CONNECT_SECONDS_MAX
@@ -137,7 +137,17 @@ async def leading(dsn: str, name: str, start: Literal["beginning", "now"]) -> As
         session = {"name": name, "lock_prefix": SINK_LOCK_PREFIX, "silence_ms": str(SILENCE_SECONDS_MAX * 1000)}
         cursor = await connection.execute(_SQL["try_lock"], session)
         row = await cursor.fetchone()
-        if row is None or not row[0]:
+        yield connection if row is not None and row[0] else None
+
+
+@asynccontextmanager
+async def leading(dsn: str, name: str, start: Literal["beginning", "now"]) -> AsyncIterator[Leadership | None]:
+    """The lead of a sink while the block runs; None where another process has it.
+
+    start -- where a sink begins that was never led.
+    """
+    async with locked(dsn, name) as connection:
+        if connection is None:
             yield None
             return
         leader = f"{socket.gethostname()}:{os.getpid()}"

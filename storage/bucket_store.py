@@ -105,6 +105,12 @@ class BucketStore:
                 return False
             return True
 
+    async def check_readable(self) -> None:
+        base = self._profile.base
+        async with _errors(base):
+            async for _ in obstore.list(self._bucket(base), prefix=_path(base), chunk_size=1):
+                break
+
     async def delete(self, locations: Sequence[StorageLocation]) -> None:
         by_bucket: dict[str, list[StorageLocation]] = {}
         for location in locations:

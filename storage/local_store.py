@@ -102,6 +102,11 @@ class LocalStore:
         except OSError as error:
             raise _refusal(error, location) from error
 
+    async def check_readable(self) -> None:
+        base = self._profile.base
+        with self._errors(base):
+            await asyncio.to_thread(_list_one, "/" + "/".join(base.segments))
+
     async def delete(self, locations: Sequence[StorageLocation]) -> None:
         for location in locations:
             with self._errors(location):
@@ -195,6 +200,11 @@ class LocalStore:
             if isinstance(error, FileNotFoundError | NotADirectoryError):
                 self._check_root(location)
             raise _refusal(error, location) from error
+
+
+def _list_one(directory: str) -> None:
+    with os.scandir(directory) as entries:
+        next(entries, None)
 
 
 def _refusal(error: OSError, location: StorageLocation) -> CatalogError:

@@ -36,6 +36,9 @@ class ObjectStore(Protocol):
     async def exists(self, location: StorageLocation) -> bool:
         """Whether there is a file (not a folder)."""
 
+    async def check_readable(self) -> None:
+        """Lists one entry below the base; ServiceUnavailable where that cannot be done."""
+
     async def delete(self, locations: Sequence[StorageLocation]) -> None:
         """Remove files; those already gone are no error."""
 

@@ -1,0 +1,253 @@
+"""`icecore doctor`: checks what a server needs, with the code that a server uses, and says what to do about what fails.
+
+It changes nothing in the catalog and publishes no event. A sink that a process leads is not opened, because that would take the lead
+from it: what the leader reported is shown instead.
+"""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Literal
+from urllib.parse import urlsplit
+
+import orjson
+import psycopg
+import uvloop
+from rich.console import Console
+
+from .access.request_context import PROJECT_ID_DEFAULT
+from .access.resolve_warehouse import as_warehouse
+from .access.warehouse import Warehouse
+from .compose import Application, open_catalog
+from .data_folder import DataFolder
+from .database.connection import connect
+from .database.connections import Connection
+from .database.named_sql import named_sql
+from .database_url import database_address
+from .domain.client_errors import client_error_text
+from .domain.errors import CatalogError
+from .exit_codes import CommandFailed, ExitCode
+from .hooks import check_hooks
+from .log_database import check_database, opened_database, require_schema
+from .migrations.serving_role import role_owns
+from .projections import warehouses
+from .publishers import checkpoints
+from .publishers.sink import Sink, SinkError
+from .publishers.sink_settings import WebhookSink
+from .secret_keys import secret_store
+from .security.secrets import SecretUnreadable
+from .settings import Settings, SettingsError, check_address
+from .sink_commands import sink_row
+from .sinks import sink_makers
+
+CLOCK_SECONDS_MAX = 2.0
+"""Events have the time of the database, requests to stores that of this machine."""
+OWNER_SECONDS_MAX = 5
+STORE_SECONDS_MAX = 15.0
+SINK_SECONDS_MAX = 15.0
+
+_SQL = named_sql("icecore", "doctor.sql")
+
+Status = Literal["ok", "warning", "failed"]
+Report = Callable[[str, Status, str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One check. A warning stops no server; what failed stops it, or a part of it."""
+
+    name: str
+    status: Status
+    message: str
+
+
+def doctor(load: Callable[[], Settings], console: Console, *, as_json: bool) -> ExitCode:
+    """Prints each check when it ends, or all of them as one JSON array; exit code 1 if one failed. `load` reads the settings."""
+    found: list[Check] = []
+
+    def report(name: str, status: Status, message: str) -> None:
+        found.append(Check(name, status, message))
+        if not as_json:
+            console.out(f"{status:7}  {name}: {message}", highlight=False)
+
+    _check(load, report)
+    if as_json:
+        console.out(orjson.dumps(found).decode(), highlight=False)
+    return ExitCode.NO if any(check.status == "failed" for check in found) else ExitCode.OK
+
+
+def _check(load: Callable[[], Settings], report: Report) -> None:
+    """What builds on a check that failed is left out."""
+    try:
+        settings = load()
+        check_address(settings)
+        check_hooks(settings)
+    except SettingsError as error:
+        return report("settings", "failed", str(error))
+    report("settings", "ok", f"{len(settings.sinks)} sinks, {len(settings.hooks)} hooks")
+    try:
+        if settings.database_url is None:
+            folder = DataFolder.existing(settings.data_dir)
+            serving = folder.serving()
+            report("data folder", "ok", f"{folder.path}, {'served' if serving else 'not served'} now")
+    except CommandFailed as failure:
+        return report("data folder", "failed", str(failure))
+    try:
+        with opened_database(settings) as opened:
+            uvloop.run(_check_opened(opened, report))
+    except CommandFailed as failure:
+        report("database", "failed", str(failure))
+    return None
+
+
+async def _check_opened(settings: Settings, report: Report) -> None:
+    server = await check_database(settings)
+    weak = f"; acknowledged commits can be lost in a crash: {', '.join(server.weak)}" if server.weak else ""
+    report("database", "warning" if weak else "ok", f"Postgres {server.version} at {database_address(settings.dsn)}{weak}")
+    try:
+        await require_schema(settings)
+    except CommandFailed as failure:
+        return report("schema", "failed", str(failure))
+    report("schema", "ok", "has the migrations of this version, and no later ones")
+    async with await connect(settings.dsn, prepare_threshold=0, application_name="icecore-doctor") as connection:
+        await _check_role(settings, connection, report)
+        await _check_clock(connection, report)
+    try:
+        secret_store(settings)
+    except SettingsError as error:
+        return report("secret key", "failed", str(error))
+    async with open_catalog(settings) as catalog:
+        await _check_warehouses(catalog, report)
+    await _check_sinks(settings, report)
+    return None
+
+
+async def _check_role(settings: Settings, connection: Connection, report: Report) -> None:
+    row = await (await connection.execute(_SQL["role"])).fetchone()
+    assert row is not None
+    role, may_append = row
+    if not may_append:
+        return report("role", "failed", f"{role} may not append events: run `icecore migrate` with ICECORE_DATABASE_OWNER_URL")
+    if settings.database_owner_url is None:
+        if await role_owns(connection, role):
+            return report("role", "warning", f"{role} owns the schema and could change events: see docs/how-to/database-roles.md")
+        return report("role", "ok", f"{role} serves and does not own the schema; `icecore migrate` needs ICECORE_DATABASE_OWNER_URL")
+    try:
+        async with await connect(
+            settings.owner_dsn, prepare_threshold=0, application_name="icecore-doctor", connect_timeout=OWNER_SECONDS_MAX
+        ) as owning:
+            owner = owning.info.user
+            owns = await role_owns(owning, owner)
+    except psycopg.Error as error:
+        said = client_error_text(error, database_address(settings.owner_dsn))
+        return report("role", "failed", f"ICECORE_DATABASE_OWNER_URL: the database cannot be reached: {said}")
+    if not owns:
+        return report("role", "failed", f"{owner} of ICECORE_DATABASE_OWNER_URL does not own the schema icecore: name the role that does")
+    return report("role", "ok", f"{role} serves, {owner} owns the schema")
+
+
+async def _check_clock(connection: Connection, report: Report) -> None:
+    before = datetime.now(UTC)
+    row = await (await connection.execute(_SQL["clock"])).fetchone()
+    after = datetime.now(UTC)
+    assert row is not None
+    # It was read somewhere between the two.
+    ahead = max((row[0] - after).total_seconds(), 0.0) or min((row[0] - before).total_seconds(), 0.0)
+    if abs(ahead) > CLOCK_SECONDS_MAX:
+        where = "ahead of" if ahead > 0 else "behind"
+        message = (
+            f"the database is {abs(ahead):.1f} s {where} this machine: synchronize both clocks; stores refuse requests of another time"
+        )
+        return report("clock", "warning", message)
+    return report("clock", "ok", f"within {CLOCK_SECONDS_MAX:.0f} s of the database")
+
+
+async def _check_warehouses(catalog: Application, report: Report) -> None:
+    async with catalog.backends.connection() as connection:
+        found = [as_warehouse(state, None) for state in await warehouses.read_all(connection, PROJECT_ID_DEFAULT)]
+    unreadable: dict[str, str] = {}
+    for warehouse in found:
+        try:
+            if warehouse.secret_ref is not None:
+                await catalog.backends.credential(warehouse.project_id, warehouse.secret_ref)
+        except SecretUnreadable as error:
+            unreadable[warehouse.name] = error.message
+    if unreadable:
+        name, said = next(iter(unreadable.items()))
+        message = (
+            f"{len(unreadable)} of the warehouses' credentials cannot be read, first that of {name}: {said}. Set the key they were "
+            "written with: ICECORE_SECRET_KEY_FILE, or ICECORE_SECRET_KEY_FILES_PREVIOUS for an older one"
+        )
+        report("secret key", "failed", message)
+    else:
+        report("secret key", "ok", f"reads {sum(each.secret_ref is not None for each in found)} credentials of warehouses")
+    for warehouse in found:
+        if warehouse.name not in unreadable:
+            await _check_store(catalog, warehouse, report)
+
+
+async def _check_store(catalog: Application, warehouse: Warehouse, report: Report) -> None:
+    name = f"warehouse {warehouse.name}"
+    try:
+        async with asyncio.timeout(STORE_SECONDS_MAX):
+            await (await catalog.backends.store(warehouse)).check_readable()
+    except TimeoutError:
+        report(name, "failed", f"{warehouse.profile.base} did not answer within {STORE_SECONDS_MAX:.0f} s: check the store and the network")
+    except CatalogError as error:
+        report(name, "failed", error.message)
+    else:
+        report(name, "ok", f"{warehouse.profile.base} can be listed")
+
+
+async def _check_sinks(settings: Settings, report: Report) -> None:
+    try:
+        makers = sink_makers(settings)
+    except SettingsError as error:
+        return report("sinks", "failed", str(error))
+    async with await connect(settings.dsn, prepare_threshold=0, application_name="icecore-doctor") as connection:
+        known = {status.name: status for status in await checkpoints.sink_statuses(connection)}
+    for name, make in makers.items():
+        status = known.get(name)
+        if status is not None and status.led:
+            row = sink_row(name, status, status.head, configured=True)
+            said = "; ".join(row["trouble"]) or f"published by {status.leader}, {row['lag-events']} events behind"
+            report(f"sink {name}", "failed" if row["trouble"] else "ok", said)
+        else:
+            await _check_sink(settings, name, make, report)
+    return None
+
+
+async def _check_sink(settings: Settings, name: str, make: Callable[[], Sink], report: Report) -> None:
+    """Opens and closes the sink; nobody begins to lead it meanwhile."""
+    sink: Sink | None = None
+    configured = settings.sinks[name]
+    try:
+        async with checkpoints.locked(settings.dsn, name) as connection, asyncio.timeout(SINK_SECONDS_MAX):
+            if connection is not None:
+                sink = make()
+                await sink.open()
+                if isinstance(configured, WebhookSink):
+                    await _connect(configured.url)
+    except TimeoutError:
+        report(f"sink {name}", "failed", f"did not answer within {SINK_SECONDS_MAX:.0f} s: check its address and the network")
+    except SinkError as error:
+        report(f"sink {name}", "failed", str(error))
+    except Exception as error:
+        # As its publisher says it: the text of any other error may hold what a client was given.
+        report(f"sink {name}", "failed", client_error_text(error))
+    else:
+        said = "another process begins to publish to it" if sink is None else "can be opened; no process publishes to it at the moment"
+        report(f"sink {name}", "ok", said)
+    finally:
+        if sink is not None:
+            await sink.close()
+
+
+async def _connect(url: str) -> None:
+    """A webhook is asked nothing without an event: that its host takes connections is all that can be known."""
+    parts = urlsplit(url)
+    _, writer = await asyncio.open_connection(parts.hostname, parts.port or (443 if parts.scheme == "https" else 80))
+    with closing(writer):
+        pass

@@ -1,0 +1,216 @@
+"""`icecore doctor`: each check is ok on a sound installation, and says what to do where one is not."""
+
+import asyncio
+import base64
+import io
+import json
+import socket
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from rich.console import Console
+
+import icecore.doctor as doctor_module
+from icecore.commands.warehouses.create_warehouse import CreateWarehouse, create_warehouse
+from icecore.doctor import doctor
+from icecore.exit_codes import ExitCode
+from icecore.publishers.checkpoints import locked
+from icecore.settings import Settings, SettingsError
+from tests.fixtures.catalog import SECRET_KEY, context, opened_catalog
+from tests.fixtures.object_stores import S3_CREDENTIAL, S3Server, s3_profile, s3_server
+from tests.integration.test_program import Serve, icecore, serve, wait_until
+from tests.integration.test_serving_role import serving
+
+__all__ = ["s3_server", "serve", "serving"]
+
+Examine = Callable[..., dict[str, tuple[str, str]]]
+
+
+@pytest.fixture
+def examine(database: str) -> Examine:
+    """The checks by name, on the test's database; its exit code is that of what it found."""
+
+    def run(**settings: Any) -> dict[str, tuple[str, str]]:
+        given = {"database_url": database, "secret_key": SECRET_KEY} | settings
+        out = io.StringIO()
+        code = doctor(lambda: Settings(**given), Console(file=out), as_json=True)
+        found = {check["name"]: (check["status"], check["message"]) for check in json.loads(out.getvalue())}
+        assert code == (ExitCode.NO if "failed" in {status for status, _ in found.values()} else ExitCode.OK)
+        return found
+
+    return run
+
+
+@pytest.fixture
+def with_warehouse(database: str, tmp_path: Path) -> Path:
+    """The directory of a local warehouse."""
+
+    async def make() -> None:
+        async with opened_catalog(database, tmp_path / "warehouse"):
+            pass
+
+    asyncio.run(make())
+    return tmp_path / "warehouse"
+
+
+def create_s3_warehouse(database: str, directory: Path, profile: dict[str, Any]) -> None:
+    async def make() -> None:
+        async with opened_catalog(database, directory) as catalog:
+            command = CreateWarehouse("lake", profile, S3_CREDENTIAL)
+            await create_warehouse(catalog.commands, context("createWarehouse"), command, reviewed=False)
+
+    asyncio.run(make())
+
+
+def test_a_running_server_passes_every_check(serve: Serve) -> None:
+    """Beside the server, with the sink that its worker leads. As lines for people, and as JSON."""
+    sink = {"ICECORE_SINKS__OUT__TYPE": "stdout"}
+    served = serve(**sink)
+
+    wait_until(lambda: "sink_leader_started" in served.log.read_text())
+    examined = icecore("doctor", "--data", str(served.data), "--json", **sink)
+    found = {check["name"]: check for check in json.loads(examined.stdout)}
+    assert ["settings", "data folder", "database", "schema", "role", "clock", "secret key", "warehouse demo", "sink out"] == list(found)
+    assert {"ok"} == {check["status"] for check in found.values()}, examined.stdout
+    assert "published by" in found["sink out"]["message"]
+    assert ExitCode.OK == examined.returncode
+    lines = icecore("doctor", "--data", str(served.data), **sink).stdout.splitlines()
+    assert [f"ok       {name}" for name in found] == [line.partition(":")[0] for line in lines]
+
+
+def test_settings_that_are_refused_are_a_failed_check(tmp_path: Path) -> None:
+    """And so is a data folder that no server has made."""
+    refused = icecore("doctor", ICECORE_PROT="1")
+    assert (ExitCode.NO, "failed   settings: Unknown setting ICECORE_PROT; did you mean ICECORE_PORT?") == (
+        refused.returncode,
+        refused.stdout.strip(),
+    )
+    missing = icecore("doctor", "--data", str(tmp_path / "none"))
+    assert ExitCode.NO == missing.returncode
+    assert "failed   data folder: " in missing.stdout
+
+
+def test_what_the_settings_cannot_mean_is_said(examine: Examine) -> None:
+    """An address that others reach needs the words that it is meant."""
+
+    def refuse() -> Settings:
+        raise SettingsError("no")
+
+    assert ExitCode.NO == doctor(refuse, Console(file=io.StringIO()), as_json=False)
+    assert "failed" == examine(host="0.0.0.0")["settings"][0]
+
+
+def test_a_database_that_is_away_unmigrated_or_weak_is_told_apart(examine: Examine, database: str, empty_database: str) -> None:
+    """What builds on it is not checked."""
+    away = examine(database_url="postgresql://icecore:hunter2@127.0.0.1:1/icecore")
+    assert {"settings", "database"} == set(away)
+    assert "cannot be reached" in away["database"][1]
+    assert "hunter2" not in str(away)
+    unmigrated = examine(database_url=empty_database)
+    assert "ok" == unmigrated["database"][0]
+    assert "failed" == unmigrated["schema"][0]
+    assert "run `icecore migrate` first" in unmigrated["schema"][1]
+    assert "schema" == list(unmigrated)[-1]
+    weak = psycopg.conninfo.make_conninfo(database, options="-c synchronous_commit=off")
+    assert "failed" == examine(database_url=weak)["database"][0]
+    status, message = examine(database_url=weak, unsafe_durability=True)["database"]
+    assert ("warning", True) == (status, "synchronous_commit is off" in message)
+
+
+async def test_roles_are_told_apart(examine: Examine, serving: str, database: str) -> None:
+    """One that owns the schema could change events; one that only serves is what is wanted."""
+    one = await asyncio.to_thread(examine)
+    assert ("warning", True) == (one["role"][0], "owns the schema and could change events" in one["role"][1])
+    two = await asyncio.to_thread(examine, database_url=serving, database_owner_url=database)
+    assert ("ok", True) == (two["role"][0], "owns the schema" in two["role"][1])
+    alone = await asyncio.to_thread(examine, database_url=serving)
+    assert ("ok", True) == (alone["role"][0], "does not own the schema" in alone["role"][1])
+    turned = await asyncio.to_thread(examine, database_url=database, database_owner_url=serving)
+    assert ("failed", True) == (turned["role"][0], "does not own the schema icecore" in turned["role"][1])
+    away = await asyncio.to_thread(examine, database_url=serving, database_owner_url="postgresql://icecore:hunter2@127.0.0.1:1/icecore")
+    assert ("failed", True) == (away["role"][0], "ICECORE_DATABASE_OWNER_URL" in away["role"][1])
+    with psycopg.connect(database, autocommit=True) as connection:
+        role = str(psycopg.conninfo.conninfo_to_dict(serving)["user"])
+        connection.execute(
+            psycopg.sql.SQL("revoke execute on all functions in schema icecore from {}").format(psycopg.sql.Identifier(role))
+        )
+    revoked = await asyncio.to_thread(examine, database_url=serving)
+    assert ("failed", True) == (revoked["role"][0], "may not append events: run `icecore migrate`" in revoked["role"][1])
+
+
+def test_a_clock_that_differs_is_a_warning(examine: Examine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the direction."""
+    assert "ok" == examine()["clock"][0]
+    clock = {**doctor_module._SQL, "clock": "select clock_timestamp() + interval '90 seconds'"}
+    monkeypatch.setattr(doctor_module, "_SQL", clock)
+    status, message = examine()["clock"]
+    assert "warning" == status
+    assert message.startswith("the database is 90.0 s ahead of this machine") or message.startswith("the database is 89.")
+
+
+def test_another_secret_key_is_found(examine: Examine, database: str, tmp_path: Path, s3_server: S3Server) -> None:
+    """And a missing one. The store of a warehouse whose credential cannot be read is not asked."""
+    create_s3_warehouse(database, tmp_path / "warehouse", s3_profile(s3_server))
+    found = examine()
+    assert ("ok", "reads 1 credentials of warehouses") == found["secret key"]
+    assert "ok" == found["warehouse lake"][0]
+    wrong = examine(secret_key=base64.b64encode(bytes(32)).decode())
+    assert "failed" == wrong["secret key"][0]
+    assert "ICECORE_SECRET_KEY_FILES_PREVIOUS" in wrong["secret key"][1]
+    assert "warehouse lake" not in wrong
+    assert "failed" == examine(secret_key=None)["secret key"][0]
+
+
+@pytest.mark.parametrize("fault", ["no bucket", "no server"])
+def test_a_store_that_cannot_be_listed_fails(examine: Examine, database: str, tmp_path: Path, s3_server: S3Server, fault: str) -> None:
+    """The bucket is asked for, not one object that may be missing."""
+    broken = {"bucket": "there-is-no-such-bucket"} if fault == "no bucket" else {"endpoint": "http://127.0.0.1:1"}
+    create_s3_warehouse(database, tmp_path / "warehouse", s3_profile(s3_server) | broken)
+    status, message = examine()["warehouse lake"]
+    assert "failed" == status
+    assert "The object store could not be used" in message
+    assert "test-secret-access-key" not in message
+
+
+def test_a_missing_directory_fails(examine: Examine, with_warehouse: Path) -> None:
+    """As where its disk is not mounted."""
+    assert "ok" == examine()["warehouse demo"][0]
+    with_warehouse.rmdir()
+    assert ("failed", True) == (examine()["warehouse demo"][0], "there is no folder" in examine()["warehouse demo"][1])
+
+
+def test_sinks_are_opened_where_nobody_leads_them(examine: Examine, database: str) -> None:
+    """Without an event. A sink whose lock another process has is left to it."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        port = listening.getsockname()[1]
+        webhook = {"type": "webhook", "url": f"http://127.0.0.1:{port}/", "secret": "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"}
+        sinks = {"out": {"type": "stdout"}, "hook": webhook, "away": {"type": "nats", "url": "nats://127.0.0.1:1"}}
+        found = examine(sinks=sinks)
+        assert ("ok", "can be opened; no process publishes to it at the moment") == found["sink out"]
+        assert "ok" == found["sink hook"][0]
+        assert "failed" == found["sink away"][0]
+        assert "NATS is unreachable" in found["sink away"][1]
+    assert "failed" == examine(sinks={"hook": webhook})["sink hook"][0]
+    with psycopg.connect(database) as connection:
+        assert [] == connection.execute("select * from icecore.sinks").fetchall()
+
+    async def beside_a_leader() -> dict[str, tuple[str, str]]:
+        async with locked(database, "out"):
+            return await asyncio.to_thread(examine, sinks={"out": {"type": "stdout"}})
+
+    assert ("ok", "another process begins to publish to it") == asyncio.run(beside_a_leader())["sink out"]
+
+
+def test_nothing_is_written(examine: Examine, database: str, with_warehouse: Path) -> None:
+    """Neither to the log nor to the warehouse."""
+
+    def state() -> tuple[Any, list[Path]]:
+        with psycopg.connect(database) as connection:
+            return connection.execute("select count(*) from icecore.events").fetchone(), sorted(with_warehouse.rglob("*"))
+
+    before = state()
+    examine()
+    assert before == state()

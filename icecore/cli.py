@@ -17,6 +17,7 @@ from .settings import Settings, SettingsError, load_settings
 from .storage.ambient_credentials import forget_ambient_credentials
 
 Data = Annotated[Path | None, Parameter(name="--data", help="Data folder of the embedded Postgres (ICECORE_DATA_DIR; default .icecore).")]
+Json = Annotated[bool, Parameter(name="--json", negative=(), help="One JSON object instead of text.")]
 Config = Annotated[Path | None, Parameter(name="--config", help="TOML file with settings (ICECORE_CONFIG).")]
 
 
@@ -105,15 +106,17 @@ def serve(
 
 
 @app.command
-def migrate(*, data: Data = None, config: Config = None) -> ExitCode:
+def migrate(*, as_json: Json = False, data: Data = None, config: Config = None) -> ExitCode:
     """Apply the migrations of this version. `serve` does this too."""
     from . import operator_commands
 
-    return operator_commands.migrate(_settings(config, data), Console())
+    return operator_commands.migrate(_settings(config, data), Console(), as_json=as_json)
 
 
 @app.command
-def rebuild(*, statistics: Annotated[bool, Parameter(negative=())] = False, data: Data = None, config: Config = None) -> ExitCode:
+def rebuild(
+    *, statistics: Annotated[bool, Parameter(negative=())] = False, as_json: Json = False, data: Data = None, config: Config = None
+) -> ExitCode:
     """Build the read models again from the log while the catalog serves.
 
     Parameters
@@ -124,15 +127,15 @@ def rebuild(*, statistics: Annotated[bool, Parameter(negative=())] = False, data
     from . import operator_commands
 
     command = operator_commands.reset_statistics if statistics else operator_commands.rebuild
-    return command(_settings(config, data), Console())
+    return command(_settings(config, data), Console(), as_json=as_json)
 
 
 @app.command
-def verify(*, data: Data = None, config: Config = None) -> ExitCode:
+def verify(*, as_json: Json = False, data: Data = None, config: Config = None) -> ExitCode:
     """Compare all derived data with the log and check the hash chain. The exit code is 1 if there is a difference."""
     from . import operator_commands
 
-    return operator_commands.verify(_settings(config, data), Console())
+    return operator_commands.verify(_settings(config, data), Console(), as_json=as_json)
 
 
 @warehouse.command(name="create")

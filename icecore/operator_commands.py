@@ -2,6 +2,8 @@
 
 import asyncio
 import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -13,6 +15,7 @@ import structlog
 import uvloop
 from rich.cells import cell_len, set_cell_size
 from rich.console import Console
+from rich.progress import Progress
 
 from .access.request_context import PROJECT_ID_DEFAULT
 from .commands.warehouses.create_warehouse import CreateWarehouse, create_warehouse
@@ -25,6 +28,7 @@ from .log_database import opened_database, prepare_database, require_schema
 from .projections import statistics, warehouses
 from .projections.rebuild import RebuildRunningError, rebuild_on_every_core
 from .projections.verify import verify as verify_log
+from .projections.watch import Watch
 from .secret_keys import check_secret_keys
 from .server import stop_on_signals
 from .settings import Settings
@@ -37,29 +41,31 @@ HEALTH_SECONDS_MAX = 5.0
 JSON_FILE_BYTES_MAX = 1024 * 1024
 
 
-def migrate(settings: Settings, console: Console) -> ExitCode:
+def migrate(settings: Settings, console: Console, *, as_json: bool) -> ExitCode:
     """Brings the database up to this code, or begins one in the data folder."""
     with opened_database(settings, make=True) as opened:
         applied = uvloop.run(prepare_database(opened))
-    console.print("\n".join(f"applied {name}" for name in applied) or "nothing to apply: the schema is up to date")
+    said = "\n".join(f"applied {name}" for name in applied) or "nothing to apply: the schema is up to date"
+    _print_report(console, {"applied": applied} if as_json else said)
     return ExitCode.OK
 
 
-def rebuild(settings: Settings, console: Console) -> ExitCode:
+def rebuild(settings: Settings, console: Console, *, as_json: bool) -> ExitCode:
     """Folds the whole log into a new generation of the read models and switches to it; writes go on."""
     with opened_database(settings) as opened:
         uvloop.run(require_schema(opened))
         try:
-            report = rebuild_on_every_core(opened.owner_dsn)
+            with _progress("folding the log") as watch:
+                report = rebuild_on_every_core(opened.owner_dsn, watch)
         except psycopg.errors.InsufficientPrivilege:
             raise CommandFailed(ExitCode.DATABASE, "A rebuild needs the owner of the schema: set ICECORE_DATABASE_OWNER_URL") from None
         except RebuildRunningError as error:
             raise CommandFailed(ExitCode.BUSY, str(error)) from None
-    console.out(str(report), highlight=False)
+    _print_report(console, report.to_json() if as_json else str(report))
     return ExitCode.OK
 
 
-def reset_statistics(settings: Settings, console: Console) -> ExitCode:
+def reset_statistics(settings: Settings, console: Console, *, as_json: bool) -> ExitCode:
     """Removes the statistics; the worker counts them again from the first event."""
     with opened_database(settings) as opened:
         uvloop.run(require_schema(opened))
@@ -67,7 +73,8 @@ def reset_statistics(settings: Settings, console: Console) -> ExitCode:
             uvloop.run(statistics.reset_statistics(opened.owner_dsn))
         except psycopg.errors.InsufficientPrivilege:
             raise CommandFailed(ExitCode.DATABASE, "Deleting statistics needs the schema owner: set ICECORE_DATABASE_OWNER_URL") from None
-    console.print("statistics deleted; the worker counts them again from the first event", soft_wrap=True)
+    said = "statistics deleted; the worker counts them again from the first event"
+    _print_report(console, {"statistics": "deleted"} if as_json else said)
     return ExitCode.OK
 
 
@@ -88,13 +95,13 @@ def work(settings: Settings) -> ExitCode:
     return ExitCode.OK
 
 
-def verify(settings: Settings, console: Console) -> ExitCode:
+def verify(settings: Settings, console: Console, *, as_json: bool) -> ExitCode:
     """Folds the log, compares it with every read model and claim, and checks the chain of hashes; writes go on."""
     with opened_database(settings) as opened:
         uvloop.run(require_schema(opened))
-        report = uvloop.run(verify_log(opened.dsn, admin_roles=settings.admin_roles))
-    # Plain text, not markup: keys and values stand in square brackets.
-    console.out(str(report), highlight=False)
+        with _progress("comparing with the log") as watch:
+            report = uvloop.run(verify_log(opened.dsn, admin_roles=settings.admin_roles, watch=watch))
+    _print_report(console, report.to_json() if as_json else str(report))
     return ExitCode.OK if report.ok else ExitCode.NO
 
 
@@ -176,6 +183,20 @@ def json_argument(text: str, what: str) -> Any:
         raise CommandFailed(ExitCode.USAGE, f"{what} cannot be read: {type(error).__name__}") from None
     except orjson.JSONDecodeError as error:
         raise CommandFailed(ExitCode.USAGE, f"{what} is not JSON: {error.msg}") from None
+
+
+def _print_report(console: Console, report: str | dict[str, Any]) -> None:
+    """As plain text, not markup: keys and values stand in square brackets."""
+    console.out(report if isinstance(report, str) else orjson.dumps(report).decode(), highlight=False)
+
+
+@contextmanager
+def _progress(what: str) -> Iterator[Watch]:
+    """A bar on the terminal of standard error while the block runs; nothing where it is none."""
+    console = Console(stderr=True)
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
+        bar = progress.add_task(what, total=None)
+        yield lambda done, total: progress.update(bar, completed=done, total=total)
 
 
 def _serving_url(settings: Settings) -> str | None:

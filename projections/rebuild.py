@@ -36,6 +36,7 @@ from .rebuild_part import (
     new_fold,
     parts_between,
 )
+from .watch import Watch, not_watched
 
 _SQL = named_sql("icecore.projections", "rebuild.sql")
 _log = structlog.get_logger("icecore.rebuild")
@@ -73,6 +74,15 @@ class RebuildReport:
     generation: int
     locked_seconds: float
 
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "generation": self.generation,
+            "events": self.events,
+            "rows": self.rows,
+            "seconds": self.seconds,
+            "locked-seconds": self.locked_seconds,
+        }
+
     def __str__(self) -> str:
         per_second = self.events / self.seconds if self.seconds else 0.0
         return (
@@ -81,16 +91,16 @@ class RebuildReport:
         )
 
 
-def rebuild_on_every_core(dsn: str) -> RebuildReport:
+def rebuild_on_every_core(dsn: str, watch: Watch = not_watched) -> RebuildReport:
     """`rebuild` with a process per core, in a loop of its own: for a process that does nothing else."""
     with forked_helpers(min(os.cpu_count() or 1, _PROCESSES_MAX) - 1) as helpers:
-        return uvloop.run(rebuild(dsn, helpers))
+        return uvloop.run(rebuild(dsn, helpers, watch))
 
 
-async def rebuild(dsn: str, helpers: Sequence[Helper] = ()) -> RebuildReport:
+async def rebuild(dsn: str, helpers: Sequence[Helper] = (), watch: Watch = not_watched) -> RebuildReport:
     """Folds the log into the next generation and switches to it; what an attempt that died left behind goes first.
 
-    helpers -- processes that fold parts of a large log.
+    helpers -- processes that fold parts of a large log. watch -- is called with the parts that were begun, and all.
     Raises RebuildRunningError where another one runs.
     """
     started = time.monotonic()
@@ -104,7 +114,7 @@ async def rebuild(dsn: str, helpers: Sequence[Helper] = ()) -> RebuildReport:
         # What is copied is of no use before the switch, and on disk with it; a crash before ends this connection and so the rebuild.
         await writer.execute(_SQL["commit_without_waiting"])
         await _delete_others(writer, kept, await _unfinished(writer, kept))
-        attempt = _Attempt(dsn, reader, writer, kept + 1, helpers)
+        attempt = _Attempt(dsn, reader, writer, kept + 1, helpers, watch)
         await attempt.fold_all()
         await writer.execute(_SQL["analyze_coarsely"])
         await writer.execute(_SQL["analyze"])
@@ -118,7 +128,7 @@ async def rebuild(dsn: str, helpers: Sequence[Helper] = ()) -> RebuildReport:
 class _Attempt:
     """One generation on its way; `position` is how far the log is in it."""
 
-    def __init__(self, dsn: str, reader: Connection, writer: Connection, generation: int, helpers: Sequence[Helper]) -> None:
+    def __init__(self, dsn: str, reader: Connection, writer: Connection, generation: int, helpers: Sequence[Helper], watch: Watch) -> None:
         self.position = 0
         self.rows = 0
         self._dsn = dsn
@@ -126,6 +136,7 @@ class _Attempt:
         self._writer = writer
         self._generation = generation
         self._helpers = helpers
+        self._watch = watch
         self._folds: LRUCache[UUID, StreamFold] = LRUCache(_FOLDS_KEPT_MAX)
 
     async def fold_all(self) -> None:
@@ -133,7 +144,7 @@ class _Attempt:
         await self._reader.execute(_SQL["begin_snapshot"])
         self.position = await _value(self._reader, "head")
         helpers = self._helpers[: self.position // _EVENTS_PER_PROCESS]
-        parts = iter(await self._divided(1 + len(helpers)))
+        parts = _watched(await self._divided(1 + len(helpers)), self._watch)
         works = [copy_parts(self._reader, self._writer, self._generation, _each(parts))]
         if helpers:
             snapshot = await _value(self._reader, "export_snapshot")
@@ -241,3 +252,9 @@ async def _value(connection: Connection, block: str, parameters: dict[str, Any] 
     row = await (await connection.execute(_SQL[block], parameters)).fetchone()
     assert row is not None
     return row[0]
+
+
+def _watched(parts: Sequence[StreamRange], watch: Watch) -> Iterator[StreamRange]:
+    for number, part in enumerate(parts):
+        watch(number, len(parts))
+        yield part

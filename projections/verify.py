@@ -35,6 +35,7 @@ from .verify_report import VerifyReport
 from .verify_schema import check_migrations, check_schema
 from .verify_statistics import StatisticsCheck
 from .verify_tombstones import expected_tombstones, with_tombstones
+from .watch import Watch, not_watched
 
 _SQL = named_sql("icecore.projections", "verify.sql")
 _CURSORS = count()
@@ -45,10 +46,11 @@ _FETCH_ROWS = 200
 Connection = AsyncConnection[TupleRow]
 
 
-async def verify(dsn: str, *, admin_roles: Collection[str] = ()) -> VerifyReport:
+async def verify(dsn: str, *, admin_roles: Collection[str] = (), watch: Watch = not_watched) -> VerifyReport:
     """Checks the schema and the chain of hashes, folds every stream, and compares every row, claim and command with what the log says.
 
     admin_roles -- those that may write everything without a right granted on the schema; of others it is a difference.
+    watch -- is called with the events that were looked at, and all: each is hashed, and then folded.
     """
     started = time.monotonic()
     report = VerifyReport()
@@ -60,9 +62,9 @@ async def verify(dsn: str, *, admin_roles: Collection[str] = ()) -> VerifyReport
         await check_schema(connection, report, admin_roles)
         try:
             await check_migrations(connection, report)
-            await _check_chain(connection, report)
+            await _check_chain(connection, report, watch)
             await check_records(connection, report)
-            await _check_streams(connection, report)
+            await _check_streams(connection, report, watch)
             await check_old_metadata_files(connection, report)
             await check_secrets(connection, report)
             await check_sinks(connection, report)
@@ -94,12 +96,14 @@ async def _generation(connection: Connection) -> int:
 # The chain, and the commands
 
 
-async def _check_chain(connection: Connection, report: VerifyReport) -> None:
+async def _check_chain(connection: Connection, report: VerifyReport, watch: Watch) -> None:
     """Positions dense, times never back, every hash over the row before; every command's row where its events are; the statistics."""
     commands = _Commands(_rows(connection, _SQL["commands"]), report)
     statistics = await StatisticsCheck.begin(connection, report)
     previous: RecordedEvent | None = None
     first = 0
+    row = await (await connection.execute(_SQL["head"])).fetchone()
+    head = 0 if row is None else row[0]
     async for batch in _rows(connection, _SQL["chain"]):
         for row in batch:
             event = RecordedEvent(*row)
@@ -110,6 +114,8 @@ async def _check_chain(connection: Connection, report: VerifyReport) -> None:
                     await commands.expect(first, previous)
                 first = event.position
             previous = event
+        if previous is not None:
+            watch(previous.position, 2 * head)
     if previous is not None:
         await commands.expect(first, previous)
         report.head, report.head_hash = previous.position, previous.hash
@@ -170,7 +176,7 @@ class _Commands:
 # The streams: rows and claims
 
 
-async def _check_streams(connection: Connection, report: VerifyReport) -> None:
+async def _check_streams(connection: Connection, report: VerifyReport, watch: Watch) -> None:
     """Every stream folded, and whatever the tables hold of it compared; what is left in the tables belongs to no stream."""
     async with AsyncExitStack() as opened:
         parameters = {"generation": report.generation}
@@ -181,10 +187,13 @@ async def _check_streams(connection: Connection, report: VerifyReport) -> None:
         streams = _Groups(_rows(connection, _SQL["streams"]))
         for groups in (names, places, streams, tombstones, *(groups for _, groups in models)):
             opened.push_async_callback(groups.close)
+        looked_at = report.head
         while (stream_id := await streams.next_owner()) is not None:
             report.streams += 1
             _, events = await streams.take(stream_id)
             folded, rows = _fold(events, report)
+            looked_at += len(events)
+            watch(looked_at, 2 * report.head)
             expected = rows.finished()
             if stream_id in staged:
                 report.add("preloaded_parts", f"table_id {stream_id}", None, None, (stream_id,))

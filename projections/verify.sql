@@ -10,6 +10,9 @@ set local timezone = 'UTC'
 -- name: generation --
 select generation from icecore.read_models
 
+-- name: head --
+select coalesce(max(notification_id), 0) from icecore.events
+
 -- name: chain --
 -- Every event in the order of the log, as domain/recorded.py::RecordedEvent takes it.
 select originator_id, originator_version, topic, state, notification_id, event_id, command_id, recorded_at, actor, project_id,

@@ -30,6 +30,11 @@ class Difference:
             return f"{where}: row is missing" if self.found is None else f"{where}: row should not be there"
         return f"{where} {self.column}: expected {_shown(self.expected)}, found {_shown(self.found)}"
 
+    def to_json(self) -> dict[str, Any]:
+        """Values as texts; null where there is no row."""
+        expected, found = (None if self.column is None and value is None else _shown(value) for value in (self.expected, self.found))
+        return {"table": self.table, "key": self.key, "column": self.column, "expected": expected, "found": found}
+
 
 @dataclass(slots=True)
 class VerifyReport:
@@ -63,6 +68,24 @@ class VerifyReport:
         self.difference_count += 1
         if len(self.differences) < DIFFERENCES_MAX:
             self.differences.append(Difference(table, key, column, expected, found))
+
+    def to_json(self) -> dict[str, Any]:
+        """All of it; `differences` are the first DIFFERENCES_MAX."""
+        return {
+            "ok": self.ok,
+            "position": self.head,
+            "hash": self.head_hash.hex(),
+            "generation": self.generation,
+            "events": self.events,
+            "streams": self.streams,
+            "commands": self.commands,
+            "rows": self.rows,
+            "claims": self.claims,
+            "seconds": self.seconds,
+            "difference-count": self.difference_count,
+            "differences": [each.to_json() for each in self.differences],
+            "notes": self.notes,
+        }
 
     def __str__(self) -> str:
         compared = (

@@ -351,7 +351,7 @@ def test_a_busy_port_is_refused_before_anything_is_started(open_directory: Path)
         refused = icecore("serve", "--data", str(open_directory / "data"), "--port", port)
     assert ExitCode.BUSY == refused.returncode
     assert f"Port {port} on 127.0.0.1 is in use" in refused.stderr
-    assert "by --port" in refused.stderr
+    assert "with --port" in refused.stderr
     assert not (open_directory / "data" / "postgres").exists()
 
 
@@ -363,7 +363,7 @@ def test_a_busy_port_of_metrics_is_refused_before_anything_is_started(open_direc
         refused = icecore(*arguments, ICECORE_METRICS_PORT=str(port - 1))
     assert ExitCode.BUSY == refused.returncode
     assert f"Port {port} on 127.0.0.1 is in use" in refused.stderr
-    assert "by ICECORE_METRICS_PORT" in refused.stderr
+    assert "with ICECORE_METRICS_PORT" in refused.stderr
     assert not (open_directory / "data" / "postgres").exists()
 
 

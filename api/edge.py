@@ -12,18 +12,21 @@ from typing import Any
 import structlog
 from aiohttp import web
 
+from ..access.request_context import Principal
 from ..domain.errors import CatalogError, CommitStateUnknown, InternalError, ServiceUnavailable
 from .byte_budget import BODY_HELD
 from .draining import Draining
 from .errors import error_response, from_http_exception
 from .origins import OriginRules
-from .request_ids import REQUEST_ID, REQUEST_ID_HEADER, name_answer, request_id_of
+from .request_ids import REQUEST_ID, REQUEST_ID_HEADER, name_answer, request_id_of, trace_id_or_none
 from .request_metrics import RequestMetrics
 from .routing import Operation
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 OPERATION: web.RequestKey[Operation] = web.RequestKey("operation", Operation)
+PRINCIPAL: web.RequestKey[Principal] = web.RequestKey("principal", Principal)
+"""Who asks, once that is known."""
 
 _PATH_LOGGED_LENGTH_MAX = 256
 _READS = frozenset({"GET", "HEAD"})
@@ -50,8 +53,20 @@ def _refusal(request: web.Request, error: Exception) -> CatalogError:
     if isinstance(error, web.HTTPException):
         return from_http_exception(error)
     refusal = _unforeseen(request, error)
-    _log.error("request_failed", request_id=request[REQUEST_ID], operation=_operation_name(request), exc_info=error)
+    _log.error("request_failed", **_origin(request), operation=_operation_name(request), exc_info=error)
     return refusal
+
+
+def _origin(request: web.Request) -> dict[str, Any]:
+    """Which request it is and where it comes from, for the log. Behind a proxy, `client` is the proxy: anybody can send a header."""
+    fields: dict[str, Any] = {"request_id": request[REQUEST_ID], "client": request.remote}
+    principal = request.get(PRINCIPAL)
+    if principal is not None:
+        fields["actor"] = principal.id
+    trace_id = trace_id_or_none(request.headers.get("traceparent"))
+    if trace_id is not None:
+        fields["trace_id"] = trace_id
+    return fields
 
 
 def _operation_name(request: web.Request) -> str | None:
@@ -70,7 +85,7 @@ def _log_request(request: web.Request, status: int, refusal: CatalogError | None
     if not _levels.isEnabledFor(level):
         return
     fields: dict[str, Any] = {
-        "request_id": request[REQUEST_ID],
+        **_origin(request),
         "operation": _operation_name(request),
         "method": request.method,
         "path": request.rel_url.raw_path[:_PATH_LOGGED_LENGTH_MAX],
@@ -113,7 +128,7 @@ class Edge:
             response = await self._handler(request) if preflight is None else preflight
         except asyncio.CancelledError:
             # The process stops: the connection goes with the request, and no answer can be sent.
-            _log.warning("request_cancelled", request_id=request_id, operation=_operation_name(request))
+            _log.warning("request_cancelled", **_origin(request), operation=_operation_name(request))
             raise
         except Exception as error:
             if isinstance(error, web.HTTPException) and error.status < 400:

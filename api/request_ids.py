@@ -1,5 +1,6 @@
 """The request id and the caller's trace context."""
 
+import re
 import string
 
 import uuid_utils
@@ -10,12 +11,19 @@ REQUEST_ID_HEADER = "X-Request-Id"
 _SERVER = "icecore"
 
 _LENGTH_MAX = 128
+_TRACEPARENT = re.compile(r"(?!ff)[0-9a-f]{2}-(?!0{32})(?P<trace_id>[0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(?:-[!-~]{0,128})?")
 _CHARACTERS = frozenset(string.ascii_letters + string.digits + "-_.:")
 
 
 def sane_or_none(text: str | None) -> str | None:
     """`text` if it holds letters, digits and `-_.:` only, so that no log line, header or event can be forged through it."""
     return text if text and len(text) <= _LENGTH_MAX and _CHARACTERS.issuperset(text) else None
+
+
+def trace_id_or_none(traceparent: str | None) -> str | None:
+    """The trace id of a W3C `traceparent`: 32 hexadecimal digits, not all zero; None for any other text."""
+    found = _TRACEPARENT.fullmatch(traceparent or "")
+    return None if found is None else found["trace_id"]
 
 
 def request_id_of(header: str | None) -> str:

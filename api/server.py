@@ -13,7 +13,7 @@ from .byte_budget import ByteBudget, LargeAnswers
 from .catalog import CATALOG, Catalog
 from .compression import GzipCache
 from .connections import Connections
-from .edge import OPERATION, Handler
+from .edge import OPERATION, PRINCIPAL, Handler
 from .errors import error_response
 from .history.event_stream import LARGE_EVENTS
 from .history.large_events import LargeEvents
@@ -62,7 +62,7 @@ def _serving(app: web.Application) -> Handler:
                 return refusal
         operation, segments = routes.find(request.method, request.rel_url.raw_path)
         request[OPERATION] = operation
-        principal = ANONYMOUS if operation.open else await authenticator.authenticate(request.headers)
+        principal = request[PRINCIPAL] = ANONYMOUS if operation.open else await authenticator.authenticate(request.headers)
         call = ApiRequest(app, request, principal, operation, segments)
         if operation.mutates:
             return await operation.handler(call)

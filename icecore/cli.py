@@ -2,7 +2,6 @@
 
 import os
 import sys
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,23 +14,17 @@ from .exit_codes import CommandFailed, ExitCode
 from .logs import configure_logs_for, log_uncaught
 from .settings import Settings, SettingsError, load_settings
 from .storage.ambient_credentials import forget_ambient_credentials
+from .version import icecore_version
 
 Data = Annotated[Path | None, Parameter(name="--data", help="Data folder of the embedded Postgres (ICECORE_DATA_DIR; default .icecore).")]
 Json = Annotated[bool, Parameter(name="--json", negative=(), help="One JSON object instead of text.")]
 Config = Annotated[Path | None, Parameter(name="--config", help="TOML file with settings (ICECORE_CONFIG).")]
 
 
-def _version() -> str:
-    try:
-        return version("icecore")
-    except PackageNotFoundError:
-        return "unknown (not installed)"
-
-
 app = App(
     name="icecore",
     help="An Apache Iceberg REST catalog built on an event log in Postgres.",
-    version=_version,
+    version=icecore_version,
 )
 warehouse = App(name="warehouse", help="Create and list warehouses.")
 app.command(warehouse)

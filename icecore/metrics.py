@@ -3,10 +3,11 @@
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 
 import structlog
 from aiohttp import web
-from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, ProcessCollector, generate_latest
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
@@ -19,6 +20,8 @@ from .commands.execution.stream_queue import STREAM_BATCH_COMMANDS_MAX
 from .compose import Application
 from .domain.errors import CatalogError, MethodNotAllowed, NotFound
 from .log.head import log_head
+from .publishers.checkpoints import SinkStatus, sink_statuses
+from .version import icecore_version
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger("icecore.metrics")
 _ADDRESS = "/metrics"
@@ -29,14 +32,18 @@ _SIZE_BOUNDS = (1, 2, 4, 8, 16, 32, 64)
 class CatalogCollector(Collector):
     """Reads the metrics the parts keep; nothing on a request's path knows of Prometheus.
 
-    position -- of the last event, read before a scrape; None where the log could not be read.
+    position -- of the last event, and sinks -- every sink that was ever led: read before a scrape; None where the log could not be read.
     """
 
     def __init__(self, catalog: Application) -> None:
         self._catalog = catalog
         self.position: int | None = None
+        self.sinks: list[SinkStatus] = []
 
     def collect(self) -> Iterator[Metric]:
+        build = GaugeMetricFamily("icecore_build_info", "1; the version is in its label", labels=["version"])
+        build.add_metric([icecore_version()], 1.0)
+        yield build
         yield from _requests(self._catalog.app[REQUEST_FIGURES])
         yield from self._writes()
         yield from self._reads()
@@ -46,6 +53,7 @@ class CatalogCollector(Collector):
         yield up
         if self.position is not None:
             yield _gauge("icecore_log_position", "Position of the last event of the log", self.position)
+            yield from _sinks(self.sinks)
 
     def _writes(self) -> Iterator[Metric]:
         queues, committer = self._catalog.commands.queues, self._catalog.commands.committer
@@ -89,6 +97,21 @@ def _approval(metrics: ApprovalMetrics) -> Iterator[Metric]:
     for hook, taken in metrics.seconds.items():
         seconds.add_metric([hook], taken)
     yield seconds
+
+
+def _sinks(sinks: list[SinkStatus]) -> Iterator[Metric]:
+    events = GaugeMetricFamily("icecore_sink_lag_events", "Events of the log that the sink is behind", labels=["sink"])
+    seconds = GaugeMetricFamily("icecore_sink_lag_seconds", "Age of the oldest event that the sink was not sent", labels=["sink"])
+    led = GaugeMetricFamily("icecore_sink_led", "1 where a process publishes to the sink", labels=["sink"])
+    failing = GaugeMetricFamily("icecore_sink_failing", "1 where the last attempt to publish failed", labels=["sink"])
+    now = datetime.now(UTC)
+    for sink in sinks:
+        waiting = 0.0 if sink.waiting_since is None else max((now - sink.waiting_since).total_seconds(), 0.0)
+        events.add_metric([sink.name], sink.head - sink.position)
+        seconds.add_metric([sink.name], waiting)
+        led.add_metric([sink.name], float(sink.led))
+        failing.add_metric([sink.name], float(sink.last_error is not None))
+    yield from (events, seconds, led, failing)
 
 
 def _requests(metrics: RequestMetrics) -> Iterator[Metric]:
@@ -142,6 +165,8 @@ async def served_metrics(catalog: Application, host: str, port: int) -> AsyncIte
     """`GET /metrics` on `host:port` while the block runs; its address. Raises OSError where the port is taken."""
     collector, registry = CatalogCollector(catalog), CollectorRegistry()
     registry.register(collector)
+    # Its memory, processor time and open files, by the names that Prometheus has for them.
+    ProcessCollector(registry=registry)
 
     async def serve(request: web.Request) -> web.Response:
         if request.rel_url.raw_path != _ADDRESS:
@@ -150,7 +175,7 @@ async def served_metrics(catalog: Application, host: str, port: int) -> AsyncIte
             raise MethodNotAllowed(f"Method not allowed: {request.method}", _METHODS)
         try:
             async with catalog.backends.connection() as connection:
-                collector.position = await log_head(connection)
+                collector.position, collector.sinks = await log_head(connection), await sink_statuses(connection)
         except CatalogError:
             collector.position = None
         return web.Response(body=generate_latest(registry), headers={"Content-Type": CONTENT_TYPE_LATEST})

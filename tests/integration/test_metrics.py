@@ -8,8 +8,11 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from icecore.api.server import build_runner
 from icecore.compose import Application
+from icecore.database.connection import connect
 from icecore.log.head import log_head
 from icecore.metrics import served_metrics
+from icecore.publishers.checkpoints import locked
+from icecore.version import icecore_version
 from tests.integration.test_stream_queues import Process, one
 
 __all__ = ["one"]
@@ -73,3 +76,25 @@ async def test_metrics_are_for_the_server_s_own_names(catalog: Application) -> N
             assert "ForbiddenException" == (await answer.json())["error"]["type"]
         async with session.get(url, headers={"Host": "localhost:1"}) as answer:
             assert 200 == answer.status
+
+
+async def test_the_build_the_process_and_the_lag_of_sinks_are_there(catalog: Application) -> None:
+    """A sink that was led, and is one event behind; one that a process leads, and that failed."""
+    async with await connect(catalog.dsn) as connection:
+        head = await log_head(connection)
+        insert = "insert into icecore.sinks (name, epoch, position, leader, led_since, last_error) values (%s, 1, %s, 'x', now(), %s)"
+        await connection.execute(insert, ("behind", head - 1, None))
+        await connection.execute(insert, ("failing", head, "refused"))
+        async with locked(catalog.dsn, "failing"), served_metrics(catalog, "127.0.0.1", 0) as url:
+            found = await _scrape(url)
+    assert 1 == found["icecore_build_info", frozenset({("version", icecore_version())})]
+    assert 0 < found["process_resident_memory_bytes", frozenset()]
+
+    def of(sink: str) -> tuple[float, float, float]:
+        label = frozenset({("sink", sink)})
+        return tuple(found[f"icecore_sink_{name}", label] for name in ("lag_events", "led", "failing"))  # type: ignore[return-value]
+
+    assert (1, 0, 0) == of("behind")
+    assert (0, 1, 1) == of("failing")
+    assert 0 < found["icecore_sink_lag_seconds", frozenset({("sink", "behind")})] < 600
+    assert 0 == found["icecore_sink_lag_seconds", frozenset({("sink", "failing")})]

@@ -203,6 +203,39 @@ async def test_neither_body_nor_query_nor_authorization_is_logged(client: aiohtt
     assert SECRET not in repr(logs)
 
 
+TRACE_ID = "4bf92f3577b34da6a3ce929d0e0e4736"
+
+
+@pytest.mark.parametrize(
+    ("traceparent", "trace_id"),
+    [
+        (f"00-{TRACE_ID}-00f067aa0ba902b7-01", TRACE_ID),
+        (f"cc-{TRACE_ID}-00f067aa0ba902b7-01-what-comes-later", TRACE_ID),
+        (f"00-{TRACE_ID.upper()}-00f067aa0ba902b7-01", None),
+        (f"ff-{TRACE_ID}-00f067aa0ba902b7-01", None),
+        (f"00-{'0' * 32}-00f067aa0ba902b7-01", None),
+        (f"00-{TRACE_ID}-{'0' * 16}-01", None),
+        (f"00-{TRACE_ID}", None),
+        (SECRET, None),
+        (None, None),
+    ],
+)
+@pytest.mark.parametrize(("path", "event"), [("/v1/echo", "request"), ("/v1/fail?as=bug", "request_failed")])
+async def test_who_asked_is_logged(
+    client: aiohttp.ClientSession, caplog: pytest.LogCaptureFixture, traceparent: str | None, trace_id: str | None, path: str, event: str
+) -> None:
+    """The actor, the client's address and the trace id, and of no header any more than these."""
+    caplog.set_level(logging.INFO, logger="icecore.api")
+    headers = {"X-Forwarded-For": SECRET} | ({} if traceparent is None else {"traceparent": traceparent})
+    with structlog.testing.capture_logs() as logs:
+        (await client.post(path, json={}, headers=headers)).release()
+    [entry] = [entry for entry in logs if entry["event"] == event]
+    assert ("anonymous", "127.0.0.1", trace_id) == (entry["actor"], entry["client"], entry.get("trace_id"))
+    del entry["event"], entry["log_level"]
+    entry.pop("exc_info", None)
+    assert SECRET not in repr(entry)
+
+
 @pytest.mark.parametrize("size", [100, 1_000, 1_001, 200_000])
 @pytest.mark.parametrize("query", ["", "&keep"])
 async def test_answers_are_compressed_for_who_takes_gzip(client: aiohttp.ClientSession, size: int, query: str) -> None:

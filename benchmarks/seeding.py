@@ -101,6 +101,7 @@ def make_warehouse(dsn: str, profile: Json, credential: Json | None = None, *, n
 
     async def run() -> None:
         async with open_catalog(settings_of(dsn)) as catalog:
+            catalog.commands.skip_storage_validation = True
             await create_warehouse(catalog.commands, _context("createWarehouse"), CreateWarehouse(name, profile, credential))
 
     uvloop.run(run())

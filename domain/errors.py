@@ -49,6 +49,10 @@ class BadRequest(CatalogError, status=400, type="BadRequestException"):
     """The request is invalid: a field is missing, has the wrong type or is out of bounds."""
 
 
+class StoreCheckFailed(CatalogError, status=400, type="BadRequestException", deterministic=False):
+    """The store of a warehouse to be cannot be used as engines will use it; it may be mended."""
+
+
 class IllegalArgument(CatalogError, status=400, type="IllegalArgumentException"):
     """An argument breaks a rule of the table or view format (Java's IllegalArgumentException)."""
 

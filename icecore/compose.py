@@ -135,7 +135,10 @@ async def open_catalog(settings: Settings, *, jobs: bool = False) -> AsyncIterat
         reports = MetricsReports(backends, settings.metrics_reports_max)
         reports.start()
         opened.push_async_callback(reports.close)
-        commands = CommandExecutor(backends, authorizer, committer, secrets, reports, decide_seconds_max=settings.commit_deadline_seconds)
+        commands = CommandExecutor(
+            backends, authorizer, committer, secrets, reports,
+            decide_seconds_max=settings.commit_deadline_seconds, skip_storage_validation=settings.skip_storage_validation,
+        )  # fmt: skip
         hooks = await opened.enter_async_context(opened_hooks(settings))
         if hooks:
             commands.appender.approval = Approval(hooks, backends.connection)

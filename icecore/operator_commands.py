@@ -33,6 +33,7 @@ from .secret_keys import check_secret_keys
 from .server import stop_on_signals
 from .settings import Settings
 from .storage.profiles import parse_storage_profile
+from .storage.store_checks import StoreCheck
 from .worker import run_worker
 
 _log = structlog.get_logger("icecore.worker")
@@ -132,12 +133,16 @@ def list_warehouses(settings: Settings, console: Console, *, as_json: bool) -> E
 
 
 def make_warehouse(settings: Settings, console: Console, command: CreateWarehouse) -> ExitCode:
-    """Creates a warehouse as the management API does."""
+    """Creates a warehouse as the management API does; each check of its store is a line on standard error."""
+    progress = Console(stderr=True)
+
+    def on_check(check: StoreCheck) -> None:
+        progress.out(f"{check.name:6}  {'ok' if check.failure is None else 'failed':6}  {check.seconds:.3f} s", highlight=False)
 
     async def run(opened: Settings) -> bytes:
         await require_schema(opened)
         async with open_catalog(opened) as catalog:
-            answer = await create_warehouse(catalog.commands, operator_context("createWarehouse"), command)
+            answer = await create_warehouse(catalog.commands, operator_context("createWarehouse"), command, on_check=on_check)
         assert isinstance(answer.body, bytes), "a warehouse is described at once"
         return orjson.dumps({"warehouse-id": orjson.loads(answer.body)["warehouse-id"]})
 

@@ -150,6 +150,7 @@ class Settings(BaseSettings):
     local_warehouse_roots: Annotated[tuple[AbsolutePath, ...], NoDecode] = ()
     warehouse_endpoints: Annotated[tuple[StoreEndpoint, ...], NoDecode] = ()
     warehouses_without_credential: bool = False
+    skip_storage_validation: bool = False
 
     # What the process says of itself
     log_level: Literal["debug", "info", "warning", "error"] = "info"

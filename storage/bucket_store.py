@@ -33,6 +33,7 @@ REQUEST_SECONDS_MAX = 30
 RETRIES_MAX = 3
 RETRY_SECONDS_MAX = 10
 DELETE_BATCH_OBJECTS = 1_000
+LIST_PAGE_OBJECTS = 1_000
 HASHED_ON_LOOP_BYTES_MAX = 256 * 1024
 READ_PIECE_BYTES = 1024 * 1024
 _NOWHERE = "http://127.0.0.1:0"
@@ -110,6 +111,13 @@ class BucketStore:
         async with _errors(base):
             async for _ in obstore.list(self._bucket(base), prefix=_path(base), chunk_size=1):
                 break
+
+    async def is_listed(self, location: StorageLocation) -> bool:
+        path = _path(location)
+        async with _errors(location):
+            async for page in obstore.list(self._bucket(location), path.rpartition("/")[0] or None, chunk_size=LIST_PAGE_OBJECTS):
+                return any(entry["path"] == path for entry in page)
+            return False
 
     async def delete(self, locations: Sequence[StorageLocation]) -> None:
         by_bucket: dict[str, list[StorageLocation]] = {}

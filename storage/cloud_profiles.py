@@ -94,6 +94,17 @@ def _host(text: str) -> str:
     return str(address.ipv4_mapped or f"[{address}]")
 
 
+def _is_address(endpoint: str | None) -> bool:
+    """Whether it has no name that a bucket's could be put before."""
+    host = "" if endpoint is None else Endpoint.parse(endpoint).host
+    if host == "localhost" or host.startswith("["):
+        return True
+    with suppress(ValueError):
+        ip_address(host)
+        return True
+    return False
+
+
 class CloudProfile(StorageProfile):
     """What the cloud stores share: one scheme for all, its aliases only where the profile says so."""
 
@@ -139,7 +150,7 @@ class S3Profile(CloudProfile):
     endpoint: _Url | None = None
     sts_endpoint: _Url | None = None
     flavor: Literal["aws", "s3-compat"] = "aws"
-    path_style_access: bool = False
+    path_style_access: bool = Field(default_factory=lambda fields: _is_address(fields.get("endpoint")))
     sts_enabled: bool = False
     remote_signing_enabled: bool = True
     remote_signing_url_style: Literal["auto", "path", "virtual-host"] = "auto"

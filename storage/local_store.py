@@ -107,6 +107,10 @@ class LocalStore:
         with self._errors(base):
             await asyncio.to_thread(_list_one, "/" + "/".join(base.segments))
 
+    async def is_listed(self, location: StorageLocation) -> bool:
+        with self._errors(location), self._folder(location, create=False) as (folder, name), os.scandir(folder) as entries:
+            return any(entry.name == name for entry in entries)
+
     async def delete(self, locations: Sequence[StorageLocation]) -> None:
         for location in locations:
             with self._errors(location):

@@ -39,6 +39,9 @@ class ObjectStore(Protocol):
     async def check_readable(self) -> None:
         """Lists one entry below the base; ServiceUnavailable where that cannot be done."""
 
+    async def is_listed(self, location: StorageLocation) -> bool:
+        """Whether a listing of the folder that holds the file has it among its first names."""
+
     async def delete(self, locations: Sequence[StorageLocation]) -> None:
         """Remove files; those already gone are no error."""
 

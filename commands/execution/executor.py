@@ -41,6 +41,7 @@ Handler = CommandHandler | StreamCommandHandler[Any]
 class CommandExecutor:
     """Executes the commands of one process.
 
+    skip_storage_validation -- stores of new warehouses are not checked.
     creating_warehouse -- a lock: one warehouse is created at a time.
     """
 
@@ -53,6 +54,7 @@ class CommandExecutor:
         metrics_reports: MetricsReports,
         *,
         decide_seconds_max: float = DECIDE_SECONDS_MAX,
+        skip_storage_validation: bool = False,
     ) -> None:
         self.backends = backends
         self._authorizer = authorizer
@@ -66,6 +68,7 @@ class CommandExecutor:
         self.large_documents = backends.large_documents
         self._replays = Replays(backends)
         committer.on_away = self.queues.refuse_waiting
+        self.skip_storage_validation = skip_storage_validation
         self.creating_warehouse = asyncio.Lock()
         self._decide_seconds_max = decide_seconds_max
 

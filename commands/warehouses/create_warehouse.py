@@ -3,7 +3,7 @@
 import asyncio
 import math
 import time
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import TypeVar
@@ -27,11 +27,12 @@ from ...security.property_rules import refuse_credential_properties
 from ...storage.credentials import StorageCredential, parse_storage_credential
 from ...storage.json_fields import refuse_long
 from ...storage.locations import StorageLocation
-from ...storage.object_store import open_store
+from ...storage.object_store import ObjectStore, open_store
 from ...storage.permitted_profiles import PermittedProfiles
 from ...storage.profiles import LocalProfile, S3Profile, StorageProfile, parse_storage_profile
 from ...storage.same_bucket import refuse_bucket_in_endpoint, shared_buckets
 from ...storage.same_folder import shared_folders
+from ...storage.store_checks import StoreCheck, check_store
 from ..execution.answer import Answer
 from ..execution.executor import CommandExecutor
 from ..execution.handler import CommandHandler, Decision, Resolved
@@ -64,17 +65,19 @@ async def create_warehouse(
     *,
     permitted: PermittedProfiles | None = None,
     reviewed: bool = True,
+    on_check: Callable[[StoreCheck], None] = lambda _: None,
 ) -> Answer:
     """201 with the warehouse as it is loaded; AlreadyExists where the project has one of that name.
 
     permitted -- what its profile must be one of: Forbidden; None for an operator's own. reviewed -- False: no approval hook is asked.
+    on_check -- told each check of its store; StoreCheckFailed where one fails.
     """
     profile = parse_storage_profile(command.storage_profile)
     # As it is kept, defaults filled in: every listing, and every creation of another warehouse, reads it again.
     refuse_long(profile.to_json(), "storage-profile")
     credential = None if command.storage_credential is None else parse_storage_credential(command.storage_credential)
     refuse_credential_properties(getattr(profile, "sts_session_tags", {}), "storage-profile: sts-session-tags")
-    open_store(profile, credential)  # refuses a credential that does not belong to the profile
+    store = open_store(profile, credential)  # refuses a credential that does not belong to the profile
     if isinstance(profile, S3Profile):
         refuse_bucket_in_endpoint(profile)
     if context.idempotency_key is not None:
@@ -82,7 +85,7 @@ async def create_warehouse(
         context = replace(context, request_hash=executor.secrets.keyed_hash(context.request_hash))
     warehouse = Warehouse(uuid7(), command.name, context.project_id, profile, None, command.exact_names)
     async with _alone(executor):
-        return await executor.execute(_Creation(context, warehouse, command, executor, credential, permitted, reviewed))
+        return await executor.execute(_Creation(context, warehouse, command, executor, store, credential, permitted, reviewed, on_check))
 
 
 @dataclass(slots=True, eq=False)
@@ -91,9 +94,12 @@ class _Creation(CommandHandler):
 
     command: CreateWarehouse
     executor: CommandExecutor
+    store: ObjectStore
     credential: StorageCredential | None
     permitted: PermittedProfiles | None
     reviewed: bool
+    on_check: Callable[[StoreCheck], None]
+    checked: bool = False
 
     async def resolve(self) -> Resolved:
         return Resolved(within=[Resource("project", self.context.project_id)])
@@ -109,6 +115,7 @@ class _Creation(CommandHandler):
         taken = any(other.name_key == name_key(name) for other in others)
         created = decide_create(name, profile.to_json(), exact_names=self.warehouse.exact_names, taken=taken)
         await _refuse_shared_places(profile, others)
+        await self._check_store()
         await self._destroy_unnamed_credentials(others)
         if self.credential is not None:
             async with self.executor.connection() as connection:
@@ -120,6 +127,13 @@ class _Creation(CommandHandler):
         body = orjson.dumps(warehouse_result(state, None if self.credential is None else self.credential.kind))
         record = IdempotencyRecord(201, body=body)
         return Decision(submission, record, Answer(201, body), secret_ref=created.secret_ref, reviewed=self.reviewed)
+
+    async def _check_store(self) -> None:
+        """Once, however often it is decided."""
+        if self.checked or self.executor.skip_storage_validation:
+            return
+        await check_store(self.store, self.warehouse.profile, self.on_check)
+        self.checked = True
 
     async def _destroy_unnamed_credentials(self, warehouses: Sequence[WarehouseState]) -> None:
         """What creations left behind whose process was killed between storing the credential and the append."""

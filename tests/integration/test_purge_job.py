@@ -277,6 +277,7 @@ async def test_a_store_that_hangs_or_fails_keeps_no_other_waiting(
     """Oldest first come tables whose store refuses, or takes requests and answers none; the others' files go meanwhile."""
     monkeypatch.setattr("icecore.commands.tables.table_purge.STORE_SECONDS_MAX", 2.0)
     odd_s3_server.status = 200
+    catalog.commands.skip_storage_validation = True
     command = CreateWarehouse("odd", odd_s3_profile(odd_s3_server.endpoint), S3_CREDENTIAL)
     await create_warehouse(catalog.commands, context("createWarehouse"), command)
     odd = await the_warehouse(catalog, "odd")

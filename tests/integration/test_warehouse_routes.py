@@ -25,6 +25,8 @@ ENDPOINT = "http://127.0.0.1:9"
 S3 = {"type": "s3", "bucket": "lake", "region": "mars-1", "endpoint": ENDPOINT, "path-style-access": True, "flavor": "s3-compat"}
 KEY = {"type": "s3", "credential-type": "access-key", "access-key-id": f"id-{CANARY}", "secret-access-key": CANARY}
 PROJECT = str(UUID(int=0))
+NOWHERE: dict[str, Any] = {"warehouse_endpoints": (ENDPOINT,), "skip_storage_validation": True}
+"""Settings of a server that takes a store which is not there."""
 
 
 class Management(RestClient):
@@ -57,7 +59,7 @@ def roots(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def server(database: str, tmp_path: Path, roots: Path) -> Iterator[CatalogServer]:
-    with served_catalog(database, tmp_path / "demo", local_warehouse_roots=(roots,), warehouse_endpoints=(ENDPOINT,)) as served:
+    with served_catalog(database, tmp_path / "demo", local_warehouse_roots=(roots,), **NOWHERE) as served:
         yield served
 
 
@@ -252,7 +254,7 @@ def test_what_a_key_keeps_tells_no_weak_credential(management: Management, serve
 def test_a_credential_of_a_warehouse_that_is_not_created_is_destroyed(database: str, tmp_path: Path) -> None:
     """It is stored before a hook is asked; that of a warehouse that is created stays."""
     judge = Judge()
-    with served_catalog(database, tmp_path / "demo", prepare=asking(judge), warehouse_endpoints=(ENDPOINT,)) as served:
+    with served_catalog(database, tmp_path / "demo", prepare=asking(judge), **NOWHERE) as served:
         client, key = Management(served.url), uuid7()
         for verdict in (Refuse("no"), Hold("somebody must look", 60.0)):
             judge.always(verdict)
@@ -269,7 +271,7 @@ def test_a_credential_of_a_warehouse_that_is_not_created_is_destroyed(database: 
 
 def test_a_credential_that_a_killed_creation_left_behind_is_destroyed_an_hour_later(database: str, tmp_path: Path) -> None:
     """By the next creation; one that a creation under way may have stored stays, and so do those of warehouses, however old."""
-    with served_catalog(database, tmp_path / "demo", warehouse_endpoints=(ENDPOINT,)) as served:
+    with served_catalog(database, tmp_path / "demo", **NOWHERE) as served:
         client = Management(served.url)
         assert 201 == client.create("old", S3, KEY).status
         with psycopg.connect(database, autocommit=True) as connection:
@@ -314,6 +316,7 @@ async def test_no_answer_log_or_event_holds_a_credential(database: str, tmp_path
         return answers
 
     settings = {"ICECORE_LOG_LEVEL": "debug", "ICECORE_WAREHOUSE_ENDPOINTS": f"http://other:9000, {ENDPOINT}"}
+    settings["ICECORE_SKIP_STORAGE_VALIDATION"] = "true"
     with serving(database, log, **settings) as (url, _):
         answers = await asyncio.to_thread(ask, url)
     assert [201, 409, 409, 409] == [answer.status for answer in answers[:4]]

@@ -62,6 +62,7 @@ async def test_who_names_no_warehouse_reads_two_of_them(catalog: Application, mo
 
 async def test_no_more_credentials_are_known_than_have_room(catalog: Application, monkeypatch: pytest.MonkeyPatch) -> None:
     """A listing reads all of them, each time if need be."""
+    catalog.commands.skip_storage_validation = True
     monkeypatch.setattr(backends, "CREDENTIALS_KNOWN_BYTES_MAX", 70_000)
     known = backends.Backends(catalog.backends.connections, catalog.backends._stores, catalog.backends._secrets)
     key = {"type": "s3", "credential-type": "access-key", "aws-access-key-id": "id", "aws-secret-access-key": "k" * 30_000}
@@ -109,6 +110,8 @@ async def test_many_creations_at_once_ask_postgres_one_after_another(catalog: Ap
 
 
 async def _create(catalog: Application, name: str, profile: dict[str, Any]) -> Answer:
+    """Of a store that nobody has."""
+    catalog.commands.skip_storage_validation = True
     return await create_warehouse(catalog.commands, context("createWarehouse"), CreateWarehouse(name, profile))
 
 

@@ -1,0 +1,170 @@
+"""A new warehouse's store is tried as engines will use it: one that fails is refused, and nothing of the trial is left."""
+
+import base64
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from uuid_utils.compat import uuid4, uuid7
+
+from icecore.commands.execution.answer import Answer
+from icecore.commands.warehouses.create_warehouse import CreateWarehouse, create_warehouse
+from icecore.domain.errors import StoreCheckFailed
+from icecore.exit_codes import ExitCode
+from icecore.storage.bucket_store import BucketStore
+from icecore.storage.locations import StorageLocation
+from icecore.storage.profiles import parse_storage_profile
+from icecore.storage.store_checks import StoreCheck, check_store
+from tests.fixtures.catalog import context, served_catalog
+from tests.fixtures.lossy_store_proxy import LossyStoreProxy
+from tests.fixtures.object_stores import S3_CREDENTIAL, OddS3Server, OpenedStore, S3Server, files_below, odd_s3_profile, s3_profile
+from tests.fixtures.shared_server import SharedCatalog
+from tests.integration.test_program import icecore
+from tests.integration.test_warehouse_routes import Management
+
+ALL = ["write", "read", "list", "delete"]
+
+
+def _create(shared_catalog: SharedCatalog, profile: Any, credential: Any, made: list[StoreCheck], **more: Any) -> Answer:
+    command = CreateWarehouse(f"checked-{uuid4().hex[:12]}", profile, credential)
+    return shared_catalog.run(
+        create_warehouse(shared_catalog.parts.commands, context("createWarehouse", **more), command, on_check=made.append)
+    )
+
+
+def _credentials(shared_catalog: SharedCatalog) -> Any:
+    return shared_catalog.rows("select count(*) from icecore.secrets")
+
+
+def test_each_check_is_told_and_nothing_is_left(shared_catalog: SharedCatalog, s3_store: OpenedStore, tmp_path: Path) -> None:
+    """In a bucket with and without a prefix, and in a folder that is not there yet."""
+    bucket = s3_store.profile.to_json() | {"allowed-locations": []}
+    whole = {name: value for name, value in bucket.items() if name != "key-prefix"}
+    local = {"type": "local", "directory": str(tmp_path / "lake" / "house")}
+    for profile, credential in ((bucket, S3_CREDENTIAL), (whole, S3_CREDENTIAL), (local, None)):
+        made: list[StoreCheck] = []
+        assert 201 == _create(shared_catalog, profile, credential, made).status
+        assert [(name, None) for name in ALL] == [(check.name, check.failure) for check in made]
+        assert all(0 <= check.seconds < 5 for check in made)
+    assert set() == files_below(s3_store, StorageLocation.parse(f"s3://{s3_store.profile.base.authority}/ware house"))
+    assert [] == list((tmp_path / "lake" / "house").iterdir())
+
+
+@pytest.mark.parametrize("status", [403, 404, 503])
+def test_a_store_that_refuses_is_refused(shared_catalog: SharedCatalog, odd_s3_server: OddS3Server, status: int) -> None:
+    """With the check and the reason; no credential is stored, and no key remembers the refusal."""
+    before, made = _credentials(shared_catalog), []
+    odd_s3_server.status = status
+    with pytest.raises(StoreCheckFailed, match="failed the check 'write'") as refusal:
+        _create(shared_catalog, odd_s3_profile(odd_s3_server.endpoint), S3_CREDENTIAL, made, key=uuid7())
+    assert (400, "BadRequestException", False) == (refusal.value.status, refusal.value.type, refusal.value.deterministic)
+    reason = {403: "refuses the warehouse's credential", 404: "no such bucket", 503: "answered with status 503"}[status]
+    assert reason in refusal.value.message
+    assert "secret-access-key" not in refusal.value.message
+    assert ["write"] == [check.name for check in made]
+    assert before == _credentials(shared_catalog)
+
+
+def test_a_store_that_hangs_is_refused_in_time(
+    shared_catalog: SharedCatalog, odd_s3_server: OddS3Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However long its client would wait."""
+    monkeypatch.setattr("icecore.storage.store_checks.CHECK_SECONDS_MAX", 0.5)
+    odd_s3_server.hang()
+    with pytest.raises(StoreCheckFailed, match=r"the store did not answer in 0\.5 seconds"):
+        _create(shared_catalog, odd_s3_profile(odd_s3_server.endpoint), S3_CREDENTIAL, [])
+
+
+def test_a_folder_that_cannot_be_written_is_refused(shared_catalog: SharedCatalog, tmp_path: Path) -> None:
+    """Here, a file is in its way."""
+    (tmp_path / "file").write_bytes(b"")
+    with pytest.raises(StoreCheckFailed, match="failed the check 'write'"):
+        _create(shared_catalog, {"type": "local", "directory": str(tmp_path / "file" / "lake")}, None, [])
+
+
+class _Lacking(BucketStore):
+    """A bucket whose store does not do one of the things."""
+
+    lacks = ""
+
+    async def get(self, location: StorageLocation, **bounds: int) -> bytes:
+        data = await super().get(location, **bounds)
+        return data[1:] if self.lacks == "read" else data
+
+    async def is_listed(self, location: StorageLocation) -> bool:
+        return self.lacks != "list" and await super().is_listed(location)
+
+    async def exists(self, location: StorageLocation) -> bool:
+        return self.lacks == "delete" or await super().exists(location)
+
+
+@pytest.mark.parametrize("lacks", ALL[1:])
+async def test_each_check_can_fail(s3_store: OpenedStore, lacks: str) -> None:
+    """The object is deleted whichever does, and what comes behind it is not tried."""
+    assert isinstance(s3_store.store, BucketStore)
+    store, made = _Lacking(s3_store.profile, s3_store.store._open_bucket), []
+    store.lacks = lacks
+    with pytest.raises(StoreCheckFailed, match=f"failed the check '{lacks}'"):
+        await check_store(store, s3_store.profile, made.append)
+    assert ALL[: ALL.index(lacks) + 1] == [check.name for check in made]
+    assert set() == files_below(s3_store, s3_store.profile.base)
+
+
+@pytest.fixture
+def store_proxy(s3_server: S3Server) -> Iterator[LossyStoreProxy]:
+    with LossyStoreProxy(s3_server.endpoint).running() as proxy:
+        yield proxy
+
+
+def test_over_http_the_same_key_succeeds_once_the_store_is_back(
+    database: str, tmp_path: Path, s3_server: S3Server, store_proxy: LossyStoreProxy
+) -> None:
+    """What was refused because of the store is tried again."""
+    profile = s3_profile(s3_server) | {"endpoint": store_proxy.endpoint}
+    with served_catalog(database, tmp_path / "demo", warehouse_endpoints=(store_proxy.endpoint,)) as served:
+        client, key = Management(served.url), uuid7()
+        store_proxy.is_away = True
+        refused = client.create("lake", profile, S3_CREDENTIAL, key=key)
+        assert (400, "BadRequestException") == refused.error
+        assert "the connection was closed before an answer" in refused.message
+        store_proxy.is_away = False
+        created = client.create("lake", profile, S3_CREDENTIAL, key=key)
+        assert 201 == created.status, created.body
+        store_proxy.is_away = True
+        assert created.body == client.create("lake", profile, S3_CREDENTIAL, key=key).body
+        client.close()
+
+
+def test_the_command_prints_each_check(database: str, s3_server: S3Server, tmp_path: Path) -> None:
+    """On standard error, so that standard output is the warehouse's id alone."""
+    own = {"ICECORE_DATABASE_URL": database, "ICECORE_SECRET_KEY": base64.b64encode(b"k" * 32).decode()}
+    (tmp_path / "key.json").write_text(json.dumps(S3_CREDENTIAL))
+    options = ["--profile", json.dumps(s3_profile(s3_server)), "--credential", f"@{tmp_path}/key.json"]
+    made = icecore("warehouse", "create", "lake", *options, **own)
+    assert 0 == made.returncode, made.stderr
+    assert ["warehouse-id"] == list(json.loads(made.stdout))
+    assert [[name, "ok"] for name in ALL] == [line.split()[:2] for line in made.stderr.splitlines()]
+    bad = odd_s3_profile("http://127.0.0.1:1")
+    refused = icecore("warehouse", "create", "bad", "--profile", json.dumps(bad), "--credential", f"@{tmp_path}/key.json", **own)
+    assert ExitCode.USAGE == refused.returncode
+    assert ["write", "failed"] == refused.stderr.splitlines()[0].split()[:2]
+    assert "the connection was refused" in refused.stderr
+    skipping = {**own, "ICECORE_SKIP_STORAGE_VALIDATION": "true"}
+    assert 0 == icecore("warehouse", "create", "bad", "--profile", json.dumps(bad), **skipping).returncode
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "is_address"),
+    [
+        ("http://127.0.0.1:9000", True), ("http://localhost:9000", True), ("http://[::1]:9000", True), ("http://0x7f.1", True),
+        ("http://minio:9000", False), ("https://10.example.org", False), (None, False),
+    ],
+)  # fmt: skip
+def test_path_style_is_guessed_where_a_bucket_s_name_cannot_be_put_before_the_host(endpoint: str | None, is_address: bool) -> None:
+    """Unless the profile says."""
+    fields = {"type": "s3", "bucket": "lake", "region": "r", "endpoint": endpoint}
+    assert is_address == parse_storage_profile(fields).to_json()["path-style-access"]
+    for said in (True, False):
+        assert said == parse_storage_profile(fields | {"path-style-access": said}).to_json()["path-style-access"]

@@ -489,7 +489,7 @@ def deep(levels: int) -> bytes:
             "namespaces/{ns}/tables/orders/metrics",
             b'{"report-type": "scan-report", "x": "' + b"a" * 300_000 + b'"}',
             413,
-            "may have 262144 bytes",
+            "may have at most 262144 bytes",
         ),
     ],
     ids=[

@@ -27,20 +27,27 @@ async def resolve_warehouse(backends: Backends, project_id: UUID, reference: str
     if known is not None:
         return known
     async with backends.connection() as connection:
-        if reference is None:
-            return as_warehouse(await _only(connection, project_id), None)
-        name, at, point = reference.partition("@")
-        state = await _find(connection, project_id, name)
-        if state is None:
-            raise NoSuchWarehouse(f"Warehouse does not exist: {name}")
-        if at:
-            as_of = await _position(connection, point)
-            if not await warehouses.existed(connection, state.id, as_of):
-                raise NoSuchWarehouse(f"Warehouse does not exist: {name} as of position {as_of}")
-            return as_warehouse(state, as_of)
+        found = await find_warehouse(connection, project_id, reference)
+    if reference is not None and found.as_of is None:
         # Nothing about a warehouse changes once it is created, so what its name stands for is known for good.
-        backends.warehouses[project_id, reference] = found = as_warehouse(state, None)
-        return found
+        backends.warehouses[project_id, reference] = found
+    return found
+
+
+async def find_warehouse(connection: Connection, project_id: UUID, reference: str | None) -> Warehouse:
+    """The same, always read from the database."""
+    if reference is None:
+        return as_warehouse(await _only(connection, project_id), None)
+    name, at, point = reference.partition("@")
+    state = await _find(connection, project_id, name)
+    if state is None:
+        raise NoSuchWarehouse(f"Warehouse does not exist: {name}")
+    if not at:
+        return as_warehouse(state, None)
+    as_of = await _position(connection, point)
+    if not await warehouses.existed(connection, state.id, as_of):
+        raise NoSuchWarehouse(f"Warehouse does not exist: {name} as of position {as_of}")
+    return as_warehouse(state, as_of)
 
 
 def as_warehouse(state: WarehouseState, as_of: int | None) -> Warehouse:

@@ -188,6 +188,10 @@ def log(
     *,
     follow: Annotated[bool, Parameter(negative=())] = False,
     after: Annotated[int, Parameter(name="--from")] = 1,
+    since: str | None = None,
+    until: str | None = None,
+    table: str | None = None,
+    actor: str | None = None,
     limit: int | None = None,
     as_json: Annotated[bool, Parameter(name="--json", negative=())] = False,
     data: Data = None,
@@ -201,14 +205,24 @@ def log(
         Wait for new events until Ctrl-C.
     after
         Position of the first event.
+    since
+        Time of the first event, RFC 3339 with a time zone.
+    until
+        Time of the last event.
+    table
+        Events of one table under all its names: [WAREHOUSE:]NAMESPACE.TABLE as it is named now, or its id.
+    actor
+        Events of one actor.
     limit
         Largest number of events.
     as_json
         Print one JSON object per line.
     """
     from .event_lines import print_events
+    from .event_selection import EventOptions
 
-    return print_events(_settings(config, data), first=after, follow=follow, limit=limit, as_json=as_json)
+    options = EventOptions(after, since, until, table, actor)
+    return print_events(_settings(config, data), options, follow=follow, limit=limit, as_json=as_json)
 
 
 @app.command

@@ -18,9 +18,9 @@ from .database.connection import connect
 from .database.connections import Connection
 from .domain.events import state_json
 from .domain.recorded import RecordedEvent
+from .event_selection import EventOptions, select_events
 from .exit_codes import CommandFailed, ExitCode
 from .log.follow import follow_events
-from .log.head import log_head
 from .log_database import opened_database, require_schema
 from .projections.names import path_names
 from .settings import Settings
@@ -29,39 +29,38 @@ _NOUN_STYLES = {"warehouse": "magenta", "namespace": "blue", "table": "green", "
 _END_STYLES = {"dropped": "red", "unregistered": "red", "purged": "red", "rejected": "red", "expired": "red"}
 
 
-def print_events(settings: Settings, *, first: int, follow: bool, limit: int | None, as_json: bool) -> ExitCode:
-    """Prints the events from position `first` on, `limit` at most; to the end of the log, or, with `follow`, until Ctrl-C."""
-    if first < 1:
+def print_events(settings: Settings, options: EventOptions, *, follow: bool, limit: int | None, as_json: bool) -> ExitCode:
+    """Prints the events that the options select, `limit` at most; to the end of the log, or, with `follow`, until Ctrl-C."""
+    if options.first < 1:
         raise CommandFailed(ExitCode.USAGE, "--from must be a position of at least 1")
     if limit is not None and limit < 1:
         raise CommandFailed(ExitCode.USAGE, "--limit must be at least 1")
     with opened_database(settings) as opened:
-        uvloop.run(_print(opened, first, follow, limit, as_json))
+        uvloop.run(_print(opened, options, follow, limit, as_json))
     return ExitCode.OK
 
 
-async def _print(settings: Settings, first: int, follow: bool, limit: int | None, as_json: bool) -> None:
+async def _print(settings: Settings, options: EventOptions, follow: bool, limit: int | None, as_json: bool) -> None:
     await require_schema(settings)
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     console = Console(highlight=False, soft_wrap=True)
     async with await connect(settings.dsn, prepare_threshold=0, application_name="icecore-command") as connection:
-        last = None if follow else await log_head(connection)
-        if limit is not None:
-            last = first + limit - 1 if last is None else min(last, first + limit - 1)
-        if first > (head := await log_head(connection)) + 1:
-            raise CommandFailed(ExitCode.USAGE, f"--from {first} is beyond the end of the log ({head})")
-        if last is not None and last < first:
+        selection = await select_events(connection, options, follow=follow)
+        if selection.last is not None and selection.last < selection.first:
             return
-        async with aclosing(follow_events(settings.dsn, first - 1, stop=stop)) as events:
+        printed = 0
+        async with aclosing(follow_events(settings.dsn, selection.first - 1, stop=stop)) as events:
             async for event in events:
-                if as_json:
-                    console.out(await event_json(connection, event), highlight=False)
-                else:
-                    console.print(await event_line(connection, event))
-                # Positions are dense, so that this one ends the range wherever it began.
-                if event.position == last:
+                if selection.matches(event):
+                    if as_json:
+                        console.out(await event_json(connection, event), highlight=False)
+                    else:
+                        console.print(await event_line(connection, event))
+                    printed += 1
+                # Positions are dense, so that the last one ends the range wherever it began.
+                if printed == limit or event.position == selection.last:
                     return
 
 

@@ -175,6 +175,12 @@ MISTAKES = {
     # The log and its sinks
     "a position before the first": Mistake(["log", "--from", "0"], ["--from must be a position of at least 1"]),
     "a position after the last": Mistake(["log", "--from", "999999"], ["--from 999999 is beyond the end of the log ("]),
+    "a time without a zone": Mistake(["log", "--since", "2026-01-01"], ["--since must be an RFC 3339 time with a time zone"]),
+    "a time to come": Mistake(["log", "--since", "2999-01-01T00:00:00Z"], ["--since 2999-01-01T00:00:00Z is in the future"]),
+    "an end of what has none": Mistake(["log", "--follow", "--until", "2026-01-01T00:00:00Z"], ["--until and --follow cannot be combined"]),
+    "a table without its namespace": Mistake(["log", "--table", "t"], ["--table must be [WAREHOUSE:]NAMESPACE.TABLE or the id"]),
+    "a table of no warehouse": Mistake(["log", "--table", "nowhere:a.t"], ["Warehouse does not exist: nowhere"], ExitCode.NO),
+    "a table that is not there": Mistake(["log", "--table", "demo:a.nowhere"], ["does not exist: a"], ExitCode.NO),
     "no event": Mistake(["log", "--limit", "0"], ["--limit", "at least 1"]),
     "a replay to no such sink": Mistake(
         ["sinks", "replay", "b", "--from", "1"], ["no sink b", "configured sinks: a"], environment=_sink(type="stdout")

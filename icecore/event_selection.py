@@ -1,0 +1,101 @@
+"""The options of `icecore log` that select events: by position, time, table and actor."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from uuid import UUID
+
+from .access.request_context import PROJECT_ID_DEFAULT
+from .access.resolve_warehouse import find_warehouse
+from .database.connections import Connection
+from .domain.errors import BadRequest, NoSuchTable
+from .domain.identifiers import NamespaceIdentifier, TabularIdentifier, uuid_or_none
+from .domain.recorded import RecordedEvent
+from .exit_codes import CommandFailed, ExitCode
+from .log.head import log_head
+from .log.positions import position_at
+from .projections.names import Scope, find_table
+
+_RESOLUTION = timedelta(microseconds=1)
+"""Of the times of events."""
+
+
+@dataclass(frozen=True, slots=True)
+class EventOptions:
+    """The options as they were typed; all that are given must match.
+
+    table -- `[WAREHOUSE[@POINT]:]NAMESPACE.TABLE`, or its id. since, until -- RFC 3339 with a zone; events of that very moment are in.
+    """
+
+    first: int = 1
+    since: str | None = None
+    until: str | None = None
+    table: str | None = None
+    actor: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EventSelection:
+    """Positions `first` to `last` (None: no end), and what events there must be of."""
+
+    first: int
+    last: int | None
+    stream_id: UUID | None
+    actor: str | None
+
+    def matches(self, event: RecordedEvent) -> bool:
+        return self.stream_id in (None, event.stream_id) and self.actor in (None, event.actor)
+
+
+async def select_events(connection: Connection, options: EventOptions, *, follow: bool) -> EventSelection:
+    """The options against the log as it is. Raises CommandFailed and CatalogError for what cannot be meant."""
+    since, until = _time(options.since, "--since"), _time(options.until, "--until")
+    if follow and until is not None:
+        raise CommandFailed(ExitCode.USAGE, "--until and --follow cannot be combined: --follow has no end")
+    head = await log_head(connection)
+    if options.first > head + 1:
+        raise CommandFailed(ExitCode.USAGE, f"--from {options.first} is beyond the end of the log ({head})")
+    first, last = options.first, None if follow else head
+    if since is not None:
+        before = await position_at(connection, since - _RESOLUTION)
+        if before is None:
+            raise CommandFailed(ExitCode.USAGE, f"--since {options.since} is in the future")
+        first = max(first, before + 1)
+    if until is not None and (reached := await position_at(connection, until)) is not None:
+        last = reached
+    stream_id = None if options.table is None else await _table_id(connection, options.table)
+    return EventSelection(first, last, stream_id, options.actor)
+
+
+def _time(text: str | None, option: str) -> datetime | None:
+    if text is None:
+        return None
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        time = None
+    if time is None or time.tzinfo is None:
+        raise CommandFailed(ExitCode.USAGE, f"{option} must be an RFC 3339 time with a time zone, such as 2026-01-31T12:00:00Z")
+    return time
+
+
+async def _table_id(connection: Connection, text: str) -> UUID:
+    """What it is found by, whatever it is called before and after."""
+    table_id = uuid_or_none(text)
+    if table_id is not None:
+        return table_id
+    reference, _, path = text.rpartition(":")
+    *levels, name = path.split(".")
+    if not levels:
+        raise CommandFailed(ExitCode.USAGE, "--table must be [WAREHOUSE:]NAMESPACE.TABLE or the id of a table")
+    table = TabularIdentifier.parse(NamespaceIdentifier.parse(levels), name)
+    try:
+        warehouse = await find_warehouse(connection, PROJECT_ID_DEFAULT, reference or None)
+    except BadRequest:
+        if reference:
+            raise
+        raise CommandFailed(ExitCode.USAGE, "--table must name its warehouse: WAREHOUSE:NAMESPACE.TABLE") from None
+    try:
+        return await find_table(connection, Scope(warehouse.id, warehouse.exact_names, warehouse.as_of), table)
+    except NoSuchTable as refusal:
+        advice = "name a dropped table as it was at a time (WAREHOUSE@TIME:NAMESPACE.TABLE), or by its id"
+        raise NoSuchTable(f"{refusal.message}; {advice}") from None

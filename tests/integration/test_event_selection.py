@@ -1,0 +1,58 @@
+"""`icecore log` by table, time and actor."""
+
+import json
+import subprocess
+import sys
+from datetime import datetime, timedelta
+from typing import Any
+
+from tests.fixtures.rest_client import SCHEMA, RestClient, identifier
+from tests.fixtures.shared_server import FreshWarehouse, SharedCatalog
+from tests.servers.icecore import clean_environment
+from tests.servers.places import ROOT
+
+
+def test_events_are_selected_by_table_time_and_actor(client: RestClient, warehouse: FreshWarehouse, shared_catalog: SharedCatalog) -> None:
+    """A table is followed through its renames, and a namesake is another table."""
+
+    def log(*arguments: str) -> list[dict[str, Any]]:
+        command = [sys.executable, "-P", "-m", "icecore", "log", "--json", *arguments]
+        environment = clean_environment() | {"ICECORE_DATABASE_URL": shared_catalog.server.dsn}
+        done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60, check=False)
+        assert 0 == done.returncode, done.stderr
+        return [json.loads(line) for line in done.stdout.splitlines()]
+
+    def events(*arguments: str) -> list[tuple[str, str]]:
+        return [(each["topic"].removesuffix(".v1"), each["name"][-1]) for each in log(*arguments)]
+
+    def create(name: str) -> int:
+        answer = client.call("POST", "/namespaces/a/tables", {"name": name, "schema": SCHEMA})
+        assert 200 == answer.status
+        return answer.position
+
+    before = create("old")
+    renamed = client.call("POST", "/tables/rename", {"source": identifier(["a"], "old"), "destination": identifier(["a"], "new")})
+    assert 204 == renamed.status
+    create("old")
+    life = [("table.created", "old"), ("table.renamed", "new")]
+    assert life == events("--table", f"{warehouse.name}:a.new")
+    assert [("table.created", "old")] == events("--table", f"{warehouse.name}:a.old")
+    assert life == events("--table", f"{warehouse.name}@{before}:a.old")
+    assert 204 == client.call("DELETE", "/namespaces/a/tables/new").status
+    found = log("--table", f"{warehouse.name}@{before}:a.old")
+    assert found == log("--table", found[0]["stream-id"])
+    assert 3 == len(found)
+    assert found[:2] == log("--table", found[0]["stream-id"], "--limit", "2")
+    # By time: the moment itself is in, at both ends.
+    at = [event["recorded-at"] for event in found]
+    table = ("--table", found[0]["stream-id"])
+    assert found[1:] == log(*table, "--since", at[1])
+    assert found[:2] == log(*table, "--until", at[1])
+    assert found[1:2] == log(*table, "--since", at[1], "--until", at[1])
+    later = (datetime.fromisoformat(at[1]) + timedelta(microseconds=1)).isoformat()
+    assert found[2:] == log(*table, "--since", later)
+    assert [] == log(*table, "--since", later, "--until", at[1])
+    assert found == log(*table, "--until", "2999-01-01T00:00:00Z")
+    # By actor.
+    assert found == log(*table, "--actor", found[0]["actor"])
+    assert [] == log(*table, "--actor", "nobody")

@@ -176,7 +176,7 @@ class _Commands:
 # The streams: rows and claims
 
 
-async def _check_streams(connection: Connection, report: VerifyReport, watch: Watch) -> None:
+async def _check_streams(connection: Connection, report: VerifyReport, watch: Watch = not_watched) -> None:
     """Every stream folded, and whatever the tables hold of it compared; what is left in the tables belongs to no stream."""
     async with AsyncExitStack() as opened:
         parameters = {"generation": report.generation}

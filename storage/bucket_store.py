@@ -109,7 +109,7 @@ class BucketStore:
     async def check_readable(self) -> None:
         base = self._profile.base
         async with _errors(base):
-            async for _ in obstore.list(self._bucket(base), prefix=_path(base), chunk_size=1):
+            async for _ in obstore.list(self._bucket(base), prefix="/".join(base.segments) or None, chunk_size=1):
                 break
 
     async def is_listed(self, location: StorageLocation) -> bool:

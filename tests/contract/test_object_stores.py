@@ -371,6 +371,11 @@ class TestStoreAway:
         with pytest.raises(ServiceUnavailable, match="it did not answer in time"):
             await open_store(odd_store.profile, None).put_new(location, b"x")
 
+    async def test_a_base_that_is_the_whole_bucket_is_readable(self, s3_store: OpenedStore) -> None:
+        """It has no path to list below."""
+        whole = {name: value for name, value in s3_store.profile.to_json().items() if name != "key-prefix"}
+        await open_store(parse_storage_profile(whole), s3_store.credential).check_readable()
+
     async def test_a_bucket_that_is_gone_is_not_a_missing_file(self, s3_store: OpenedStore) -> None:
         """A get meets 404 for both; only the store's answer tells which."""
         profile = parse_storage_profile(s3_store.profile.to_json() | {"bucket": "nobody-made-it"})

@@ -1,4 +1,4 @@
-"""The commands and files of docs/how-to/warehouses.md, run as they stand there."""
+"""The commands and files of docs/how-to/warehouses.md and storage.md, run as they stand there."""
 
 import json
 import os
@@ -22,7 +22,7 @@ SECONDS_MAX = 120
 
 @pytest.fixture(scope="module")
 def page() -> dict[str, str]:
-    return pieces((ROOT / "docs" / "how-to" / "warehouses.md").read_text())
+    return pieces("".join((ROOT / "docs" / "how-to" / name).read_text() for name in ("icecore.storage.md", "warehouses.md")))
 
 
 @pytest.fixture(scope="module")
@@ -41,15 +41,15 @@ def server(scratch: Path, page: dict[str, str], s3: S3) -> Iterator[Icecore]:
 
 
 def test_s3_warehouse(server: Icecore, scratch: Path, page: dict[str, str], s3: S3) -> None:
-    """The warehouse is made of the files and listed, and PyIceberg writes and reads a table in it: port, bucket and data folder apart."""
-    assert ENDPOINT in page["s3 profile"]
-    profile = {**json.loads(page["s3 profile"]), "endpoint": s3.endpoint, "bucket": s3.bucket}
-    (scratch / "lake.json").write_text(json.dumps(profile))
-    (scratch / "lake-credential.json").write_text(page["s3 credential"])
+    """The warehouse is made of the request's parts and listed; PyIceberg writes and reads a table in it. Port, bucket and folder differ."""
+    request = json.loads(page["minio"])
+    assert ENDPOINT == request["storage-profile"]["endpoint"]
+    (scratch / "profile.json").write_text(json.dumps({**request["storage-profile"], "endpoint": s3.endpoint, "bucket": s3.bucket}))
+    (scratch / "credential.json").write_text(json.dumps(request["storage-credential"]))
     environment = clean_environment() | {
         "ICECORE_DATA_DIR": str(server.data), "PATH": os.pathsep.join((str(PROGRAM.parent), os.environ["PATH"])),
     }  # fmt: skip
-    assert "lake" in run(["bash", "-e", "-c", page["s3 warehouse"]], scratch, environment)
+    assert "lake" in run(["bash", "-e", "-c", page["warehouse create"]], scratch, environment)
     program = page["s3 pyiceberg"].replace(CATALOG_URI, server.catalog_uri)
     assert "[{'name': 'Ada'}]\n" == run([sys.executable, "-c", program], scratch, clean_environment())
 

@@ -7,14 +7,14 @@ from .request_context import ANONYMOUS, Principal
 
 
 class Authenticator(Protocol):
-    """Asked once for every request, before anything else is done for it; not for those that are open to everybody (`Operation.open`)."""
+    """Called once for every request, before anything else, except for operations without authentication (`Operation.open`)."""
 
     async def authenticate(self, headers: Mapping[str, str]) -> Principal:
-        """Raises NotAuthorized where the headers do not prove who asks. No message and no log may hold a header's value."""
+        """The principal. Raises NotAuthorized if the headers do not prove one. Messages and logs must not contain a header's value."""
 
 
 class AuthenticateNobody:
-    """Whoever asks is anonymous: there is no authentication yet."""
+    """Every principal is anonymous: there is no authentication yet."""
 
     async def authenticate(self, headers: Mapping[str, str]) -> Principal:
         """ANONYMOUS, whatever the headers are."""

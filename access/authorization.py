@@ -1,7 +1,7 @@
-"""Authorization: the one call that every command and query makes, with ids.
+"""Authorization: one call that every command and query makes, with the ids of its resources.
 
-Names are resolved before it, so that permissions do not depend on names. Only a repeated answer of an Idempotency-Key is not
-authorized again: the same principal received it before.
+Names are resolved first, so that permissions do not depend on names. Only the replay of an Idempotency-Key's answer is not
+authorized again: the same principal has received it before.
 """
 
 from collections.abc import Sequence
@@ -16,28 +16,28 @@ ResourceKind = Literal["server", "project", "warehouse", "namespace", "table", "
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """What a request is about. `id` is Icecore's own, the same through renames."""
+    """An object that a request reads or changes. `id` is Icecore's own and does not change on a rename."""
 
     kind: ResourceKind
     id: UUID
 
 
 SERVER = Resource("server", UUID(int=0))
-"""What belongs to no project: the log as a whole."""
+"""The resource of operations outside every project, such as reading the whole log."""
 
 
 class Authorizer(Protocol):
     """Decides by `context.principal` and `context.operation`."""
 
     async def authorize(self, context: RequestContext, resources: Sequence[Resource]) -> None:
-        """Raises Forbidden where the principal may not do this to each of the resources.
+        """Raises Forbidden unless the principal may do this to every resource.
 
-        resources -- what is read or changed; of what is created, the namespace, warehouse or project it is created in.
+        resources -- the objects that are read or changed; for a creation, the namespace, warehouse or project that will contain it.
         """
 
 
 class AllowAll:
-    """Everybody may do everything: there are no grants yet."""
+    """Permits everything to every principal: there are no grants yet."""
 
     async def authorize(self, context: RequestContext, resources: Sequence[Resource]) -> None:
-        """Permits it."""
+        """Returns always."""

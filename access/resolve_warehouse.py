@@ -18,10 +18,10 @@ _POSITION_DIGITS_MAX = 18
 
 
 async def resolve_warehouse(backends: Backends, project_id: UUID, reference: str | None) -> Warehouse:
-    """NoSuchWarehouse where there is none, BadRequest where the point in time cannot be read.
+    """Raises NoSuchWarehouse, and BadRequest for an invalid point in time.
 
-    No reference means the only warehouse there is. A position is rounded down to the end of a command; a time means the
-    position the log had reached at it. A warehouse that was created later than the point does not exist there.
+    Without a reference, the only warehouse is returned. A position is rounded down to the end of a command; a time is converted to the
+    position that the log had reached by then. A warehouse does not exist at a point before its creation.
     """
     known = backends.warehouses.get((project_id, reference))
     if known is not None:
@@ -29,13 +29,13 @@ async def resolve_warehouse(backends: Backends, project_id: UUID, reference: str
     async with backends.connection() as connection:
         found = await find_warehouse(connection, project_id, reference)
     if reference is not None and found.as_of is None:
-        # Nothing about a warehouse changes once it is created, so what its name stands for is known for good.
+        # A warehouse never changes after its creation, so the entry never expires.
         backends.warehouses[project_id, reference] = found
     return found
 
 
 async def find_warehouse(connection: Connection, project_id: UUID, reference: str | None) -> Warehouse:
-    """The same, always read from the database."""
+    """As `resolve_warehouse`, without the cache."""
     if reference is None:
         return as_warehouse(await _only(connection, project_id), None)
     name, at, point = reference.partition("@")
@@ -67,7 +67,7 @@ async def _find(connection: Connection, project_id: UUID, name: str) -> Warehous
     if warehouse_id is None:
         return await warehouses.read_by_name(connection, project_id, name)
     found = await warehouses.read_by_id(connection, project_id, warehouse_id)
-    # A warehouse may be called like an id.
+    # A warehouse's name may be a UUID.
     return found or await warehouses.read_by_name(connection, project_id, name)
 
 

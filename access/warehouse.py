@@ -1,4 +1,4 @@
-"""A warehouse as a request names it, now or as of a position."""
+"""The warehouse of a request, in its current state or as of a position."""
 
 from dataclasses import dataclass
 from uuid import UUID
@@ -9,9 +9,9 @@ from ..storage.profiles import StorageProfile
 
 @dataclass(frozen=True, slots=True)
 class Warehouse:
-    """A warehouse as a request named it.
+    """The warehouse of a request.
 
-    as_of -- the position it is read at, None for now; a past is read only.
+    as_of -- the position at which it is read; None: its current state. A past state is read-only.
     """
 
     id: UUID
@@ -28,5 +28,5 @@ class Warehouse:
 
     @property
     def prefix(self) -> str:
-        """What `{prefix}` of its addresses is, pinned to the position where it is read in the past."""
+        """The value of `{prefix}` in its paths; with the position if it is read in the past."""
         return str(self.id) if self.as_of is None else f"{self.id}@{self.as_of}"

@@ -31,7 +31,7 @@ from .request_ids import REQUEST_ID, sane_or_none
 from .routing import Operation
 
 SEPARATOR: web.AppKey[str | None] = web.AppKey("separator")
-"""What joins namespace levels beside the specification's own; None: nothing."""
+"""The namespace separator that is accepted besides the specification's; None: no other."""
 
 BODY_BUDGET: web.AppKey[ByteBudget] = web.AppKey("body_budget", ByteBudget)
 ANSWER_BUDGET: web.AppKey[ByteBudget] = web.AppKey("answer_budget", ByteBudget)
@@ -43,18 +43,18 @@ GZIP_CACHE: web.AppKey[GzipCache] = web.AppKey("gzip_cache")
 POSITION_HEADER = "Icecore-Position"
 
 _WHOLE_BYTES_MAX = 16 * 1024
-"""Answers up to this size are written at once."""
+"""Responses up to this size are written in one piece."""
 
 Command = TypeVar("Command")
 Execute = Callable[[CommandExecutor, RequestContext, Warehouse, Command], Awaitable[Answer]]
-# Parsed, the worst of this size takes 0.1 MB and less than a millisecond: it is neither estimated nor counted.
+# Parsing a body of this size takes at most 0.1 MB and less than a millisecond, so its memory is neither estimated nor counted.
 _SMALL_BODY_BYTES_MAX = 4 * 1024
-# With its parsed form. What has more is parsed in a thread, as the rules for JSON go through all of it: this takes a millisecond.
+# The body with its parsed form. Larger ones are parsed in a thread; parsing and checking this much takes about a millisecond.
 _PARSED_AT_ONCE_BYTES_MAX = 256 * 1024
 
 
 async def room_for_parsed(body: bytes, held: HeldBytes) -> int:
-    """Takes room for the JSON and what it takes once it is parsed, and says how much that is. Raises BudgetUsedUp."""
+    """Reserves memory for the JSON and its parsed form. Returns how many bytes that is. Raises BudgetUsedUp."""
     size = len(body)
     if size > _SMALL_BODY_BYTES_MAX:
         size += count_values(body) * VALUE_BYTES
@@ -69,11 +69,11 @@ async def room_for_parsed(body: bytes, held: HeldBytes) -> int:
 class ApiRequest:
     """A request that matched an operation.
 
-    app -- the application it came to, which holds what its addresses share.
-    segments -- the encoded path segments by placeholder; parse them by api/path_parameters.py.
-    context -- who asks, and for what; a command's also has its Idempotency-Key.
-    expected -- room for an answer that was large the last time, until the answer itself takes it.
-    shared -- the same for an answer that shares most of its bytes with others, which are counted once.
+    app -- the application, which holds what all requests share.
+    segments -- the encoded path segments by placeholder; api/path_parameters.py parses them.
+    context -- the principal and the operation; a command's context also has its Idempotency-Key.
+    expected -- memory reserved for a response that was large the last time, until the response itself is counted.
+    shared -- the same for a response that shares most of its bytes with others; those bytes are counted once.
     """
 
     __slots__ = ("_query", "app", "catalog", "context", "expected", "operation", "request", "segments", "shared")
@@ -114,7 +114,7 @@ class ApiRequest:
         return self._query
 
     async def fields(self) -> tuple[bytes, BodyReader]:
-        """The body, as it came and ready to be read field by field."""
+        """The body as it was received, and a reader of its fields."""
         limits = self.catalog.limits
         held = self.request[BODY_HELD] = HeldBytes(self.app[BODY_BUDGET])
         body = await read_body(self.request, limits, held)
@@ -123,23 +123,23 @@ class ApiRequest:
         if size > _PARSED_AT_ONCE_BYTES_MAX:
             return body, BodyReader(await asyncio.to_thread(parse), limits)
         if size > UNCOUNTED_BYTES_MAX:
-            # Others that arrived at the same time take their room, or are refused, before this one gives its own back.
+            # Lets requests that arrived at the same time reserve their memory, or be refused, before this one releases its own.
             await asyncio.sleep(0)
         return body, BodyReader(parse(), limits)
 
     async def authorize(self, *resources: Resource) -> None:
-        """Forbidden where the principal may not ask this of the resources: for what no command or query answers."""
+        """Raises Forbidden unless the principal may do this to the resources. For operations that run no command and no query."""
         await self.catalog.queries.authorize(self.context, *resources)
 
     async def warehouse(self) -> Warehouse:
-        """The warehouse `{prefix}` names; without a prefix, the only one."""
+        """The warehouse that `{prefix}` refers to; without a prefix, the only one."""
         prefix = self.segments.get("prefix")
         reference = None if prefix is None else warehouse_reference(decode_segment(prefix, "warehouse"))
         return await resolve_warehouse(self.catalog.backends, self.context.project_id, reference)
 
     @property
     def asked_for(self) -> tuple[str, ...]:
-        """The object by its names, however they are spelled; of the moments of a past one is as good as another."""
+        """The operation and the names of its object, decoded. All reads of a past state (`@`) share one entry."""
         names = [decode_segment(segment, name) for name, segment in self.segments.items() if name != "prefix"]
         warehouse, at, _ = decode_segment(self.segments.get("prefix", ""), "warehouse").partition("@")
         return self.operation.name, warehouse, at, *names
@@ -154,7 +154,7 @@ class ApiRequest:
         return key
 
     def _request_hash(self, warehouse: Warehouse | None, body: bytes, options: tuple[bool, ...]) -> bytes:
-        """sha256 over what the request asks for: spellings of one address (`+` or `%20`, name or id of the warehouse) hash alike."""
+        """sha256 of what the request does: spellings of the same path (`+` or `%20`, name or id of the warehouse) have the same hash."""
         names = [decode_segment(segment, name) for name, segment in self.segments.items() if name != "prefix"]
         target = orjson.dumps([self.operation.name, None if warehouse is None else str(warehouse.id), names, options])
         return hashlib.sha256(len(target).to_bytes(8, "big") + target + body).digest()
@@ -167,19 +167,19 @@ class ApiRequest:
             idempotency_key=key,
             request_hash=b"" if key is None else self._request_hash(warehouse, body, options),
             body_bytes=len(body),
-            # Not in the call's own: the two would hold each other until a collection.
+            # Not in the request's own context: the two would form a reference cycle.
             make_room=self.make_room,
         )
 
     async def execute(
         self, execute: Execute[Command], command: Command, *, body: bytes = b"", options: tuple[bool, ...] = ()
     ) -> web.Response:
-        """Run a command and answer with what it answers; `options` are the query parameters that change what it does."""
+        """Runs a command and returns its answer as a response. `options` are the query parameters that change what it does."""
         warehouse = await self.warehouse()
-        # An answer repeats most of what was sent.
+        # A response repeats most of the request's body.
         self.make_room(len(body))
         answer = await execute(self.catalog.commands, self.command_context(warehouse, body, options), warehouse, command)
-        # What is no event has no position.
+        # Without an event there is no position.
         headers = {POSITION_HEADER: str(answer.position)} if answer.position else {}
         if answer.etag is not None:
             headers["ETag"] = answer.etag
@@ -188,9 +188,9 @@ class ApiRequest:
         return await self.json_bytes(answer.body, status=answer.status, headers=headers, counted=answer.replayed)
 
     def make_room(self, size: int, shared: Sized | None = None) -> None:
-        """Room for so many bytes of the answer altogether, before they are there. Raises BudgetUsedUp: only where nothing was done.
+        """Reserves `size` bytes in total for the response before it is built. Raises BudgetUsedUp; call it before anything is changed.
 
-        shared -- stands for the bytes where other answers have them too.
+        shared -- identifies the bytes, if other responses contain them too.
         """
         if size <= UNCOUNTED_BYTES_MAX:
             return
@@ -212,16 +212,16 @@ class ApiRequest:
         keep_compressed: bool = False,
         counted: bool = False,
     ) -> web.Response:
-        """`body` as the answer, compressed where the client takes that and it is worth it.
+        """`body` as a response, compressed if the client accepts gzip and the body is large enough.
 
-        counted -- it is refused where the budget for answers is used up, though the operation changes things.
+        counted -- raises BudgetUsedUp if the budget for responses is used up, even if the operation is not a read.
         """
         limits = self.catalog.limits
         headers = headers if headers is not None else {}
         headers["Content-Type"] = "application/json"
         counted = counted or not self.operation.mutates
         held = self._room(body) if counted and len(body) > UNCOUNTED_BYTES_MAX else None
-        # What was done has its room already, from before.
+        # The response to a change has its memory reserved already, from before the change.
         before = [room for room in (self.expected, self.shared) if room is not None and held is None]
         if len(body) >= limits.gzip_bytes_min:
             headers["Vary"] = "Accept-Encoding"
@@ -238,12 +238,12 @@ class ApiRequest:
         return web.Response(body=PiecePayload(body, *before, *(() if held is None else (held,))), status=status, headers=headers)
 
     def _room(self, body: Content) -> HeldContent:
-        """Its share of the budget for answers. What was done must not be answered 429: its answer took room before."""
+        """Counts a response against the budget. The response to a change is reserved before instead, since 429 would be wrong after it."""
         if self.expected is not None:
             self.expected.release()
         if self.operation.method == "GET":
             address = self.asked_for
-            # The moments of a past have answers of their own.
+            # Reads of a past state share one entry, but their responses differ in size.
             self.app[LARGE_ANSWERS].note(address, held_bytes_of(body), varies=bool(address[2]))
         return self.app[ANSWER_BUDGET].hold(body)
 

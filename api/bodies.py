@@ -21,14 +21,14 @@ JsonObject = dict[str, Any]
 _FIELD_SHOWN_LENGTH_MAX = 64
 
 VALUE_BYTES = 64
-"""About what a parsed value takes, as `count_values` counts: a short text, or a third of an object with one member."""
+"""Approximate memory of one parsed value as `count_values` counts them: a short string, or a third of an object with one member."""
 
 
 async def read_body(request: web.Request, limits: ApiLimits, held: HeldBytes) -> bytes:
     """The bytes of the body; `held` grows with them.
 
-    Raises PayloadTooLarge, RequestTimeout, UnsupportedMediaType, BudgetUsedUp, and BadRequest for a body that breaks off. Compressed
-    bodies are refused: no client sends them, and a small one can hold gigabytes.
+    Raises PayloadTooLarge, RequestTimeout, UnsupportedMediaType, BudgetUsedUp, and BadRequest for an incomplete body. Compressed
+    bodies are refused: no client sends them, and a small one can expand to gigabytes.
     """
     headers = request.headers
     if headers.get("Content-Encoding", "identity").lower() != "identity":
@@ -40,7 +40,7 @@ async def read_body(request: web.Request, limits: ApiLimits, held: HeldBytes) ->
         async with asyncio.timeout(limits.body_seconds_max):
             return await _read(request.content, limits, held)
     except (TimeoutError, web.RequestPayloadError, ConnectionError) as error:
-        # Frames behind here hold the error and what came of the body: a cycle that would keep both until a collection.
+        # The traceback's frames hold the error and the received part of the body: a cycle that would last until a garbage collection.
         error.__traceback__ = None
         if not isinstance(error, TimeoutError):
             raise BadRequest("Invalid body: incomplete") from error
@@ -50,7 +50,7 @@ async def read_body(request: web.Request, limits: ApiLimits, held: HeldBytes) ->
 
 
 async def _read(content: StreamReader, limits: ApiLimits, held: HeldBytes) -> bytes:
-    """Not by aiohttp's own `read`: it keeps the body with the request, and that with the connection until the next one comes."""
+    """Reads the body without aiohttp's `read`, which keeps the body with the request until the connection's next request."""
     pieces: list[bytes] = []
     size = counted = 0
     while piece := await content.readany():
@@ -67,8 +67,8 @@ async def _read(content: StreamReader, limits: ApiLimits, held: HeldBytes) -> by
 def parse_json_object(body: bytes, limits: ApiLimits) -> JsonObject:
     """The one JSON object in `body`.
 
-    Refused, because the log or an engine would choke on it later: NaN and infinity, lone surrogates, bytes that are not UTF-8, NUL in
-    any key or value, nesting over `json_depth_max`, more values than `json_values_max`.
+    Refused, because Postgres or an engine could not read it later: NaN and infinity, lone surrogates, bytes that are not UTF-8, NUL in
+    a key or value, nesting deeper than `json_depth_max`, more values than `json_values_max`.
     """
     if not body:
         raise BadRequest("Invalid body: empty, must be a JSON object")
@@ -87,7 +87,7 @@ def parse_json_object(body: bytes, limits: ApiLimits) -> JsonObject:
 
 
 class BodyReader:
-    """One JSON object with typed readers; an absent field and an explicit null are the same thing."""
+    """Typed access to the fields of a JSON object. An explicit null counts as an absent field."""
 
     __slots__ = ("_limits", "_path", "_values")
 
@@ -104,7 +104,7 @@ class BodyReader:
         return value
 
     def refuse_unknown(self, known: Collection[str]) -> None:
-        """Refuse fields that nobody would read."""
+        """Raises BadRequest for a field that is not in `known`."""
         for name in self._values:
             if name not in known:
                 raise self.invalid(name[:_FIELD_SHOWN_LENGTH_MAX], "is unknown")
@@ -204,7 +204,7 @@ class BodyReader:
         return values
 
     def name(self, name: str, what: str) -> str:
-        """A field that names something new, by the rules of domain/identifiers.py."""
+        """The name of a new object, by the rules of domain/identifiers.py."""
         text = self.text(name)
         try:
             return parse_name(text, what)
@@ -226,7 +226,7 @@ class BodyReader:
         return TabularIdentifier(identifier.namespace("namespace"), identifier.name("name", what))
 
     def existing_identifier(self, name: str, kind: Literal["table", "view"]) -> TabularIdentifier:
-        """A TableIdentifier of something that is there; NoSuchTable or NoSuchView where nothing can have that name."""
+        """A TableIdentifier of an existing object. Raises NoSuchTable or NoSuchView if no object can have that name."""
         identifier = self.fields(name)
         identifier._required("namespace")
         return existing_tabular(identifier.texts("namespace", NAMESPACE_LEVELS_MAX), identifier.text("name"), kind)

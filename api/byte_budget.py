@@ -9,8 +9,8 @@ from ..domain.byte_pieces import held_bytes_of
 from ..domain.errors import TooManyRequests
 
 UNCOUNTED_BYTES_MAX = 64 * 1024
-"""A body with what it takes once it is parsed, or an answer, up to this size is not counted: the bound on connections is enough, and small
-requests pass when a budget is used up."""
+"""A body with its parsed form, or a response, up to this size is not counted: the limit on connections is enough, and small requests
+succeed even if a budget is used up."""
 RETRY_AFTER_SECONDS = 1
 _ADDRESSES_MAX = 1_000
 
@@ -22,9 +22,9 @@ class BudgetUsedUp(TooManyRequests, status=429, type="TooManyRequestsException")
 
 
 class ByteBudget:
-    """At most `bytes_max` bytes at one time; one holder alone may have more, so that no permitted size is refused for ever.
+    """At most `bytes_max` bytes at a time. A single holder may have more, so that every permitted size is accepted eventually.
 
-    what -- opens the refusal. held -- bytes at present.
+    what -- begins the error message. held -- bytes at present.
     """
 
     def __init__(self, what: str, bytes_max: int) -> None:
@@ -33,7 +33,7 @@ class ByteBudget:
         self.held = 0
 
     def take(self, size: int, *, had: int = 0) -> None:
-        """`had` is what the same holder has already. Raises BudgetUsedUp."""
+        """`had` is the number of bytes that the same holder has already. Raises BudgetUsedUp."""
         if self.held > had and self.held + size > self._bytes_max:
             raise BudgetUsedUp(f"{self._what} of other requests use all the memory reserved for them; try again later")
         self.held += size
@@ -42,11 +42,11 @@ class ByteBudget:
         self.held -= size
 
     def hold(self, content: Sized) -> "HeldContent":
-        """One share of `content`, which counts once however many hold it: answers from a cache are one object. Raises BudgetUsedUp."""
+        """A share of `content`, which is counted once for all its holders: responses from a cache are one object. Raises BudgetUsedUp."""
         return self.hold_all([content])[0]
 
     def hold_all(self, contents: Sequence[Sized]) -> "list[HeldContent]":
-        """The same of several, all or none. Raises BudgetUsedUp."""
+        """As `hold`, for all of the contents or none. Raises BudgetUsedUp."""
         size = self.size_of(contents)
         if size:
             self.take(size)
@@ -55,7 +55,7 @@ class ByteBudget:
         return [HeldContent(self, content) for content in contents]
 
     def size_of(self, contents: Sequence[Sized]) -> int:
-        """What those that nobody holds take in memory."""
+        """Bytes in memory of the contents that are not held yet."""
         return sum(held_bytes_of(content) for content in contents if id(content) not in self._contents)
 
     def let_go(self, content: Sized) -> None:
@@ -67,7 +67,7 @@ class ByteBudget:
 
 
 class HeldBytes:
-    """What one request has of a budget; given back by `release`, at the latest when nothing refers to it any more."""
+    """The bytes of one request in a budget, until `release` or the object's deletion."""
 
     __slots__ = ("_budget", "_size")
 
@@ -80,7 +80,7 @@ class HeldBytes:
         self._size += size
 
     def raise_to(self, size: int) -> None:
-        """At least so many bytes altogether. Raises BudgetUsedUp."""
+        """Increases the bytes held to at least `size`. Raises BudgetUsedUp."""
         if size > self._size:
             self.take(size - self._size)
 
@@ -93,7 +93,7 @@ class HeldBytes:
 
 
 class HeldContent:
-    """One share of some content, given back like HeldBytes; it keeps the content, which is counted by its identity."""
+    """One share of some content, released like HeldBytes. It keeps the content alive, because contents are counted by identity."""
 
     __slots__ = ("_budget", "_content")
 
@@ -111,22 +111,22 @@ class HeldContent:
 
 
 class LargeAnswers:
-    """How large the counted answers of addresses were, so that room is made before the next one is read.
+    """The sizes of the latest large responses, so that memory is reserved before the next one is read.
 
-    An answer takes several times its bytes while it is read: what will find no room should not be read at all. An address is what is
-    asked for, not how it is spelled.
+    Reading a response takes several times its size, so a response that does not fit the budget should not be read at all. The key
+    (`address`) is the operation and its object, whatever the spelling in the request.
     """
 
     def __init__(self, budget: ByteBudget) -> None:
         self._budget = budget
-        # By the hash of an address, which may have 64 KB; two of one hash only reserve too much or too little.
+        # By the key's hash, since a key may have 64 KB. On a collision, too much or too little is reserved, and nothing else happens.
         self._sizes: LRUCache[int, int] = LRUCache(_ADDRESSES_MAX)
 
     def __len__(self) -> int:
         return len(self._sizes)
 
     def expect(self, address: Hashable) -> HeldBytes | None:
-        """Room for the answer of an address that had a large one the last time. Raises BudgetUsedUp."""
+        """Memory for a response that was large the last time; None for others. Raises BudgetUsedUp."""
         size = self._sizes.get(hash(address))
         if size is None:
             return None
@@ -135,7 +135,7 @@ class LargeAnswers:
         return held
 
     def note(self, address: Hashable, size: int, *, varies: bool = False) -> None:
-        """The size of an answer; a small one needs no room the next time, unless it `varies`: then the largest one counts."""
+        """Records the size of a response. A small one removes the entry. If sizes vary (`varies`), the entry keeps the largest."""
         if size <= UNCOUNTED_BYTES_MAX and not varies:
             self._sizes.pop(hash(address), None)
             return
@@ -143,4 +143,4 @@ class LargeAnswers:
 
 
 BODY_HELD: web.RequestKey[HeldBytes] = web.RequestKey("body_held", HeldBytes)
-"""What a request's body takes of the budget, until it is answered."""
+"""The bytes that a request's body holds of the budget, until the response is sent."""

@@ -3,13 +3,13 @@
 import asyncio
 
 QUIET_SECONDS = 0.1
-"""What a client had sent by the time it is told to go elsewhere, is read within this."""
+"""How long the server must be without new requests. What clients had sent before the shutdown is read within this time."""
 
 
 class Draining:
-    """Counts the requests of one server; aiohttp's own shutdown drops what arrives of a body after it began.
+    """Counts the requests in flight of one server. aiohttp's own shutdown would drop the rest of a body that is still arriving.
 
-    ending -- `drain` has begun: answers close their connections, so that a client goes elsewhere with its next request.
+    ending -- `drain` has begun: responses close their connections, so that clients send their next request to another server.
     """
 
     def __init__(self) -> None:
@@ -19,7 +19,7 @@ class Draining:
         self._none_in_flight.set()
 
     def begin(self) -> None:
-        """A request came; `end` must follow whatever becomes of it."""
+        """Counts a request. `end` must be called for it, also if it fails."""
         self._begun += 1
         self._in_flight += 1
         self._none_in_flight.clear()
@@ -30,9 +30,9 @@ class Draining:
             self._none_in_flight.set()
 
     async def drain(self) -> None:
-        """Returns once no request is in flight and none has come for a while; the listening socket must be closed before.
+        """Returns once no request is in flight and none has arrived for QUIET_SECONDS. The listening socket must be closed before.
 
-        Without the while, what was sent on a connection and not yet read would be cut off with it.
+        Without that interval, a request that was sent but not yet read would be lost with its connection.
         """
         self.ending = True
         begun = -1

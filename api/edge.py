@@ -1,6 +1,6 @@
-"""The edge of a server: gives every request an id, turns every failure into an Iceberg error, counts and logs.
+"""The edge of a server: gives every request an id, converts every failure to an Iceberg error, counts and logs.
 
-It wraps the server's handler. It is not a middleware of aiohttp, because a middleware adds a coroutine and two wrappers to every request.
+It wraps the server's handler. It is not an aiohttp middleware, because a middleware adds a coroutine and two wrappers to every request.
 """
 
 import asyncio
@@ -26,18 +26,18 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 OPERATION: web.RequestKey[Operation] = web.RequestKey("operation", Operation)
 PRINCIPAL: web.RequestKey[Principal] = web.RequestKey("principal", Principal)
-"""Who asks, once that is known."""
+"""The authenticated principal, set after authentication."""
 
 _PATH_LOGGED_LENGTH_MAX = 256
 _READS = frozenset({"GET", "HEAD"})
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger("icecore.api")
-# Asked for its level alone: a line that will not be written should cost nothing on the busiest path.
+# Used only to check the level, so that a line that will not be written costs almost nothing.
 _levels = logging.getLogger("icecore.api")
 
 
 def _unforeseen(request: web.Request, error: BaseException) -> CatalogError:
-    """What the client is told of a fault of ours: nothing of the trace, and on a commit that its outcome is unknown."""
+    """The error for an unexpected exception: without its trace, and CommitStateUnknown for a commit."""
     operation = request.get(OPERATION)
     if operation is not None and operation.commits:
         return CommitStateUnknown("The outcome of the commit is unknown: load the table before cleaning up")
@@ -47,7 +47,7 @@ def _unforeseen(request: web.Request, error: BaseException) -> CatalogError:
 
 
 def _refusal(request: web.Request, error: Exception) -> CatalogError:
-    """`error` as a refusal; faults of ours are logged with their trace."""
+    """`error` as a CatalogError. Unexpected exceptions are logged with their trace."""
     if isinstance(error, CatalogError):
         return error
     if isinstance(error, web.HTTPException):
@@ -58,7 +58,7 @@ def _refusal(request: web.Request, error: Exception) -> CatalogError:
 
 
 def _origin(request: web.Request) -> dict[str, Any]:
-    """Which request it is and where it comes from, for the log. Behind a proxy, `client` is the proxy: anybody can send a header."""
+    """The fields that identify a request in the log. Behind a proxy, `client` is the proxy: a forwarding header could be forged."""
     fields: dict[str, Any] = {"request_id": request[REQUEST_ID], "client": request.remote}
     principal = request.get(PRINCIPAL)
     if principal is not None:
@@ -80,7 +80,7 @@ def _is_read(request: web.Request) -> bool:
 
 
 def _log_request(request: web.Request, status: int, refusal: CatalogError | None, seconds: float) -> None:
-    """One line a request, at debug for reads that succeed. Neither body nor query is logged: both can hold credentials."""
+    """Logs one line per request, at debug level for successful reads. Body and query are not logged: both can contain credentials."""
     level = logging.DEBUG if refusal is None and _is_read(request) else logging.INFO
     if not _levels.isEnabledFor(level):
         return
@@ -98,13 +98,13 @@ def _log_request(request: web.Request, status: int, refusal: CatalogError | None
 
 
 class Edge:
-    """Around the handler of one server."""
+    """Wraps the handler of one server."""
 
     def __init__(self, handler: Handler, metrics: RequestMetrics, draining: Draining, origins: OriginRules) -> None:
         self._handler, self._metrics, self._draining, self._origins = handler, metrics, draining, origins
 
     async def answer(self, request: web.Request) -> web.StreamResponse:
-        """What the handler answers, or its failure as an answer."""
+        """Returns the handler's response, or an error response if it raises."""
         self._draining.begin()
         try:
             response = await self._answered(request)
@@ -127,14 +127,14 @@ class Edge:
             preflight = self._origins.preflight(request) if request.method == "OPTIONS" else None
             response = await self._handler(request) if preflight is None else preflight
         except asyncio.CancelledError:
-            # The process stops: the connection goes with the request, and no answer can be sent.
+            # The process is stopping. The connection is closed with the request, so no response can be sent.
             _log.warning("request_cancelled", **_origin(request), operation=_operation_name(request))
             raise
         except Exception as error:
             if isinstance(error, web.HTTPException) and error.status < 400:
                 raise
             refusal = _refusal(request, error)
-            # Frames of the trace hold what waits for the error, and this one the refusal: a cycle that would keep the body and the answer.
+            # The traceback's frames refer to the error: a reference cycle that would keep the body and the response in memory.
             refusal.__traceback__ = error.__traceback__ = None
             response = error_response(refusal, head=request.method == "HEAD")
             self._metrics.refusals[refusal.type] += 1

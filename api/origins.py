@@ -1,4 +1,4 @@
-"""Which hosts and web origins a request may name, while no client is authenticated.
+"""Checks the host and the web origin of requests, because clients are not authenticated yet.
 
 A web page can send requests to a server on the visitor's machine or network. Reading the answers needs the page's own host name to
 resolve to that server (DNS rebinding), which the Host header shows. Changing something needs no answer (CSRF), and the browser names
@@ -24,7 +24,7 @@ _READS = frozenset({"GET", "HEAD"})
 _FOREIGN_SITES = frozenset({"cross-site", "same-site"})
 
 _PREFLIGHT_SECONDS = 600
-"""How long a browser may remember the answer to a preflight request."""
+"""How long a browser may cache the response to a preflight request."""
 _METHODS_ALLOWED = "GET, HEAD, POST, DELETE"
 _HEADERS_EXPOSED = "ETag, Icecore-Position, Icecore-Proposal, Retry-After, X-Request-Id"
 
@@ -51,7 +51,7 @@ def _is_address(name: str, address: object) -> bool:
 
 
 class OriginRules:
-    """Refuses requests for a host that is not the server's, and changes that a foreign web page asks for.
+    """Refuses requests for a host that is not the server's, and changes sent by web pages of other origins.
 
     hosts -- names and addresses clients use, besides loopback and the address a connection was made to; without ports.
     own_origins -- origins under which the server itself is reached (`https://catalog.example.com`), for proxies that replace Host.
@@ -65,15 +65,15 @@ class OriginRules:
         self._known: dict[str, bool] = {}
 
     def check(self, request: web.BaseRequest) -> None:
-        """Raises Forbidden for a foreign host or origin, BadRequest for HTTP that is not understood and for a body that is not JSON."""
+        """Raises Forbidden for another host or origin, BadRequest for unsupported HTTP and for a body that is not JSON."""
         if request.version not in (HttpVersion11, HttpVersion10):
             raise BadRequest("Unsupported protocol version: must be HTTP/1.1 or HTTP/1.0")
         headers = request.headers
-        # Of an absolute target (`GET http://host/path`) the host counts, and Host is ignored (RFC 9112, 3.2.2).
+        # With an absolute target (`GET http://host/path`), its host counts and the Host header is ignored (RFC 9112, 3.2.2).
         target = request.raw_path
         absolute = None if target.startswith("/") else _ABSOLUTE.match(target)
         host = headers.get(hdrs.HOST) if absolute is None else absolute["authority"]
-        # HTTP/1.1 without Host is malformed; HTTP/1.0 may omit it, and no browser does.
+        # HTTP/1.1 without Host is malformed. HTTP/1.0 may omit it, but browsers never do.
         if host is not None and not self._is_named(host) and not self._is_address_of_connection(host, request):
             raise Forbidden("Invalid header 'Host': not a name of this server; ICECORE_ALLOWED_HOSTS lists further names")
         if request.method not in _READS:
@@ -93,7 +93,7 @@ class OriginRules:
         return known
 
     def _is_address_of_connection(self, host: str, request: web.BaseRequest) -> bool:
-        """A server bound to every address is called by each of them."""
+        """Whether `host` is the local address of the connection: a server bound to all addresses is reached by each of them."""
         name, local = host_name(host), request.protocol.sockname
         return name is not None and isinstance(local, tuple) and _is_address(name, local[0])
 
@@ -111,7 +111,7 @@ class OriginRules:
             raise Forbidden("Invalid header 'Sec-Fetch-Site': web pages of other sites cannot send changes")
 
     def preflight(self, request: web.BaseRequest) -> web.Response | None:
-        """The answer to a CORS preflight request of a permitted origin; None for every other request."""
+        """The response to a CORS preflight request from a permitted origin; None for every other request."""
         headers = request.headers
         if request.method != hdrs.METH_OPTIONS or hdrs.ACCESS_CONTROL_REQUEST_METHOD not in headers:
             return None
@@ -126,7 +126,7 @@ class OriginRules:
         return response
 
     def permit_reading(self, request: web.BaseRequest, response: web.StreamResponse) -> None:
-        """Adds the CORS headers by which a page of a permitted origin may read the answer."""
+        """Adds the CORS headers that let a page of a permitted origin read the response."""
         if not self.cors_origins:
             return
         response.headers.add(hdrs.VARY, hdrs.ORIGIN)
@@ -138,14 +138,14 @@ class OriginRules:
 
 def _check_body(request: web.BaseRequest) -> None:
     coding = request.headers.get(hdrs.TRANSFER_ENCODING)
-    # An unknown coding leaves open where the body ends, for us and for a proxy before us.
+    # With an unknown coding, neither this server nor a proxy in front of it knows where the body ends.
     if coding is not None and (coding.strip().lower() != "chunked" or request.version != HttpVersion11):
         raise BadRequest("Invalid header 'Transfer-Encoding': must be chunked")
     check_content_type(request.headers.get(hdrs.CONTENT_TYPE))
 
 
 def check_content_type(content_type: str | None) -> None:
-    """Refuse a body that is not JSON in UTF-8. A web page can send other types, or none, without the preflight request of CORS."""
+    """Refuses a body that is not JSON in UTF-8. A web page can send other types, or none, without a CORS preflight request."""
     if content_type == "application/json":
         return
     media_type, _, parameters = (content_type or "").partition(";")

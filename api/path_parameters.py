@@ -1,7 +1,7 @@
-"""What a request's address names: path segments, query parameters and the reference of a warehouse, decoded once and exactly.
+"""Parses path segments, query parameters and warehouse references; each is decoded exactly once.
 
-aiohttp's own `match_info` is of no use here: it leaves `+` alone, so that the Java client's `a+b` (a space) and `a%2Bb` (a plus) become
-one name. Segments are therefore split while still encoded, and each is decoded by form rules: `+` and `%20` are a space.
+aiohttp's `match_info` cannot be used: it does not decode `+`, so that the Java client's `a+b` (a space) and `a%2Bb` (a plus) become
+one name. Paths are therefore split while encoded, and each segment is form-decoded: `+` and `%20` are a space.
 """
 
 import contextlib
@@ -23,7 +23,7 @@ _TIME_WITHOUT_ZONE_LENGTH = len("2026-01-01 10:00")
 
 
 def decode_segment(segment: str, what: str) -> str:
-    """The text of one encoded path segment; `what` opens the refusal of a broken escape or of bytes that are not UTF-8."""
+    """Decodes one path segment. Raises BadRequest, with a message that names `what`, for an invalid escape or bytes that are not UTF-8."""
     if "%" not in segment and "+" not in segment and segment.isascii():
         return segment
     escape = segment.find("%")
@@ -38,9 +38,9 @@ def decode_segment(segment: str, what: str) -> str:
 
 
 def respell_levels(text: str, separator: str) -> str:
-    """`text`, a path segment still encoded or a parameter, with the separator that config advertises made LEVEL_SEPARATOR.
+    """Replaces the separator that getConfig advertises by LEVEL_SEPARATOR, in an encoded path segment or a parameter.
 
-    The specification's own is understood all the same: clients up to Iceberg 1.10 know no other.
+    LEVEL_SEPARATOR itself stays valid: clients up to Iceberg 1.10 know no other.
     """
     encoded = "".join(f"%{byte:02X}" for byte in separator.encode())
     for spelled in (encoded, encoded.lower(), separator):
@@ -49,12 +49,12 @@ def respell_levels(text: str, separator: str) -> str:
 
 
 def parse_query(raw_query: str) -> Mapping[str, str]:
-    """Parameters by name; of a repeated parameter the last counts. Raises BadRequest for what is not UTF-8 or has no end of parameters."""
+    """Parameters by name; the last value of a repeated parameter counts. Raises BadRequest if not UTF-8, or for too many parameters."""
     return dict(_parameters(raw_query)) if raw_query else {}
 
 
 def parameter_values(raw_query: str, name: str) -> list[str]:
-    """Of a parameter that may be repeated."""
+    """All values of a parameter that may be repeated."""
     return [value for each, value in _parameters(raw_query) if each == name]
 
 
@@ -66,7 +66,7 @@ def _parameters(raw_query: str) -> list[tuple[str, str]]:
 
 
 def check_parameters(raw_query: str, known: Collection[str], *, repeatable: Collection[str] = ()) -> None:
-    """Refuse parameters that are unknown or repeated: a filter that is ignored would answer everything."""
+    """Refuses unknown and repeated parameters: if a filter were ignored, the response would contain everything."""
     if not raw_query:
         return
     names = [name for name, _ in _parameters(raw_query)]
@@ -80,7 +80,7 @@ def check_parameters(raw_query: str, known: Collection[str], *, repeatable: Coll
 
 
 def _refuse_malformed(text: str, what: str) -> str:
-    """`text`, unless no client could mean it: empty, or holding a control character (NUL among them)."""
+    """Returns `text`. Raises BadRequest if it is empty or contains a control character (including NUL)."""
     if not text:
         raise BadRequest(f"Invalid {what}: must not be empty")
     if _CONTROL_CHARACTER.search(text):
@@ -89,15 +89,15 @@ def _refuse_malformed(text: str, what: str) -> str:
 
 
 def _may_exist(levels: Sequence[str]) -> bool:
-    """Nothing has an empty name, one with a control character or an overlong one; such text does not go to the database either."""
+    """False if a name is empty, too long or contains a control character: no object has it, and the database is not queried for it."""
     return all(0 < len(level) <= NAME_CODE_POINTS_MAX and not _CONTROL_CHARACTER.search(level) for level in levels)
 
 
 def parse_existing_namespace(segment: str) -> NamespaceIdentifier:
-    """The namespace that a request is about; NoSuchNamespace where the text is none that one could have.
+    """The namespace that a request refers to. Raises NoSuchNamespace if no namespace can have that name.
 
-    Merely odd names (not NFC) pass: nothing of that name exists, and a question for what does not exist is answered 404.
-    Engines probe: Spark asks for `db.table` as a namespace when it reads `db.table.snapshots`.
+    Other invalid names (not NFC) pass: no object has them, and the lookup results in 404. Engines send names that do not exist: Spark
+    loads `db.table` as a namespace when it reads `db.table.snapshots`.
     """
     levels = decode_segment(segment, "namespace").split(LEVEL_SEPARATOR)
     if not _may_exist(levels):
@@ -106,12 +106,12 @@ def parse_existing_namespace(segment: str) -> NamespaceIdentifier:
 
 
 def parse_existing_tabular(namespace: str, name: str, kind: Literal["table", "view"]) -> TabularIdentifier:
-    """The table or view that a request is about, as lenient as parse_existing_namespace; NoSuchTable or NoSuchView."""
+    """The table or view that a request refers to, as lenient as parse_existing_namespace. Raises NoSuchTable or NoSuchView."""
     return existing_tabular(decode_segment(namespace, "namespace").split(LEVEL_SEPARATOR), decode_segment(name, f"{kind} name"), kind)
 
 
 def existing_tabular(levels: Sequence[str], name: str, kind: Literal["table", "view"]) -> TabularIdentifier:
-    """The same from texts that are decoded already."""
+    """As parse_existing_tabular, from names that are decoded already."""
     if not _may_exist([*levels, name]):
         refused = NoSuchTable if kind == "table" else NoSuchView
         raise refused(f"{kind.capitalize()} does not exist: {_shown('.'.join([*levels, name]))}")
@@ -119,18 +119,18 @@ def existing_tabular(levels: Sequence[str], name: str, kind: Literal["table", "v
 
 
 def _shown(name: str) -> str:
-    """A name for a message, its control characters escaped; no more of it than a message holds."""
+    """A name for an error message: shortened, with its control characters escaped."""
     return _CONTROL_CHARACTER.sub(lambda found: f"\\u{ord(found[0]):04X}", name[:MESSAGE_LENGTH_MAX])
 
 
 def parse_queried_tabular(namespace: str, name: str, what: str) -> TabularIdentifier:
-    """The table or view of a question whose names are parameters, decoded already; as lenient as parse_existing_namespace."""
+    """The table or view named by query parameters, which are decoded already; as lenient as parse_existing_namespace."""
     levels = tuple(_refuse_malformed(level, "namespace level") for level in namespace.split(LEVEL_SEPARATOR))
     return TabularIdentifier(NamespaceIdentifier(levels), _refuse_malformed(name, what))
 
 
 def parse_new_namespace(segment: str) -> NamespaceIdentifier:
-    """The namespace that something is created in together with its name, by the full rules of domain/identifiers.py."""
+    """The namespace in which an object is created, by the full rules of domain/identifiers.py."""
     return NamespaceIdentifier.parse(decode_segment(segment, "namespace").split(LEVEL_SEPARATOR))
 
 
@@ -140,10 +140,10 @@ def parse_new_tabular(namespace: str, name: str, what: str) -> TabularIdentifier
 
 
 def parse_parent(parent: str) -> list[NamespaceIdentifier]:
-    """What a `parent` parameter may mean, the likelier first.
+    """The possible meanings of a `parent` parameter, the most likely first.
 
-    Java joins plain levels; PyIceberg quotes each level before the whole is quoted again, and Trino once sent `%1F` quoted twice.
-    Text that still holds escapes is therefore a name in its own right first, and only if that does not exist, an encoded one.
+    Java joins plain levels. PyIceberg percent-encodes each level before the whole is encoded again, and older Trino encoded `%1F` twice.
+    A text that still contains escapes is therefore first taken literally, and decoded only if no such namespace exists.
     """
     readings = [parent]
     if "%" in parent:
@@ -156,7 +156,7 @@ def parse_parent(parent: str) -> list[NamespaceIdentifier]:
 
 
 def warehouse_reference(text: str) -> str:
-    """`<id or name>[@<position or time>]`, with the `+` of a time zone put back where form decoding made it a space."""
+    """Checks `<id or name>[@<position or time>]`. The `+` of a time zone is restored, since form decoding turns it into a space."""
     name, at, moment = text.partition("@")
     if at and len(moment) > _TIME_WITHOUT_ZONE_LENGTH and moment[-6] == " " and moment[-3] == ":":
         moment = f"{moment[:-6]}+{moment[-5:]}"

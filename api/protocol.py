@@ -1,4 +1,7 @@
-"""Errors below the application, where the HTTP itself is invalid. The answer never repeats what was sent."""
+"""HTTP connections: limits on what one client can make the server hold, and errors for malformed HTTP.
+
+An error response never repeats what the client sent.
+"""
 
 import asyncio
 from typing import Any, cast
@@ -25,22 +28,22 @@ _log: structlog.stdlib.BoundLogger = structlog.get_logger("icecore.api")
 
 
 HEAD_BYTES_MAX = 96 * 1024
-"""Of a request's line and all its headers together."""
+"""Limit on a request line and all its headers together."""
 
 CHUNK_FRAMING_BYTES_MAX = 8 * 1024
 CHUNK_FRAMING_SHARE_MAX = 1 / 16
-"""Of a body in chunks: how many bytes may be sizes and line ends, and how many more for each byte of content.
+"""Limits on the framing of a chunked body (chunk sizes and line ends): a fixed number of bytes, plus a share of the content's bytes.
 
-Together with what is parsed at one time they are fewer chunks than those at which aiohttp pauses reading, when they are not counted.
+With these limits and `_PARSED_BYTES_MAX`, a body is refused before aiohttp pauses reading because of its number of chunks.
 """
-# Of heads and chunks at one time, before they are counted: parsed, they take several times their bytes.
+# How many bytes of headers or chunks are parsed before they are counted again. Parsed, they take several times their size.
 _PARSED_BYTES_MAX = 4 * 1024
 
 
 class EdgeProtocol(web.RequestHandler):
-    """aiohttp's connection handler, with bounds on what it holds of a client that sends too much, or stops sending or reading.
+    """aiohttp's connection handler, with limits for clients that send too much, or stop sending or reading.
 
-    Its own error page and log line would repeat header lines, credentials among them.
+    It replaces aiohttp's error page and log line, which would repeat header lines, including credentials.
     """
 
     __slots__ = (
@@ -69,14 +72,14 @@ class EdgeProtocol(web.RequestHandler):
         self._refused = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        # Kept apart: aiohttp forgets its transport when it asks it to close, which waits for a client that reads nothing.
+        # Kept separately: aiohttp drops its reference when it closes the transport, but closing waits for a client that does not read.
         self._opened = cast(asyncio.Transport, transport)
         self.idle_since = asyncio.get_running_loop().time()
         super().connection_made(transport)
 
     def connection_lost(self, exc: BaseException | None) -> None:
         super().connection_lost(exc)
-        # They refer to the connection: cycles that would keep its buffers until a collection.
+        # These refer to the connection. The reference cycles would keep its buffers until a garbage collection.
         self._opened = self._answer = None
         self._last_body = EMPTY_PAYLOAD
         self._messages.clear()
@@ -90,7 +93,7 @@ class EdgeProtocol(web.RequestHandler):
 
     def _parse(self, data: bytes) -> None:
         if self._refused:
-            # Answered, and about to be closed.
+            # The error was sent, and the connection is about to be closed.
             return
         in_head, requests = self._last_body.is_eof(), self._request_count
         super().data_received(data)
@@ -99,7 +102,7 @@ class EdgeProtocol(web.RequestHandler):
             message, self._last_body = self._messages[-1]
             self._in_chunks = not isinstance(message, _ErrInfo) and message.chunked
             if (len(self._messages) > 1 or self._request_in_progress) and not self._buffer_paused:
-                # Requests behind one that is being answered wait in the socket: here they would take up to 32 bodies' room.
+                # Pipelined requests wait in the socket's buffer. Here they could take the memory of up to 32 bodies.
                 self._pause_reading_for_buffer()
         elif in_head and data:
             self._head_bytes += len(data)
@@ -108,7 +111,7 @@ class EdgeProtocol(web.RequestHandler):
         elif self._in_chunks:
             self._body_bytes += len(data)
             content = self._last_body.total_bytes
-            # While reading is paused, some of the bytes are not parsed yet.
+            # While reading is paused, some of the bytes have not been parsed yet.
             if not self._reading_paused and self._body_bytes - content > CHUNK_FRAMING_BYTES_MAX + CHUNK_FRAMING_SHARE_MAX * content:
                 self._refuse_body()
 
@@ -127,10 +130,10 @@ class EdgeProtocol(web.RequestHandler):
     def _refuse_body(self) -> None:
         self._refused = self._body_refused = True
         if self._request_in_progress or self._messages:
-            # By its class, as in `cut`.
+            # The class, not an instance, as in `cut`.
             self._last_body.set_exception(cast(ChunksTooSmall, ChunksTooSmall))
         else:
-            # It was answered before all of it came.
+            # The response was sent before the whole body arrived.
             self.abort()
 
     def resume_writing(self) -> None:
@@ -143,12 +146,12 @@ class EdgeProtocol(web.RequestHandler):
             return "answer", self._drained, unsent
         if self._request_in_progress:
             body = self._last_body
-            # While reading is paused, the server has yet to take what came.
+            # While reading is paused, the server is the one that is slow.
             paused = self._reading_paused or self._buffer_paused
             return None if body.is_eof() or paused or self._current_request is None else ("body", body.total_bytes)
         if self._waiter is None and self._request_count:
             return None
-        # Its bytes are no progress: a head must be complete in time.
+        # Single bytes of a head do not count as progress: the whole head must arrive in time.
         return ("head",) if self._head_bytes else ("request",)
 
     def answer_bytes_taken(self) -> int | None:
@@ -158,7 +161,7 @@ class EdgeProtocol(web.RequestHandler):
     async def finish_response(
         self, request: web.BaseRequest, resp: web.StreamResponse, start_time: float | None
     ) -> tuple[web.StreamResponse, bool]:
-        # Streams of events write before this, as their events come: they are not measured.
+        # Event streams write their response before this call, so their rate is not measured.
         if self._opened is not None:
             self._answer = request.writer
         if self._body_refused and not resp.prepared:
@@ -173,7 +176,7 @@ class EdgeProtocol(web.RequestHandler):
 
     def cut(self, awaited: str) -> None:
         if awaited == "body":
-            # By its class, so that each is a new one: an error that the body kept would keep the body, in the frames it went through.
+            # The class, so that every read raises a new instance: a stored instance would keep the body alive through its traceback.
             self._last_body.set_exception(cast(TimeoutError, TimeoutError))
         else:
             self.abort()
@@ -219,9 +222,9 @@ class _EdgeServer(web.Server):
 
 
 class EdgeRunner(web.AppRunner):
-    """An AppRunner whose connections are EdgeProtocols, and whose requests go through an Edge to `handler`, not to the application's own.
+    """An AppRunner whose connections are EdgeProtocols, and whose requests go through an Edge to `handler` instead of aiohttp's router.
 
-    draining -- the requests in flight. connections -- the bounds on them.
+    draining -- counts the requests in flight. connections -- the open connections and their limits.
     """
 
     __slots__ = ("_handler", "_settings", "connections", "draining")
@@ -232,17 +235,17 @@ class EdgeRunner(web.AppRunner):
         self.draining = Draining()
 
     async def stop_accepting(self) -> None:
-        """Accepts no more by itself; its sites may be stopped then."""
+        """Stops accepting connections, so that the sites may be stopped."""
         servers: list[Any] = [site._server for site in self.sites]
         await stop_accepting(socket for server in servers if server is not None for socket in server.sockets)
 
     async def drain(self) -> None:
-        """Lets the requests in flight end, except those whose clients make no progress."""
+        """Waits for the requests in flight, except those whose clients make no progress."""
         self.connections.drain()
         await self.draining.drain()
 
     async def cleanup(self) -> None:
-        # Connections are watched to the end: answers that nobody reads must not hold it up.
+        # The limits on connections stay active until the end, so that a client that does not read cannot delay the shutdown.
         try:
             await self.stop_accepting()
             await super().cleanup()
@@ -252,7 +255,7 @@ class EdgeRunner(web.AppRunner):
     async def _make_server(self) -> web.Server:
         server: Any = await super()._make_server()
         edge = Edge(self._handler, self.app[REQUEST_FIGURES], self.draining, self.app[ORIGIN_RULES])
-        # The requests are the application's, web.Request: its request_factory makes them.
+        # The application's request_factory makes web.Request objects; the server's default would make web.BaseRequest.
         edge_server = _EdgeServer(edge.answer, self.connections, request_factory=server.request_factory, **self._settings)
         self.connections.start()
         return edge_server

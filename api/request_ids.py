@@ -16,7 +16,7 @@ _CHARACTERS = frozenset(string.ascii_letters + string.digits + "-_.:")
 
 
 def sane_or_none(text: str | None) -> str | None:
-    """`text` if it holds letters, digits and `-_.:` only, so that no log line, header or event can be forged through it."""
+    """`text` if it contains only letters, digits and `-_.:`, so that it cannot forge a log line, header or event."""
     return text if text and len(text) <= _LENGTH_MAX and _CHARACTERS.issuperset(text) else None
 
 
@@ -27,11 +27,11 @@ def trace_id_or_none(traceparent: str | None) -> str | None:
 
 
 def request_id_of(header: str | None) -> str:
-    """The client's own id where it is sane, else a new UUIDv7."""
+    """The client's own id if `sane_or_none` accepts it, else a new UUIDv7."""
     return sane_or_none(header) or str(uuid_utils.uuid7())
 
 
 def name_answer(response: web.StreamResponse, request_id: str) -> None:
-    """The headers every answer carries: its request id, and a Server that tells no versions."""
+    """Sets the headers of every response: its request id, and a Server header without versions."""
     response.headers[REQUEST_ID_HEADER] = request_id
     response.headers["Server"] = _SERVER

@@ -8,11 +8,11 @@ from aiohttp import web
 
 from ..domain.errors import MethodNotAllowed, NotFound
 
-# It takes a `Call` (api/api_request.py), which knows the operation it is of.
+# It takes an ApiRequest (api/api_request.py), which refers to its Operation.
 Handler = Callable[[Any], Awaitable[web.StreamResponse]]
 
 CATALOG_BASE = "/catalog/v1"
-"""Below it stand the operations of the Iceberg REST specification, whose own paths begin with `/v1`."""
+"""The base path of the operations of the Iceberg REST specification, whose own paths begin with `/v1`."""
 _CATALOG_ROOT = "/catalog"
 _PREFIX = "/{prefix}"
 _PATH_SHOWN_LENGTH_MAX = 200
@@ -22,15 +22,15 @@ _PATH_SHOWN_LENGTH_MAX = 200
 class Operation:
     """One operation of the server.
 
-    name -- its operationId. path -- the whole address, with placeholders for segments.
-    commits -- an unforeseen failure must be told as CommitStateUnknown, because clients delete what they wrote on any other.
-    advertised -- `getConfig` names it, if it is one of the spec: not what is only proposed for that, and may change.
-    reads -- it changes nothing, though its method is POST: its answers are bounded and in time like those of a GET.
-    waits -- it waits for events, or streams them, within times of its own: `read_seconds_max` does not end it.
+    name -- its operationId. path -- the whole path, with placeholders for segments.
+    commits -- an unexpected failure is reported as CommitStateUnknown, because clients delete the files they wrote on any other error.
+    advertised -- `getConfig` lists it if it belongs to the spec. False for operations that are only proposed for the spec.
+    reads -- it changes nothing, though its method is POST. Its time and response size are limited like those of a GET.
+    waits -- it waits for events or streams them, with timeouts of its own: `read_seconds_max` does not apply.
     head -- HEAD is served like GET, without the body.
-    open -- everybody may ask it, and nobody is authenticated for it: it tells nothing of what the catalog holds.
-    probe -- the platform asks it every few seconds: it is no request of a client, and is not counted as one.
-    parameters -- the query parameters it has, others are refused; None: any, as the spec tolerates.
+    open -- needs no authentication: it reveals nothing of what the catalog contains.
+    probe -- the platform calls it every few seconds: it is not counted as a client's request.
+    parameters -- the permitted query parameters, others are refused; None: any, as the spec tolerates.
     """
 
     name: str
@@ -72,16 +72,16 @@ ROUTES: "web.AppKey[Routes]" = web.AppKey("routes")
 
 
 class Routes:
-    """The operations of a server by their addresses. Those of Iceberg are served below `/v1` too, and without `{prefix}`.
+    """The operations of a server by method and path. Those of Iceberg are also served below `/v1`, and without `{prefix}`.
 
-    Without a prefix the only warehouse is meant. A warehouse whose name is the first word of such a path (`namespaces`, `tables`, `views`,
-    `transactions`, `events`) is therefore reached by its id, which is what `getConfig` answers.
+    Without a prefix, a request refers to the only warehouse. A warehouse named like the first segment of such a path (`namespaces`,
+    `tables`, `views`, `transactions`, `events`) is therefore reached by its id, which is the prefix that `getConfig` returns.
 
-    endpoints -- the operations in the form `getConfig` advertises them.
+    endpoints -- the operations in the form in which `getConfig` advertises them.
     """
 
     def __init__(self, operations: Iterable[Operation]) -> None:
-        """Raises ValueError where two operations have one address and method."""
+        """Raises ValueError if two operations have the same method and path."""
         self._root = _Node()
         self._segments_max = 0
         self.endpoints: list[str] = []
@@ -107,12 +107,12 @@ class Routes:
                 raise ValueError(f"Two operations are {method} {path}")
 
     def find(self, method: str, path: str) -> tuple[Operation, Mapping[str, str]]:
-        """The operation and the encoded segments its placeholders stand for; `path` is encoded, and has no query.
+        """The operation, and the encoded path segments by placeholder. `path` is percent-encoded and has no query.
 
-        Raises NotFound for an address of no operation, MethodNotAllowed where only the method is wrong.
+        Raises NotFound if no operation has the path, MethodNotAllowed if only the method is wrong.
         """
         node, values = self._root, {}
-        # What is longer than every address is left in one piece, which no node has below it.
+        # The rest of a path that is longer than every operation's stays in one piece, which matches no node.
         for segment in path.split("/", self._segments_max):
             child = node.children.get(segment)
             if child is None:

@@ -26,31 +26,31 @@ from .request_metrics import REQUEST_FIGURES, RequestMetrics
 from .routing import ROUTES, Operation, Routes
 
 _LINE_BYTES_MAX = 64 * 1024
-"""Of a request line: sixteen levels of 255 code points, each percent-encoded, come to 48 KiB."""
+"""Limit on a request line: sixteen namespace levels of 255 code points, percent-encoded, take 48 KiB."""
 _HEADER_BYTES_MAX = 16 * 1024
 _READ_BYTES = 64 * 1024
-"""Of a body that is not read yet, about twice as many are taken from the socket."""
+"""aiohttp's read buffer. About twice as many bytes of a body are taken from the socket before the handler reads it."""
 _KEEPALIVE_SECONDS = 75.0
 _LINGERING_SECONDS = 2.0
 
 
 async def _accept_expectation(request: web.Request) -> web.StreamResponse | None:
-    """`Expect: 100-continue` is met; any other expectation is refused in the form of every refusal."""
+    """Answers `Expect: 100-continue`, and returns an error response for any other expectation."""
     if request.headers.get("Expect", "").lower() != "100-continue":
         refusal = error_response(BadRequest("Invalid header 'Expect': must be 100-continue"))
         name_answer(refusal, request_id_of(request.headers.get(REQUEST_ID_HEADER)))
         return refusal
     if request.version >= HttpVersion11:
         await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-        # aiohttp takes a writer that wrote for one whose answer has begun.
+        # aiohttp assumes that a writer with output has begun its response.
         request.writer.output_size = 0
     return None
 
 
 def _serving(app: web.Application) -> Handler:
-    """Serves the operations of the application's table.
+    """The handler that serves the application's operations.
 
-    Not by aiohttp's router: it decodes a path before it looks, and what it costs is a tenth of a cached answer.
+    It does not use aiohttp's router, which decodes the path before matching and costs a tenth of the time of a cached response.
     """
     authenticator = app[CATALOG].authenticator
     routes, seconds_max, large_answers = app[ROUTES], app[CATALOG].limits.read_seconds_max, app[LARGE_ANSWERS]
@@ -67,7 +67,7 @@ def _serving(app: web.Application) -> Handler:
         if operation.mutates:
             return await operation.handler(call)
         if operation.method == "GET" and not operation.waits and len(large_answers):
-            # The address of a POST does not say what it asks for.
+            # GET only: the path of a POST does not identify its response.
             call.expected = large_answers.expect(call.asked_for)
         try:
             async with asyncio.timeout(None if operation.waits else seconds_max):
@@ -92,7 +92,7 @@ def build_app(
 ) -> web.Application:
     """The application over `catalog`, which serves `operations`.
 
-    namespace_separator -- what config tells clients to join namespace levels by; None: the specification's 0x1F.
+    namespace_separator -- the `namespace-separator` that getConfig advertises; None: the specification's 0x1F.
     origin_rules -- which hosts and origins requests may name; None: loopback and the address of the connection.
     """
     app = web.Application(client_max_size=catalog.limits.body_bytes_max)
@@ -111,7 +111,7 @@ def build_app(
 
 
 def check_http_parser() -> None:
-    """Refuse to serve on aiohttp's pure-Python parser: it is slow, and request smuggling went through it (CVE-2026-111750)."""
+    """Raises RuntimeError if aiohttp uses its pure-Python parser: it is slow, and allowed request smuggling (CVE-2026-111750)."""
     if not aiohttp.http_parser.HttpRequestParser.__module__.endswith("_http_parser"):
         raise RuntimeError("aiohttp runs without its C extensions: install a wheel that has them, and unset AIOHTTP_NO_EXTENSIONS")
 
@@ -122,9 +122,9 @@ def build_runner(app: web.Application) -> EdgeRunner:
 
 
 def build_edge_runner(app: web.Application, limits: ApiLimits, handler: Handler) -> EdgeRunner:
-    """`handler` behind the edge, with its HTTP settings: bounded lines, no second access log, bodies left as they were sent.
+    """The runner of `handler` behind the edge: limited line lengths, no access log of aiohttp, bodies not decompressed.
 
-    app -- has ORIGIN_RULES and REQUEST_FIGURES; its router is not asked.
+    app -- has ORIGIN_RULES and REQUEST_FIGURES; its router is not used.
     """
     check_http_parser()
     return EdgeRunner(

@@ -1,20 +1,20 @@
-"""Bytes in pieces: most bytes of a large document are those of the document before, and joining them would copy them."""
+"""Bytes in pieces: a large document shares most of its bytes with the version before, and joining would copy them."""
 
 from collections.abc import Iterable, Iterator, Sized
 
 JOINED_BYTES_MAX = 256 * 1024
-"""Below this, joining costs less than handling pieces does."""
+"""Smaller pieces are joined: copying them costs less than handling them separately."""
 
 
 def exact(data: bytes) -> bytes:
-    """The same bytes in as much memory as they need, for what is kept: orjson's results take 4 KiB at least, up to twice their length."""
+    """A copy of `data` without spare memory, for bytes that are kept: orjson's results take at least 4 KiB, or up to twice their length."""
     return bytes(memoryview(data))
 
 
 class BytePieces:
-    """Bytes, in order, some of them shared with others of their kind; `len` is how many bytes they are.
+    """A sequence of bytes objects, which may be shared with other BytePieces. `len` is the total number of bytes.
 
-    held_bytes -- what they take in memory, where it is given: fewer, where one piece stands in many places.
+    held_bytes -- what they take in memory; less than `len` if one piece occurs several times.
     """
 
     __slots__ = ("_pieces", "_size", "held_bytes")
@@ -31,18 +31,18 @@ class BytePieces:
         return iter(self._pieces)
 
     def __eq__(self, other: object) -> bool:
-        """Whether they are the same pieces; the same bytes cut elsewhere are not."""
+        """Whether the pieces are equal; equal bytes that are divided differently are not."""
         return self._pieces == other._pieces if isinstance(other, BytePieces) else NotImplemented
 
     __hash__ = None  # type: ignore[assignment]
 
 
 Content = bytes | memoryview | BytePieces
-"""What is written or sent: joined, or of a large document in pieces."""
+"""Bytes to write or send: in one object, or for a large document in pieces."""
 
 
 def content_of(pieces: Iterable[bytes]) -> Content:
-    """Small pieces are joined with their neighbours, large ones are left as they are; bytes where there is none of these."""
+    """Joins small pieces with their neighbours and keeps large ones. Returns bytes if none is large."""
     few: list[bytes] = []
     small: list[bytes] = []
     for piece in pieces:
@@ -56,15 +56,15 @@ def content_of(pieces: Iterable[bytes]) -> Content:
 
 
 def around(opening: bytes, content: Content, closing: bytes) -> Content:
-    """The content between two others; it is not copied where it is in pieces."""
+    """`content` between two other texts, without copying it if it is in pieces."""
     if isinstance(content, BytePieces):
-        # Not `*content`: a list makes room for as many as its `len` says, and that is bytes.
+        # Not `*content`: Python would allocate a list by its `len`, which is the number of bytes.
         return BytePieces((opening, *content._pieces, closing))
     return b"".join((opening, content, closing))
 
 
 def small_joined(content: Content, bytes_max: int) -> Iterator[bytes | memoryview]:
-    """The content's pieces; small ones are joined with their neighbours, up to `bytes_max` at a time."""
+    """The content's pieces, with small ones joined to pieces of at most `bytes_max`."""
     small: list[bytes | memoryview] = []
     size = 0
     for piece in pieces_of(content):
@@ -82,15 +82,15 @@ def small_joined(content: Content, bytes_max: int) -> Iterator[bytes | memoryvie
 
 
 def joined(content: Content) -> bytes:
-    """The content as one."""
+    """The content as one bytes object."""
     return b"".join(content) if isinstance(content, BytePieces) else bytes(content)
 
 
 def pieces_of(content: Content) -> Iterable[bytes | memoryview]:
-    """The content, whose pieces may be written one after the other."""
+    """The content's pieces, in order."""
     return content if isinstance(content, BytePieces) else (content,)
 
 
 def held_bytes_of(content: Sized) -> int:
-    """What a content, or a listing, takes in memory: fewer bytes than it has, where one piece stands in many places."""
+    """What a content or a listing takes in memory; less than its length if one piece occurs several times."""
     return content.held_bytes if isinstance(content, BytePieces) else len(content)

@@ -1,4 +1,4 @@
-"""Limits of the documents of one object. A change or answer takes several times a document's bytes in memory."""
+"""Limits on the size of an object's document: a change or an answer takes several times that size in memory."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -9,14 +9,14 @@ from .documents import Document, table_bytes
 from .errors import BadRequest
 
 KEPT_WHOLE_BYTES_MAX = 16 * 1024 * 1024
-"""Of a view's metadata, and of a namespace's properties, as JSON: each version is written whole, and read whole by the next change."""
+"""Limit on a view's metadata and a namespace's properties, as JSON: each change reads the whole of it and writes the whole of it."""
 
-# Every commit adds to it, one that removes a property or a snapshot too.
+# Every commit adds to it, even one that removes a property or a snapshot.
 _LOG_OF_COMMITS = "metadata-log"
 
 
 def check_table_size(before: Document | None, after: Document, bytes_max: int) -> None:
-    """BadRequest where a table's document is larger than `bytes_max` and than the one before (None: a new table)."""
+    """Raises BadRequest if a table's document is larger than both `bytes_max` and the document before (None: a new table)."""
     if after is before or (size := table_bytes(after)) <= bytes_max:
         return
     if before is None or table_bytes(after, without=_LOG_OF_COMMITS) > table_bytes(before, without=_LOG_OF_COMMITS):
@@ -27,6 +27,6 @@ def check_table_size(before: Document | None, after: Document, bytes_max: int) -
 
 
 def check_kept_whole_size(what: str, before: Mapping[str, Any] | None, after: bytes) -> None:
-    """The same for what is kept whole, by KEPT_WHOLE_BYTES_MAX; `what` names it in the message."""
+    """As check_table_size with KEPT_WHOLE_BYTES_MAX, for documents that are stored whole; `what` names it in the message."""
     if len(after) > KEPT_WHOLE_BYTES_MAX and (before is None or len(after) > len(orjson.dumps(before))):
         raise BadRequest(f"{what} may have at most {KEPT_WHOLE_BYTES_MAX} bytes and would have {len(after)}")

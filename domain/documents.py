@@ -29,7 +29,7 @@ TABLE_KINDS: tuple[str, ...] = (
 )
 VIEW_KINDS: tuple[str, ...] = ("schemas", "versions", "version-log")
 
-# The order heads are written in, so that equal heads are equal bytes whatever their history; unknown members follow, sorted.
+# The order of the head's members, so that equal heads have equal bytes whatever their history. Unknown members follow, sorted.
 _HEAD_MEMBERS: tuple[str, ...] = (
     "format-version",
     "table-uuid",
@@ -53,22 +53,22 @@ _TABLE_MEMBERS = frozenset(_HEAD_MEMBERS) | frozenset(TABLE_KINDS)
 _HEAD_MEMBERS_V2: tuple[str, ...] = tuple(member for member in _HEAD_MEMBERS if member != "next-row-id")
 _HEAD_MEMBERS_V1: tuple[str, ...] = tuple(member for member in _HEAD_MEMBERS_V2 if member != "last-sequence-number")
 
-# Members of a JSON object rather than of a list; everything else is a list.
+# Kinds that are a JSON object; all others are lists.
 _KEYED_KINDS = frozenset({"refs"})
-# Written only where there is one (TableMetadataParser.toJson).
+# Written only if not empty (TableMetadataParser.toJson).
 _WRITTEN_IF_ANY = frozenset({"encryption-keys"})
 
 
-# Joined at every commit; what stands before them is copied once in so many.
+# Up to this many new parts are joined at every commit. The joined bytes before them are copied only when there are more.
 _PARTS_JOINED_EACH_TIME_MAX = 64
 
 
-# A log folded makes millions of parts and deltas; frozen ones take twice the time to make. Nobody changes them all the same.
+# Folding a log creates millions of parts and deltas, and creating frozen ones takes twice as long. They are never changed.
 @dataclass(slots=True)
 class Part:
     """One element of a document.
 
-    ordinal -- its place in the order of its kind; never used again in the same stream.
+    ordinal -- its position among the parts of its kind; never reused in the same stream.
     key -- the member's name for a kind that is a JSON object (`refs`), else None.
     """
 
@@ -79,26 +79,26 @@ class Part:
 
     @property
     def body(self) -> bytes:
-        """The element as it stands in the joined document: JSON, with the member's name before it where it has one."""
+        """The element as it is written in the document: JSON, preceded by the member's name if it has one."""
         if self._body is None:
             body = orjson.dumps(self.value)
-            # Kept: a document is joined at every commit, and most of its parts never change.
+            # Cached: a document is joined at every commit, and most of its parts never change.
             self._body = exact(body) if self.key is None else orjson.dumps(self.key) + b":" + body
         return self._body
 
     @property
     def known_bytes(self) -> int:
-        """Of the body, where it was read or made already; else 0."""
+        """The size of the body if it was read or made already, else 0."""
         return 0 if self._body is None else len(self._body)
 
     @property
     def snapshot_id(self) -> int | None:
-        """The snapshot it is or points at, for the questions that ask for referenced snapshots only."""
+        """The id of the snapshot that it is or refers to, for loads of referenced snapshots only."""
         return self.value.get("snapshot-id") if isinstance(self.value, dict) else None
 
 
 def part_from_body(kind: str, ordinal: int, body: bytes) -> Part:
-    """The part a read-model row holds."""
+    """The part in a row of the read model."""
     if kind in _KEYED_KINDS:
         ((key, value),) = orjson.loads(b"{" + body + b"}").items()
         return Part(ordinal, value, key, body)
@@ -107,7 +107,7 @@ def part_from_body(kind: str, ordinal: int, body: bytes) -> Part:
 
 @dataclass(slots=True)
 class KindDelta:
-    """Parts added and the ordinals of parts removed, of one kind."""
+    """The parts added, and the ordinals of the parts removed, of one kind."""
 
     added: tuple[Part, ...] = ()
     removed: tuple[int, ...] = ()
@@ -115,7 +115,7 @@ class KindDelta:
 
 @dataclass(slots=True)
 class Delta:
-    """What turns one document into the next: head members and properties set or removed, parts added or removed."""
+    """The difference between two successive documents: head members and properties set or removed, parts added or removed."""
 
     head_set: Json = field(default_factory=dict)
     head_removed: tuple[str, ...] = ()
@@ -150,21 +150,21 @@ class Delta:
         )
 
 
-# Not frozen, as parts are not, and changed as little.
+# Not frozen, for the same reason as parts.
 @dataclass(slots=True)
 class Document:
-    """A document and its parts; `value` is the whole as plain JSON, sharing the parts' values."""
+    """A document and its parts. `value` is the whole document as plain JSON, sharing the parts' values."""
 
     value: Json
     parts: Mapping[str, tuple[Part, ...]]
     next_ordinal: int
     _joined: dict[str, tuple[int, bytes]] = field(default_factory=dict, compare=False, repr=False)
-    """By kind: how many of the first parts are joined already, and their bytes. Documents that only add share them."""
+    """By kind: how many of the first parts are joined already, and their bytes. Shared with later documents that only add parts."""
     _table_head: bytes | None = field(default=None, compare=False, repr=False)
 
 
 def split(value: Json, kinds: Sequence[str]) -> Document:
-    """A first document: every element becomes a part, numbered from 0 in the order of `kinds`."""
+    """The first document of a stream. Every element becomes a part, numbered from 0 in the order of `kinds`."""
     ordinal = 0
     parts: dict[str, tuple[Part, ...]] = {}
     for kind in kinds:
@@ -175,7 +175,7 @@ def split(value: Json, kinds: Sequence[str]) -> Document:
 
 
 def assemble(head: Json, parts: Mapping[str, tuple[Part, ...]], next_ordinal: int) -> Document:
-    """The document a head and its parts make."""
+    """The document made of a head and its parts."""
     value = dict(head)
     for kind, members in parts.items():
         value[kind] = _collected(kind, members)
@@ -183,7 +183,7 @@ def assemble(head: Json, parts: Mapping[str, tuple[Part, ...]], next_ordinal: in
 
 
 def difference(before: Document, after: Json) -> Delta:
-    """The delta from `before` to `after`; elements of `after` that are not elements of `before` by identity are new."""
+    """The delta from `before` to `after`. An element of `after` is new unless `before` contains the same object."""
     head_set: Json = {}
     for key, member in after.items():
         if key not in before.parts and key != "properties" and (key not in before.value or before.value[key] != member):
@@ -236,13 +236,13 @@ def fold(before: Document, delta: Delta) -> Document:
 
 
 def table_head(document: Document) -> bytes:
-    """The members of table metadata that are not parts, as JSON, in the form its format version is written in.
+    """The members of table metadata that are not parts, as JSON, in the form of its format version.
 
-    v1 repeats the current schema and the default spec's fields; -1 stands for "no snapshot" below v3, null from v3 on;
-    sequence numbers come with v2, row ids with v3 (TableMetadataParser.toJson).
+    v1 repeats the current schema and the default spec's fields. "No snapshot" is -1 before v3, and null from v3 on. Sequence numbers
+    exist since v2, row ids since v3 (TableMetadataParser.toJson).
     """
     if document._table_head is None:
-        # Kept: it goes into a row and into the file.
+        # Cached: it is used in a row and in the file.
         document._table_head = exact(orjson.dumps(_table_head_value(document.value)))
     return document._table_head
 
@@ -266,7 +266,7 @@ def _table_head_value(value: Json) -> Json:
 
 
 def table_head_value(head: bytes) -> Json:
-    """The inverse of `table_head`: the canonical inner members."""
+    """The inverse of `table_head`: the members in the form that all format versions share."""
     value: Json = orjson.loads(head)
     if value["current-snapshot-id"] == -1:
         value["current-snapshot-id"] = None
@@ -279,7 +279,7 @@ def table_head_value(head: bytes) -> Json:
 
 
 def pieces(head: bytes, bodies: Mapping[str, Sequence[bytes]], kinds: Sequence[str]) -> list[bytes]:
-    """The written document in pieces: the head's members, then each kind; `bodies` make its parts' bodies with commas between."""
+    """The written document in pieces: the head's members, then each kind. `bodies` has each kind's parts, with commas between them."""
     written = [head[:-1]]
     for kind in kinds:
         body = bodies.get(kind, ())
@@ -291,7 +291,7 @@ def pieces(head: bytes, bodies: Mapping[str, Sequence[bytes]], kinds: Sequence[s
 
 
 def table_bytes(document: Document, *, without: str | None = None) -> int:
-    """How many bytes a table's written document has, but for the kinds' names; nothing is joined for it. `without`: a kind left out."""
+    """The size of a table's written document, without the kinds' names. Joins nothing. `without`: a kind that is not counted."""
     size = len(table_head(document))
     for kind, members in document.parts.items():
         if kind != without:
@@ -301,7 +301,7 @@ def table_bytes(document: Document, *, without: str | None = None) -> int:
 
 
 def joined_bodies(document: Document) -> dict[str, Sequence[bytes]]:
-    """Each kind's bodies with commas between, in the pieces that `pieces` takes."""
+    """Each kind's bodies with commas between them, as `pieces` takes them."""
     return {kind: _joined(document, kind, members) for kind, members in document.parts.items()}
 
 
@@ -332,12 +332,12 @@ def _collected(kind: str, members: Iterable[Part]) -> Any:
 
 
 def _extended(kind: str, members: Any, added: Iterable[Part]) -> Any:
-    """What `_collected` gives where nothing went, without going through what was there."""
+    """As `_collected` if no part was removed, without iterating over the parts before."""
     return members | {part.key: part.value for part in added} if kind in _KEYED_KINDS else members + [part.value for part in added]
 
 
 def _kind_difference(kind: str, before: tuple[Part, ...], value: Any, after: Any, ordinal: int) -> KindDelta:
-    # Almost every change appends: then the common prefix is everything that was there.
+    # Almost every change only appends: then all old elements are a common prefix.
     if kind not in _KEYED_KINDS and len(after) >= len(value) and all(map(is_, value, after)):
         return KindDelta(tuple([Part(ordinal + i, element) for i, element in enumerate(after[len(value) :])]))
     known = {(id(p.value), p.key): p for p in before}
@@ -346,7 +346,7 @@ def _kind_difference(kind: str, before: tuple[Part, ...], value: Any, after: Any
     last = -1
     for key, element in _elements(kind, after):
         part = known.get((id(element), key))
-        # In a list an element behind a new one is taken out and added anew: ordinals are the order.
+        # In a list, an old element after a new one is removed and added again, because ordinals define the order.
         if part is not None and (key is not None or (part.ordinal > last and not added)):
             kept.add(part.ordinal)
             last = part.ordinal

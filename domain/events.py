@@ -24,23 +24,23 @@ STATE_BYTES_PLAIN_MAX = 64 * 1024
 """A larger state is stored as one zlib stream: it is written and hashed under the log's lock (docs/decisions/0004)."""
 # 6.7 MB become 0.9 in 8 ms (docs/decisions/0016).
 _DEFLATE_LEVEL = 1
-# Of a table that was registered.
+# The largest list of an event: the snapshots of a table that was registered.
 _LARGEST_LIST = ("metadata", "snapshots")
-# What a zlib stream begins with, and JSON never does.
+# The first byte of a zlib stream; JSON never begins with it.
 _DEFLATED = b"\x78"
-# Counted at a time, of so many bytes that are stored: what is left of them is copied each time.
+# How many inflated bytes are counted at a time, and from how many stored bytes: the rest of the input is copied each time.
 _INFLATED_BYTES = 256 * 1024
 _STORED_BYTES = 64 * 1024
 
 
 class Event:
-    """A fact about one stream. TOPIC names its type and version for ever, whatever the class is called or where it lives."""
+    """A fact about one stream. TOPIC is its permanent type and version, independent of the class's name and module."""
 
     TOPIC: ClassVar[str]
 
     def encode(self) -> bytes:
-        """The stored state: one JSON object, member names in kebab case as the Iceberg specs spell theirs; a large one is deflated."""
-        # The classes' own fields, not dataclasses.asdict: documents inside must not be copied.
+        """The stored state: a JSON object whose member names are in kebab case, as in the Iceberg specs; a large one is deflated."""
+        # Not dataclasses.asdict, which would copy the documents inside.
         members = {
             member: value
             for f, (member, _, optional) in zip(fields(self), _MEMBERS[self.TOPIC], strict=True)  # type: ignore[arg-type]
@@ -54,8 +54,8 @@ class Event:
 
 
 _EVENTS: dict[str, type[Event]] = {}
-# By topic: the member of each field, in their order, whether it is an id, and whether it may be left out.
-# Looked up once, not at every event of a rebuild.
+# By topic, for each field in order: its member name, whether it is an id, and whether it is optional.
+# Computed once, not for every event of a rebuild.
 _MEMBERS: dict[str, tuple[tuple[str, bool, bool], ...]] = {}
 _UPCASTERS: dict[str, tuple[str, Callable[[Json], Json]]] = {}
 
@@ -85,14 +85,14 @@ def upcaster(old_topic: str, new_topic: str) -> Callable[[Callable[[Json], Json]
 
 
 def topics() -> tuple[str, ...]:
-    """Every topic that can stand in a log: the current ones and those that are upcast."""
+    """Every topic that a log may contain: the current ones and those that are upcast."""
     return (*_EVENTS, *_UPCASTERS)
 
 
 def decode(topic: str, state: bytes) -> Event:
-    """The event a row of the log holds, brought up to its newest version.
+    """The event in a row of the log, upcast to its newest version.
 
-    Raises LookupError for a topic this program does not know: a newer program wrote it.
+    Raises LookupError for an unknown topic, which a newer program wrote.
     """
     data: Json = loads_in_pieces(state_json(state), _LARGEST_LIST)
     while topic in _UPCASTERS:
@@ -111,7 +111,7 @@ def is_large(state: bytes) -> bool:
 
 
 def state_size(state: bytes) -> int:
-    """How many bytes its JSON has, counted some at a time."""
+    """The size of its JSON in bytes, without inflating it all at once."""
     if not state.startswith(_DEFLATED):
         return len(state)
     inflate, size = zlib.decompressobj(), 0
@@ -139,7 +139,7 @@ def _value(data: Json, member: str, is_id: bool, optional: bool) -> object:
 
 @_event("warehouse.created.v1")
 class WarehouseCreated(Event):
-    """A warehouse: where its files live (`storage_profile`, without secrets) and how names match."""
+    """`storage_profile` has no secrets; `exact_names`: names are compared exactly, not case-insensitively."""
 
     name: str
     name_key: str
@@ -160,7 +160,7 @@ class NamespaceCreated(Event):
 
 @_event("namespace.properties-changed.v1")
 class NamespacePropertiesChanged(Event):
-    """`removals` were there; `updates` set or replace."""
+    """`removals` existed before; `updates` are added or replaced."""
 
     updates: dict[str, str]
     removals: list[str]
@@ -168,12 +168,12 @@ class NamespacePropertiesChanged(Event):
 
 @_event("namespace.dropped.v1")
 class NamespaceDropped(Event):
-    """It held nothing."""
+    """The namespace was empty."""
 
 
 @_event("table.created.v1")
 class TableCreated(Event):
-    """`metadata` is the first document; `staged`: it was created by the commit that ended a staged create."""
+    """`metadata` is the first document; `staged`: the commit that completed a staged create created the table."""
 
     namespace_id: UUID
     name: str
@@ -187,7 +187,7 @@ class TableCreated(Event):
 
 @_event("table.registered.v1")
 class TableRegistered(Event):
-    """`metadata` is what the registered file held."""
+    """`metadata` is the document of the registered file."""
 
     namespace_id: UUID
     name: str
@@ -200,7 +200,7 @@ class TableRegistered(Event):
 
 @_event("table.overwritten.v1")
 class TableOverwritten(Event):
-    """A registration over a table that was there: it now is what the registered file held."""
+    """A registration that overwrote an existing table; `metadata` is the document of the registered file."""
 
     location_key: str
     metadata_location: str
@@ -210,7 +210,7 @@ class TableOverwritten(Event):
 
 @_event("table.committed.v1")
 class TableCommitted(Event):
-    """The change from the version before (`delta`, domain/documents.py) and the update actions that asked for it."""
+    """`delta` is the change from the version before (domain/documents.py); `actions` are those of the request's updates."""
 
     metadata_location: str
     location_key: str | None
@@ -228,9 +228,9 @@ class TableRenamed(Event):
 
 @_event("table.dropped.v1")
 class TableDropped(Event):
-    """`purge_requested`: the client asked for the files to go; they go after this event, by a job that ends in TablePurged.
+    """`purge_requested`: the client requested that the files be deleted. A job deletes them after this event, and ends in TablePurged.
 
-    `gc_enabled`: False where the table's property gc.enabled keeps the files although the client asked; its location is free then.
+    `gc_enabled`: False if the table's property gc.enabled keeps the files although a purge was requested; its location is free then.
     """
 
     purge_requested: bool
@@ -239,14 +239,14 @@ class TableDropped(Event):
 
 @_event("table.unregistered.v1")
 class TableUnregistered(Event):
-    """The catalog forgets the table; its files stay, and its location is free."""
+    """The table was removed from the catalog; its files stay, and its location is free."""
 
 
 @_event("table.purged.v1")
 class TablePurged(Event):
-    """The files that the table reached in its own places are gone, and its places are free.
+    """The files that the table referred to in its own locations are deleted, and its locations are free.
 
-    `files_left` are files it reached that stay, the first of `files_left_count`: they lie elsewhere, or could not be read.
+    `files_left` are the first of `files_left_count` files that were kept, because they are elsewhere or could not be read.
     """
 
     files_deleted: int
@@ -294,17 +294,16 @@ class ViewRenamed(Event):
 
 @_event("view.dropped.v1")
 class ViewDropped(Event):
-    """The catalog forgets the view; its location is free."""
+    """The view was removed from the catalog; its location is free."""
 
 
 @_event("proposal.opened.v1")
 class ProposalOpened(Event):
-    """A hook held a change back: the command as it can be run again, what it concerns, and until when it may be approved.
+    """A hook held a change for approval: the command, to be run again once approved, its objects, and until when it may be approved.
 
-    `command` has the fields of the operation's command (domain/stored_commands.py); `command_key` is what two requests for the same change
-    share; `objects` have kind, id and name (levels, outermost first), event-id
-    (the newest event of the object when the change was held; None: it was to be created) and parent-id (what it would lie in). Events that
-    were stored first have no such ids.
+    `command` has the fields of the operation's command (domain/stored_commands.py). `command_key` is the same for all requests for the
+    same change. `objects` have kind, id and name (levels, outermost first), event-id (the newest event of the object when the change was
+    held; None: it was to be created) and parent-id (its future parent). The oldest stored events lack these ids.
     """
 
     operation: str
@@ -320,7 +319,7 @@ class ProposalOpened(Event):
 
 @_event("proposal.approved.v1")
 class ProposalApproved(Event):
-    """It stands behind the events of the change itself, under the same command."""
+    """It follows the events of the change, in the same command."""
 
     by: str
 
@@ -333,9 +332,9 @@ class ProposalRejected(Event):
 
 @_event("proposal.expired.v1")
 class ProposalExpired(Event):
-    """Nobody decided in time."""
+    """The proposal was not decided in time."""
 
 
 @_event("proposal.stale.v1")
 class ProposalStale(Event):
-    """What the change was held for has changed since, or is gone: it can never be approved."""
+    """An object of the change has been changed or dropped since, so the proposal can no longer be approved."""

@@ -13,10 +13,10 @@ _CATEGORIES_REFUSED = {"Cc": "control", "Cf": "format", "Cs": "surrogate", "Co":
 
 
 def parse_name(text: str, what: str) -> str:
-    """`text` itself if it may be a name; `what` ("table name", "namespace level") opens the refusal's message.
+    """Returns `text` if it is a valid name; `what` ("table name", "namespace level") is the subject of the error message.
 
-    Refused rather than repaired: empty, over NAME_CODE_POINTS_MAX code points, not in Unicode form NFC, or holding
-    control, format, surrogate or private-use characters.
+    Raises BadRequest if it is empty, longer than NAME_CODE_POINTS_MAX code points, not in Unicode form NFC, or contains control,
+    format, surrogate or private-use characters. Names are never normalized.
     """
     if not text:
         raise BadRequest(f"Invalid {what}: must not be empty")
@@ -36,7 +36,7 @@ def parse_name(text: str, what: str) -> str:
 
 
 def uuid_or_none(text: str) -> UUID | None:
-    """The UUID of its canonical 36 characters; other forms that Python reads (braces, `urn:`, dashes anywhere) are none."""
+    """The UUID of its canonical 36 characters; None for other forms that Python accepts (braces, `urn:`, other dashes)."""
     try:
         found = UUID(text)
     except ValueError:
@@ -45,24 +45,24 @@ def uuid_or_none(text: str) -> UUID | None:
 
 
 def name_key(name: str, *, exact: bool = False) -> str:
-    """The form names are compared and ordered by: NFC, then Unicode case folding unless the warehouse matches exactly."""
+    """The form by which names are compared and ordered: NFC, and Unicode case folding unless the warehouse matches exactly."""
     if name.isascii():
         return name if exact else name.lower()
     if len(name) > NAME_CODE_POINTS_MAX:
-        # No name is so long, and combining marks are put in order in a time that grows with the square of their number.
+        # No name is this long, and normalizing takes time quadratic in the number of combining marks.
         return name
     folded = name if exact else unicodedata.normalize("NFC", name).casefold()
     return unicodedata.normalize("NFC", folded)
 
 
 def dotted_key(names: str) -> str:
-    """The same of names with dots between; no mark combines with a dot."""
+    """The name keys of names joined by dots. No combining mark combines with a dot."""
     return ".".join(map(name_key, names.split(".")))
 
 
 @dataclass(frozen=True, slots=True)
 class NamespaceIdentifier:
-    """A namespace by its levels, outermost first; shown joined by dots as the Java reference does."""
+    """A namespace by its levels, outermost first; shown joined by dots, as in the Java reference."""
 
     levels: tuple[str, ...]
 
@@ -85,7 +85,7 @@ class NamespaceIdentifier:
 
 @dataclass(frozen=True, slots=True)
 class TabularIdentifier:
-    """A table or a view: its namespace and its name (they share one space of names)."""
+    """A table or a view: its namespace and its name. Tables and views share one name space."""
 
     namespace: NamespaceIdentifier
     name: str

@@ -1,4 +1,4 @@
-"""Reads and writes large JSON in pieces, because one call of orjson holds the interpreter's lock until it ends."""
+"""Reads and writes large JSON in pieces, because a call of orjson holds the GIL until it returns."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -8,13 +8,13 @@ from typing import Any
 import orjson
 
 WHOLE_BYTES_MAX = 1024 * 1024
-"""Up to here a document is read at once: some milliseconds."""
+"""Documents up to this size are parsed in one call, which takes a few milliseconds."""
 
 ELEMENTS_WHOLE_MAX = 500
-"""Up to so many elements of a list are written at once: a millisecond."""
+"""How many elements of a list are serialized in one call, which takes about a millisecond."""
 
 _PIECE_BYTES = 256 * 1024
-# A bracket may stand in a text or in an element: a document in which that happens more often is read at once.
+# A bracket that is found may be inside a string or an element. A document in which that happens more often is parsed in one call.
 _PIECES_FAILED_MAX = 16
 _FIRST_MARK = 7_203_186_659_421
 _BETWEEN_ELEMENTS = re.compile(rb"\}\s*,\s*(?=\{)")
@@ -22,9 +22,9 @@ _BEHIND_THE_LAST = re.compile(rb"\}\s*(?=\])")
 
 
 def loads_in_pieces(data: bytes, path: Sequence[str]) -> Any:
-    """What `orjson.loads` gives; the list of objects at `path` (member names from the top) is read some of its elements at a time.
+    """As `orjson.loads`, but parses the list of objects at `path` (member names from the top) in several calls.
 
-    Raises orjson.JSONDecodeError as it does. Called in a thread, so that others get their turns between the pieces.
+    Raises orjson.JSONDecodeError. Call it in a thread, so that other threads can run between the pieces.
     """
     if len(data) > WHOLE_BYTES_MAX:
         opening = re.search(rb'"' + re.escape(path[-1].encode()) + rb'"\s*:\s*\[\s*(?=\{)', data)
@@ -37,9 +37,9 @@ def loads_in_pieces(data: bytes, path: Sequence[str]) -> Any:
 
 
 def dumps_in_pieces(document: Any, path: Sequence[str]) -> Iterator[bytes]:
-    """What `orjson.dumps` gives, in pieces; of a long list at `path` (member names from the top) some elements in each.
+    """As `orjson.dumps`, in pieces, each with some elements of a long list at `path` (member names from the top).
 
-    Called in a thread, as is reading.
+    Call it in a thread, like `loads_in_pieces`.
     """
     long = document
     for name in path:
@@ -71,9 +71,9 @@ def _elements_written(elements: list[Any]) -> Iterator[bytes]:
 
 
 def _elements(data: bytes, start: int) -> tuple[list[Any], int] | None:
-    """The objects of a list from its first on, and where its bytes end; None where they are not easily told apart.
+    """The objects of a list whose first begins at `start`, and the end of its bytes; None if they are hard to separate.
 
-    A piece ends where the parser says that it is whole elements: from the beginning of one, no other reading is possible.
+    A piece ends where the parser accepts it as whole elements. As it begins with an element, it cannot be read in another way.
     """
     elements: list[Any] = []
     failed, seen = 0, start + _PIECE_BYTES
@@ -84,7 +84,7 @@ def _elements(data: bytes, start: int) -> tuple[list[Any], int] | None:
             elements += piece
             start, seen = between.end(), between.end() + _PIECE_BYTES
             continue
-        # Another list's, if this one ends before.
+        # The boundary found may belong to a later list, if this list ends before it.
         for last in _BEHIND_THE_LAST.finditer(data, start, len(data) if between is None else between.start()):
             if (piece := _list_or_none(data[start : last.start() + 1])) is not None:
                 return elements + piece, last.end()
@@ -106,8 +106,8 @@ def _list_or_none(piece: bytes) -> list[Any] | None:
 
 
 def _around(data: bytes, start: int, end: int, path: Sequence[str], elements: list[Any]) -> Any:
-    """The document with `elements` where its bytes stand; None where that is not at `path`."""
-    # A number that stands nowhere else: found at `path`, it proves that the bytes it took the place of stood there.
+    """The document with `elements` in place of the bytes from `start` to `end`; None if these are not the list at `path`."""
+    # A number that occurs nowhere else replaces the bytes. If it is found at `path`, the bytes were the list at `path`.
     mark = next(number for number in count(_FIRST_MARK) if b"%d" % number not in data)
     document = orjson.loads(data[:start] + b"%d" % mark + data[end:])
     holder = document

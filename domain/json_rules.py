@@ -1,4 +1,4 @@
-"""Rules for JSON from request bodies and metadata files: what passes can be written again and kept in the log.
+"""Rules for JSON from request bodies and metadata files, so that it can be stored in the log and written again.
 
 The parser itself refuses NaN, infinities, lone surrogates and bytes that are not UTF-8.
 """
@@ -8,34 +8,37 @@ from collections.abc import Iterator
 from typing import Any
 
 DEPTH_MAX = 128
-"""Arrays and objects inside one another; a struct column costs three levels per nesting."""
+"""Nested arrays and objects. Each nested struct column takes three levels."""
 
 _INTEGERS = 2**63
 _ESCAPED_NUL = b"\\u0000"
 
 
-# What makes a character of a text take two bytes, and four: UTF-8's leading bytes and escapes.
+# UTF-8 leading bytes and escapes of characters that take two or four bytes in a Python string.
 _TWO_BYTES_WIDE = re.compile(rb"[\xc4-\xf4]|\\u(?!00)")
 _FOUR_BYTES_WIDE = re.compile(rb"[\xf0-\xf4]|\\u[dD][89abAB]")
 _SHORT_TEXT_BYTES = 64
-# A search holds the interpreter's lock: no longer than some milliseconds.
+# A search holds the GIL, so each is limited to a few milliseconds.
 _SEARCHED_BYTES = 256 * 1024
 
 
 def count_values(data: bytes) -> int:
-    """How many values the JSON holds at most, objects counted twice: they take the most memory. What stands in texts counts too."""
+    """An upper bound on the number of values in the JSON. Objects count twice, as they take the most memory.
+
+    Commas and brackets inside strings count too.
+    """
     return data.count(b",") + data.count(b"[") + 2 * data.count(b"{")
 
 
 def widened_bytes(data: bytes) -> int:
-    """About how many bytes more than in `data` the texts take at most once they are parsed; short ones are not counted.
+    """Estimates how many bytes more than in `data` the parsed strings take at most; short strings are not counted.
 
-    Python keeps each character of a text as wide as the widest of them: one beyond U+FFFF makes all of a text take four bytes each.
+    Python stores all characters of a string as wide as its widest: one beyond U+FFFF makes each of them take four bytes.
     """
     if data.isascii() and b"\\u" not in data:
         return 0
     if b"\\" in data:
-        # As long as before; each quote that is left opens or closes a text.
+        # Keeps the length. Each remaining quote opens or closes a string.
         data = data.replace(b"\\\\", b"__").replace(b'\\"', b"__")
     widened, end = 0, -1
     while (start := data.find(b'"', end + 1)) >= 0 and (end := data.find(b'"', start + 1)) >= 0:
@@ -45,10 +48,10 @@ def widened_bytes(data: bytes) -> int:
 
 
 def _width(data: bytes, start: int, end: int) -> int:
-    """Bytes for each character of the text that stands there."""
+    """Bytes per character of the string between `start` and `end`."""
     width = 1
     for at in range(start, end, _SEARCHED_BYTES):
-        # What an escape needs behind its backslash may stand beyond.
+        # An escape may extend beyond the range that is searched.
         until = min(end, at + _SEARCHED_BYTES + len(b"ud8"))
         if _FOUR_BYTES_WIDE.search(data, at, until):
             return 4
@@ -58,8 +61,8 @@ def _width(data: bytes, start: int, end: int) -> int:
 
 
 def broken_rule(data: bytes, document: Any, depth_max: int = DEPTH_MAX) -> str | None:
-    """The rule that the document parsed from `data` breaks, as the end of a sentence; None where it breaks none."""
-    # Brackets bound the depth from above, so that ordinary documents are not walked at all.
+    """The rule that the document parsed from `data` violates, as the end of a sentence; None if it violates none."""
+    # The number of brackets is an upper bound on the depth, so ordinary documents need not be traversed.
     if data.count(b"{") + data.count(b"[") > depth_max and _is_deeper(document, depth_max):
         return f"nested deeper than {depth_max} levels"
     if _ESCAPED_NUL in data and any("\0" in text for text in _texts(document)):
@@ -68,7 +71,7 @@ def broken_rule(data: bytes, document: Any, depth_max: int = DEPTH_MAX) -> str |
 
 
 def holds_large_number(value: Any) -> bool:
-    """A number outside 64 bits, which not every reader keeps as it is: the parser makes such an integer a float."""
+    """Whether `value` contains a number outside 64 bits, which some readers change: the parser turns such an integer into a float."""
     nodes: list[Any] = [[value]]
     while nodes:
         for node in nodes:

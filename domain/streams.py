@@ -1,4 +1,4 @@
-"""The state of a stream of any kind: what its events lead to, and what it claims."""
+"""The state of a stream of any kind: folds its events and returns its claims."""
 
 from collections.abc import Sequence
 from typing import NamedTuple, cast
@@ -17,7 +17,7 @@ State = WarehouseState | NamespaceState | TableState | ViewState | ProposalState
 
 
 class StreamChange(NamedTuple):
-    """What a command makes of one stream."""
+    """The change that a command makes to one stream."""
 
     before: State | None
     events: Sequence[Event]
@@ -43,7 +43,7 @@ def evolve(
 
 
 def claims_of(state: State | None) -> frozenset[Claim]:
-    """What the stream holds at this state."""
+    """The claims that the stream holds in this state."""
     match state:
         case TableState():
             return table.claims(state)

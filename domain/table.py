@@ -1,4 +1,4 @@
-"""Table: decisions of its commands, and the fold of its events."""
+"""Tables: decides their commands and folds their events."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -26,13 +26,13 @@ from .names import FreeName, ResolvedName, decide_destination
 Status = Literal["live", "dropped", "purging", "purged"]
 
 
-# Not frozen, as parts are not (domain/documents.py), and changed as little.
+# Not frozen for speed, as parts are not (domain/documents.py). It is never changed.
 @dataclass(slots=True)
 class TableState:
     """A table at one version of its stream.
 
-    location_keys -- every place it ever lay at or let writers write to: a table that moved keeps the claims of both until its
-        drop is final.
+    location_keys -- every location the table has had or let writers write to. A table that moved keeps the claims on both locations
+        until its drop is final.
     """
 
     id: UUID
@@ -50,23 +50,23 @@ class TableState:
 
 @dataclass(frozen=True, slots=True)
 class TableCommit:
-    """Requirements and updates of a request, read once: they may be decided on one state after the other."""
+    """The parsed requirements and updates of a request. They may be decided on several states in turn."""
 
     requirements: tuple[TableRequirement, ...]
     updates: tuple[TableUpdate, ...]
 
     @classmethod
     def parse(cls, requirements: Sequence[Json], updates: Sequence[Json]) -> "TableCommit":
-        """Both are read before either is judged, as Java does; BadRequest or IllegalArgument for what cannot be read."""
+        """Parses both before either is checked, as Java does. Raises BadRequest or IllegalArgument."""
         return cls(parse_requirements(requirements), parse_updates(updates))
 
 
 @dataclass(frozen=True, slots=True)
 class TableChange:
-    """What a commit comes to.
+    """The result of a commit.
 
-    metadata -- the whole document after it. delta -- what is recorded of it. actions -- of the updates, in their order.
-    moves -- whether the table's location is another.
+    metadata -- the whole document after it. delta -- its difference to the document before, which the event records.
+    actions -- those of the updates, in order. moves -- whether the table's location changes.
     """
 
     metadata: Json
@@ -75,38 +75,38 @@ class TableChange:
     moves: bool
 
     def event(self, metadata_location: str, location_key: str | None, path_keys: list[str] | None) -> TableCommitted:
-        """As it is recorded once the document has its places."""
+        """The event, once the location of the metadata file is known."""
         return TableCommitted(metadata_location, location_key, self.delta.to_json(), self.actions, path_keys)
 
 
 def decide_create(
     name: FreeName, metadata: Json, metadata_location: str, location_key: str, path_keys: list[str] | None, *, staged: bool
 ) -> TableCreated:
-    """A table begins with its first document. staged -- by the commit that ends a staged create."""
+    """The creation of a table with its first document. staged -- by the commit that completes a staged create."""
     return TableCreated(name.namespace_id, name.name, name.name_key, location_key, metadata_location, metadata, staged, path_keys or None)
 
 
 def decide_register(
     name: FreeName | None, metadata: Json, metadata_location: str, location_key: str, path_keys: list[str] | None
 ) -> TableRegistered | TableOverwritten:
-    """A table begins with a file's document under `name`; without one, the document takes over a table, which keeps its own."""
+    """Registers the document of a metadata file as a new table under `name`; without a name, it overwrites the existing table."""
     if name is None:
         return TableOverwritten(location_key, metadata_location, metadata, path_keys or None)
     return TableRegistered(name.namespace_id, name.name, name.name_key, location_key, metadata_location, metadata, path_keys or None)
 
 
 def may_have_lost_file(table: TableState, file_key: str, event_id: UUID | None) -> bool:
-    """Whether a file in the table's own places, read when `event_id` was its newest event, may be deleted by now.
+    """Whether a file in the table's own locations, read when `event_id` was its newest event, may have been deleted since.
 
-    A commit since may have removed it from the metadata log.
+    A later commit may have removed it from the metadata log.
     """
     return table.event_id != event_id and file_key.startswith(table.location_keys)
 
 
 def decide_commit(table: TableState, commit: TableCommit, now_ms: int) -> TableChange | None:
-    """What the updates come to; None where they change nothing.
+    """The result of the updates; None if they change nothing.
 
-    Raises CommitFailed where a requirement does not hold; what the updates break as Java names it.
+    Raises CommitFailed if a requirement fails, and the errors of invalid updates that the Java reference raises.
     """
     base = table.document.value
     check_requirements(base, commit.requirements)
@@ -123,27 +123,27 @@ def decide_commit(table: TableState, commit: TableCommit, now_ms: int) -> TableC
 
 
 def decide_drop(table: TableState, *, purge_requested: bool) -> TableDropped:
-    """What a drop leaves: with a purge, nothing but what `gc.enabled` keeps; the event says where it keeps the files."""
+    """Drops the table. The event records if `gc.enabled` keeps its files although a purge was requested."""
     assert table.status == "live", "a table that is gone is found by no name"
     kept = purge_requested and keeps_its_files(table)
     return TableDropped(purge_requested, gc_enabled=False if kept else None)
 
 
 def decide_unregister(table: TableState) -> TableUnregistered:
-    """The catalog forgets the table: its files stay, and its name and places are free."""
+    """Removes the table from the catalog. Its files stay, and its name and locations become free."""
     assert table.status == "live", "a table that is gone is found by no name"
     return TableUnregistered()
 
 
 def decide_purge(table: TableState, files_deleted: int, files_left: list[str], files_left_count: int) -> TablePurged | None:
-    """The end of a purge, and what became of the files; None where the table is not being purged (any more)."""
+    """The end of a purge, with the number of files deleted and the files left; None if the table is not being purged (any more)."""
     return TablePurged(files_deleted, files_left or None, files_left_count or None) if table.status == "purging" else None
 
 
 def decide_rename(
     table: TableState, found: ResolvedName | None, source: TabularIdentifier, destination: TabularIdentifier, name_key: str
 ) -> TableRenamed | None:
-    """None where it has the name already; refusals as `decide_destination`. found -- what the destination's name stands for."""
+    """None if the table has the name already. Raises as `decide_destination`. found -- what the destination's name refers to."""
     to = decide_destination(found, table.id, source, destination, name_key)
     return None if (to.namespace_id, to.name) == (table.namespace_id, table.name) else TableRenamed(to.namespace_id, to.name, to.name_key)
 
@@ -166,7 +166,7 @@ def evolve(state: TableState | None, stream_id: UUID, version: int, event_id: UU
             )
         case TableCommitted():
             assert state is not None
-            # By hand, and before all that is rarer: nearly every event of a log is one of these.
+            # First, and without `replace`, for speed: nearly every event is one of these.
             return TableState(
                 stream_id,
                 version,
@@ -202,12 +202,12 @@ def evolve(state: TableState | None, stream_id: UUID, version: int, event_id: UU
 
 
 def keeps_its_files(table: TableState) -> bool:
-    """Whether the table's property gc.enabled forbids to delete its files (Java: anything but `true` does)."""
+    """Whether the table property `gc.enabled` forbids deleting its files (as in Java: any value but `true` does)."""
     return str(table.document.value["properties"].get("gc.enabled", "true")).lower() != "true"
 
 
 def claims(state: TableState) -> frozenset[Claim]:
-    """Its name while it lives; its places until the drop is final."""
+    """Its name while it is live; its locations until the drop is final."""
     held: list[Claim] = []
     if state.status in ("live", "purging"):
         held += [LocationClaim(key, state.id) for key in state.location_keys]
@@ -217,7 +217,7 @@ def claims(state: TableState) -> frozenset[Claim]:
 
 
 def _renumbered(metadata: Json, next_ordinal: int) -> Document:
-    # Ordinals are never used twice in a stream: the parts of the document before keep theirs, closed.
+    # Ordinals are never reused in a stream: the closed parts of the previous document keep theirs.
     document = split(metadata, TABLE_KINDS)
     parts = {kind: tuple(replace(p, ordinal=p.ordinal + next_ordinal) for p in members) for kind, members in document.parts.items()}
     return Document(metadata, parts, document.next_ordinal + next_ordinal)

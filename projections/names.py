@@ -1,4 +1,4 @@
-"""Names of objects and their positions in the log: finds objects by name and lists them."""
+"""The read model of names: finds objects by name and lists them, now or as of a position."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -13,35 +13,35 @@ from ..domain.identifiers import NamespaceIdentifier, TabularIdentifier, name_ke
 from ..domain.names import ResolvedName
 
 _SQL = named_sql("icecore.projections", "names.sql")
-# No name key is empty: every one lies after this.
+# Name keys are never empty, so all of them sort after this.
 _BEFORE_ALL = ""
 NAMES_READ_AT_ONCE_MAX = 2_000
-"""Two milliseconds of work, and some megabytes where names are the longest."""
+"""Takes about two milliseconds, and a few megabytes if the names are as long as possible."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Where names are looked up: a warehouse, how it matches, and as of which position (None: now)."""
+    """Where names are looked up: the warehouse, whether it matches names exactly, and as of which position (None: now)."""
 
     warehouse_id: UUID
     exact_names: bool
     as_of: int | None
 
     def key(self, name: str) -> str:
-        """The form a name is matched by."""
+        """The form of a name that is compared."""
         return name_key(name, exact=self.exact_names)
 
     def namespace_path(self, namespace: NamespaceIdentifier) -> tuple[UUID, tuple[str, ...]]:
-        """A namespace as it is matched: two spellings of one have one path."""
+        """The key of a namespace. All spellings of one namespace have the same key."""
         return (self.warehouse_id, tuple(map(self.key, namespace.levels)))
 
     def path(self, identifier: TabularIdentifier) -> tuple[UUID, tuple[str, ...], str]:
-        """A table or view as it is matched."""
+        """The key of a table or view."""
         return (*self.namespace_path(identifier.namespace), self.key(identifier.name))
 
 
 async def find_namespace(connection: Connection, scope: Scope, namespace: NamespaceIdentifier) -> UUID:
-    """The namespace's id, or NoSuchNamespace."""
+    """The namespace's id. Raises NoSuchNamespace."""
     found = await find(connection, scope, namespace, None)
     if found is None:
         raise NoSuchNamespace(f"Namespace does not exist: {namespace}")
@@ -49,7 +49,7 @@ async def find_namespace(connection: Connection, scope: Scope, namespace: Namesp
 
 
 async def find_table(connection: Connection, scope: Scope, table: TabularIdentifier) -> UUID:
-    """The table's id, or NoSuchTable."""
+    """The table's id. Raises NoSuchTable."""
     found = await find(connection, scope, table.namespace, table.name)
     if found is None or found.object_id is None or found.kind != "table":
         raise NoSuchTable(f"Table does not exist: {table}")
@@ -57,7 +57,7 @@ async def find_table(connection: Connection, scope: Scope, table: TabularIdentif
 
 
 async def find_view(connection: Connection, scope: Scope, view: TabularIdentifier) -> UUID:
-    """The view's id, or NoSuchView."""
+    """The view's id. Raises NoSuchView."""
     found = await find(connection, scope, view.namespace, view.name)
     if found is None or found.object_id is None or found.kind != "view":
         raise NoSuchView(f"View does not exist: {view}")
@@ -65,7 +65,7 @@ async def find_view(connection: Connection, scope: Scope, view: TabularIdentifie
 
 
 async def find(connection: Connection, scope: Scope, namespace: NamespaceIdentifier, name: str | None) -> ResolvedName | None:
-    """None where there is no such namespace."""
+    """What the name refers to in the namespace, if anything; None if the namespace does not exist."""
     cursor = await connection.execute(
         _SQL["find"],
         {
@@ -82,7 +82,7 @@ async def find(connection: Connection, scope: Scope, namespace: NamespaceIdentif
 async def list_names(
     connection: Connection, scope: Scope, parent_id: UUID, kind: str, after: str | None, size: int | None
 ) -> list[tuple[str, str]]:
-    """(name, name key) of the `kind` below `parent_id`, in the order of the keys, after `after`, at most `size`."""
+    """At most `size` pairs (name, name key) of the objects of one kind in `parent_id`, ordered by key, after the key `after`."""
     cursor = await connection.execute(
         _SQL["list_now" if scope.as_of is None else "list_then"],
         {"parent_id": parent_id, "kind": kind, "after": _BEFORE_ALL if after is None else after, "size": size, "as_of": scope.as_of},
@@ -92,7 +92,7 @@ async def list_names(
 
 @dataclass(frozen=True, slots=True)
 class ListedNames:
-    """One page: names in the order of their keys, and the key after which the next page begins (None on the last).
+    """One page: names ordered by their keys, and the key after which the next page begins (None on the last page).
 
     held_bytes -- what the names take in memory.
     """
@@ -113,7 +113,7 @@ async def list_page(
 ) -> ListedNames:
     """At most `size` names after the key `after`; one more is read to see whether there is a next page.
 
-    make_room -- is called with the bytes of the names that are there, whenever NAMES_READ_AT_ONCE_MAX more were read.
+    make_room -- called with the total bytes of the names read so far, after every NAMES_READ_AT_ONCE_MAX names.
     """
     if size is not None and size < NAMES_READ_AT_ONCE_MAX:
         rows = await list_names(connection, scope, parent_id, kind, after, size + 1)
@@ -122,7 +122,7 @@ async def list_page(
     if len(rows) < NAMES_READ_AT_ONCE_MAX:
         return _page(rows, size)
     async with connection.transaction():
-        # One moment for all: a name that changes meanwhile would be missed, or be there twice.
+        # One snapshot for all steps: otherwise a name that changes meanwhile could be missed or listed twice.
         await connection.execute(_SQL["one_moment"])
         return await _list_in_steps(connection, scope, parent_id, kind, after, size, make_room)
 
@@ -157,20 +157,20 @@ def _page(rows: list[tuple[str, str]], size: int | None) -> ListedNames:
 
 
 class NamedObject(NamedTuple):
-    """What an object is called, and what it lies in: nothing, where it is a warehouse."""
+    """The name of an object and the id of its parent (None for a warehouse)."""
 
     parent_id: UUID | None
     name: str
 
 
 async def names_above(connection: Connection, object_ids: Sequence[UUID], as_of: int | None = None) -> dict[UUID, NamedObject]:
-    """These objects and all that they lie in, by their ids, as they were called at a position, or last; those that were dropped too."""
+    """The names of these objects and of all their parents by id, as of a position or the latest; dropped objects included."""
     cursor = await connection.execute(_SQL["names_above"], {"ids": list(object_ids), "as_of": as_of}, binary=True)
     return {row[0]: NamedObject(*row[1:]) for row in await cursor.fetchall()}
 
 
 async def path_names(connection: Connection, object_id: UUID, as_of: int | None = None) -> tuple[str, ...]:
-    """The names that lead to an object, from the warehouse's to its own, as `names_above` reads them; empty where it had none."""
+    """The names on the path to an object, from the warehouse to itself, as `names_above` reads them; empty if it had no name."""
     known = await names_above(connection, [object_id], as_of)
     path: list[str] = []
     above: UUID | None = object_id

@@ -1,4 +1,4 @@
-"""Refuses properties that would put a credential into the log or redirect clients."""
+"""Refuses properties that may contain a credential or redirect clients."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -6,16 +6,16 @@ from collections.abc import Iterable, Mapping
 from ..domain.errors import BadRequest
 
 REGISTERED_PROPERTIES_MAX = 10_000
-"""Properties of a metadata file that is registered: as many as a request may set (ICECORE_PROPERTIES_MAX as shipped)."""
+"""Limit on the properties of a registered metadata file: the default of ICECORE_PROPERTIES_MAX, which limits requests."""
 
 _NAMES = frozenset(
     {
-        # Where client credentials are sent (OAuth2Properties, AuthProperties), and classes that a client would load by name.
+        # Addresses to which clients send credentials (OAuth2Properties, AuthProperties), and classes that a client would load.
         "uri",
         "oauth2serveruri",
         "ioimpl",
         "catalogimpl",
-        # Stores' keys under names that no ending below covers.
+        # Keys of stores whose names do not end as listed below.
         "adlsauthsharedkeyaccountkey",
         "gcscredentialsjson",
         "gcsserviceaccountkey",
@@ -24,26 +24,26 @@ _NAMES = frozenset(
         "gcsdecryptionkey",
     }
 )
-"""Compared without separators and case."""
+"""Compared without separators and case-insensitively."""
 _ENDINGS = (
     "token", "secret", "password", "passwd", "passphrase", "pwd", "credential", "credentials", "authorization", "bearer", "jwt",
     "privatekey", "secretkey", "secretaccesskey", "accesskey", "accesskeyid", "apikey", "apikeyid",
 )  # fmt: skip
-"""A name that ends in one of these, without separators and case, is refused."""
+"""A name that ends in one of these is refused, compared without separators and case-insensitively."""
 _WORDS = ("apikey", "accountkey", "privatekey", "sharedkey", "clientsecret", "connectionstring", "sastoken", "secretaccesskey")
-"""Refused wherever they stand, if a word ends where they do: an account's name or an expiry may follow."""
+"""Refused anywhere in a name if they end at the end of a word: an account's name or an expiry may follow."""
 _NO_CREDENTIALS = ("maxtoken", "mintoken")
-# Their last part is a column's name, which may be any.
+# Their last part is the name of a column, which may be any text.
 _OF_COLUMNS = re.compile(r"(write|read)\..*\.column\..+")
-# As clients read them, so that other separators make other names.
+# Matched with the separators as written, because clients read these exact names.
 _PATTERNS = re.compile(
     "|".join(
         (
-            # Sent as headers with every request of a client.
+            # Clients send these as headers with every request.
             r"header\..+",
             r"fs\.azure\.(account\.key|sas)([.].*)?",
             r"s3\.sse\.(key|md5|customer.*)",
-            # Where requests, and with them tokens, would be sent.
+            # Addresses to which clients would send requests, with their tokens.
             r"(.*\.)?signer(\.(uri|endpoint))?",
             r"(.*\.)?(refresh-)?credentials?[.-](refresh-)?endpoint",
             r"(s3|client|rest|adls|gcs|glue|dynamodb|sts|kms|signer|oss)(\..*)?\.(endpoint|uri|service\.host)",
@@ -52,17 +52,17 @@ _PATTERNS = re.compile(
     )
 )
 _PIECES = re.compile(r"[^\W_]+")
-"""What stands between separators."""
+"""The parts of a name between separators."""
 _WORD_ENDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _WORD_AT_AN_END = re.compile("|".join(r"\.?".join(word) + r"(?![^.])" for word in _WORDS))
-"""In words that are separated by dots."""
+"""Applied to a name whose words are separated by dots."""
 
 
 def refuse_credential_properties(properties: Iterable[str], field: str) -> None:
-    """Refuse (BadRequest naming `field` and the key, never the value) a key of `properties` that carries a credential.
+    """Raises BadRequest, naming `field` and the key but never the value, if a key of `properties` may contain a credential.
 
-    Words of credentials are matched without separators (`.`, `_`, `-`) and case. Also refused: keys that would send a client's requests or
-    tokens to an address of someone else's choosing, or make it load a class, should any client merge them into its configuration.
+    Words for credentials are matched without separators (`.`, `_`, `-`) and case-insensitively. Also refused are keys that, merged into
+    a client's configuration, would send its requests or tokens to another address or make it load a class.
     """
     for name in properties:
         if carries_credential(name):
@@ -70,7 +70,7 @@ def refuse_credential_properties(properties: Iterable[str], field: str) -> None:
 
 
 def check_registered_properties(properties: Mapping[str, str]) -> None:
-    """The same for the properties of a file that is registered; also refused (BadRequest) are more than REGISTERED_PROPERTIES_MAX."""
+    """As refuse_credential_properties for a registered metadata file. Also raises BadRequest for too many properties."""
     if len(properties) > REGISTERED_PROPERTIES_MAX:
         raise BadRequest(f"Invalid properties: the metadata file has more than {REGISTERED_PROPERTIES_MAX} properties")
     refuse_credential_properties(properties, "properties")
@@ -87,7 +87,7 @@ def _says_credential(name: str) -> bool:
     joined = "".join(_PIECES.findall(name)).casefold()
     if joined in _NAMES or (joined.endswith(_ENDINGS) and not joined.endswith(_NO_CREDENTIALS)):
         return True
-    # Where words end costs more to find, and most names hold none of these.
+    # Most names contain none of these, and finding the ends of words takes longer.
     if not any(word in joined for word in _WORDS):
         return False
     return _WORD_AT_AN_END.search(".".join(_PIECES.findall(_WORD_ENDS.sub(".", name))).casefold()) is not None

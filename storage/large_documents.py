@@ -1,7 +1,7 @@
-"""Limits the large documents that a process works on at a time, and returns their memory to the system.
+"""Limits the large documents that a process works on at a time, and returns their memory to the operating system.
 
-A parsed document takes up to fifty times its bytes, and twice that while it becomes an event and a state. One that is only read takes four
-times its bytes.
+A parsed document takes up to fifty times its bytes, and twice that while an event and a state are made of it. A document that is only
+read takes four times its bytes.
 """
 
 import asyncio
@@ -17,21 +17,21 @@ DOCUMENT_WAIT_SECONDS_MAX = 30.0
 """How long a request waits for others' large documents before it is refused."""
 
 LARGE_BYTES_MIN = 1024 * 1024
-"""Documents below this are not counted: a connection each is bound enough."""
+"""Documents smaller than this are not counted: the limit on connections is enough."""
 
 BYTES_AT_ONCE_MAX = 32 * 1024 * 1024
-"""Of documents that are worked on at one time, as JSON, where no setting says more; one that is alone may have more."""
+"""Default limit on the total JSON size of the documents that are worked on at a time. A single document may be larger."""
 
-# By then whoever worked on the document, and the error it may have ended with, has let go of it.
+# By then nothing refers to the document any more, including the traceback of an error.
 _TRIM_AFTER_SECONDS = 0.5
 
 
 class SteppedBack(Exception):
-    """A share was not waited for any longer: what is ahead of it needs what its holder has."""
+    """The wait for a share was ended, because a request ahead of it waits for the queue that the waiting one holds."""
 
 
 class LargeDocuments:
-    """At most `bytes_max` of large documents in this process; who waits is let in in the order they came."""
+    """At most `bytes_max` bytes of large documents in this process. Requests wait first in, first out."""
 
     def __init__(self, bytes_max: int = BYTES_AT_ONCE_MAX, wait_seconds_max: float = DOCUMENT_WAIT_SECONDS_MAX) -> None:
         self.bytes_max, self._wait_seconds_max = bytes_max, wait_seconds_max
@@ -41,10 +41,10 @@ class LargeDocuments:
 
     @asynccontextmanager
     async def share(self, may_wait: Callable[[], bool] = lambda: True) -> AsyncIterator["DocumentShare"]:
-        """For one request, until it is done with what it has read.
+        """The share of one request, until the end of the block.
 
-        may_wait -- asked by who holds the queue of an object already: others may hold a share and wait for that queue, and the two would
-            wait for each other.
+        may_wait -- called before a wait. A request that holds the queue of an object returns False if another waits for that queue:
+            the other may hold a share, and the two would deadlock.
         """
         share = DocumentShare(self, may_wait)
         try:
@@ -55,7 +55,7 @@ class LargeDocuments:
                 self._trim()
 
     def take(self, size: int) -> "asyncio.Future[None] | None":
-        """None where there is room for so many bytes, which are taken; else what `wait` waits for."""
+        """Reserves `size` bytes and returns None; if there is no room, returns the future to pass to `wait`."""
         if not self._waiting and self._fits(size):
             self._held += size
             return None
@@ -64,7 +64,7 @@ class LargeDocuments:
         return turn
 
     async def wait(self, size: int, turn: "asyncio.Future[None]") -> None:
-        """Returns when there is room. TooManyRequests after too long a wait."""
+        """Returns once the bytes are reserved. Raises TooManyRequests after `wait_seconds_max`."""
         try:
             async with asyncio.timeout(self._wait_seconds_max):
                 await turn
@@ -95,15 +95,15 @@ class LargeDocuments:
 
     def _trim(self) -> None:
         if self._trimming is not None:
-            # What was just let go of is not free yet.
+            # The memory of the latest document is not free yet.
             self._trimming.cancel()
         self._trimming = asyncio.create_task(_trim_soon(), name="trim-memory")
 
 
 class DocumentShare:
-    """One request's share; it is waited for when its document is found large.
+    """One request's share. It is empty until the request finds that its document is large.
 
-    size -- bytes it has; 0 before.
+    size -- the bytes reserved.
     """
 
     def __init__(self, documents: LargeDocuments, may_wait: Callable[[], bool] = lambda: True) -> None:
@@ -112,7 +112,7 @@ class DocumentShare:
         self.size = 0
 
     async def take(self, size: int) -> None:
-        """Once, for all that the request works on: to wait with a share in hand could be for ever. TooManyRequests, SteppedBack."""
+        """Reserves once for all documents of the request: waiting twice could deadlock. Raises TooManyRequests, SteppedBack."""
         if self.size:
             return
         self._turn = self._documents.take(size)
@@ -126,7 +126,7 @@ class DocumentShare:
         self.size = size
 
     def step_back(self) -> bool:
-        """Ends the wait by SteppedBack; whether it was waited."""
+        """Ends the wait by raising SteppedBack in the waiting task. Returns whether there was a wait."""
         if self._turn is None or self._turn.done():
             return False
         self._turn.set_exception(SteppedBack())
@@ -134,15 +134,15 @@ class DocumentShare:
 
     @property
     def bytes_max(self) -> int:
-        """Of all documents at one time."""
+        """The limit on all documents."""
         return self._documents.bytes_max
 
     async def take_all(self) -> None:
-        """For a document whose structure nobody knows yet; once it is known, `keep` what it needs."""
+        """Reserves the whole limit for a document of unknown structure. Call `keep` once its needs are known."""
         await self.take(self.bytes_max)
 
     def keep(self, size: int) -> None:
-        """Gives back what is beyond `size`."""
+        """Releases what exceeds `size`."""
         if size < self.size:
             self._documents.give_back(self.size - size)
             self.size = size
@@ -156,5 +156,5 @@ async def _trim_soon() -> None:
 
 @functools.cache
 def _malloc_trim() -> Callable[[int], int] | None:
-    """glibc's own: freed memory between what is in use stays with the process without it. None where the C library has none."""
+    """glibc's malloc_trim: returns freed memory that lies between memory in use. None if the C library does not have it."""
     return getattr(ctypes.CDLL(None), "malloc_trim", None)

@@ -10,9 +10,9 @@ from .locations import LOCATION_BYTES_MAX, StorageLocation, check_characters
 from .profiles import StorageProfile
 
 PATH_PROPERTIES = ("write.data.path", "write.metadata.path", "write.object-storage.path", "write.folder-storage.path")
-"""Properties that tell writers where files go; the last two are the older names of the first."""
+"""Properties that set where writers put files. The last two are older names of the first."""
 
-# No character that any rule refuses, and no segment that is empty or begins with a dot.
+# Only characters that every rule permits, and no segment that is empty or begins with a dot.
 _PLAIN_BELOW = re.compile(r"(/[A-Za-z0-9_][A-Za-z0-9_.=+-]*)+")
 
 _FILE_FIELDS = {
@@ -26,12 +26,12 @@ _FILE_FIELDS = {
 def check_document_locations(
     profile: StorageProfile, before: Mapping[str, Any] | None, after: Mapping[str, Any], *, imported: bool = False
 ) -> None:
-    """Refuse (BadRequest naming the field) a location in `after` that is new against `before` and not permitted.
+    """Raises BadRequest, naming the field, if `after` has a location that `before` does not have and that is not permitted.
 
-    `location` and the path properties must be the warehouse's own (`StorageProfile.permit`). Files (manifest lists, v1
-    manifests, statistics, metadata-log entries) must lie in the document's location, in one of its path properties' folders,
-    or be permitted themselves. Elements shared with `before` by identity are not looked at again; `before=None` checks all.
-    `imported`: the document was written elsewhere, so `%` may stand in its texts.
+    `location` and the path properties must be permitted by the warehouse (`StorageProfile.permit`). Files (manifest lists, v1
+    manifests, statistics, metadata-log entries) must be in the document's location, in the folder of one of its path properties,
+    or permitted themselves. Elements that are the same objects as in `before` are not checked again; `before=None` checks all.
+    `imported`: the document was written elsewhere, so its locations may contain `%`.
     """
     known = before or {}
     folders = list(_check_folders(profile, known, after, imported))
@@ -47,12 +47,12 @@ def check_document_locations(
 
 
 def referenced_files(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """The files that a checked document names, but for its metadata log's: each with its field."""
+    """The files that a checked document refers to, each with its field, except those of its metadata log."""
     return _changed_files({}, {**document, "metadata-log": ()})
 
 
 def _lies_plainly_in(folders: Iterable[StorageLocation], text: str) -> bool:
-    """Whether all that `check_document_locations` asks of a file is seen at a glance, as of nearly every one that a writer names."""
+    """A fast check that accepts nearly every file that writers name. False: the full rules must be checked."""
     for folder in folders:
         start = len(folder.spelled)
         if text.startswith(folder.spelled) and len(text) - start <= LOCATION_BYTES_MAX and _PLAIN_BELOW.fullmatch(text, start):
@@ -63,7 +63,7 @@ def _lies_plainly_in(folders: Iterable[StorageLocation], text: str) -> bool:
 def _check_folders(
     profile: StorageProfile, before: Mapping[str, Any], after: Mapping[str, Any], imported: bool
 ) -> Iterator[StorageLocation]:
-    """The folders the document may write to, each checked if it changed."""
+    """The folders that the document permits writers to use, each checked if it changed."""
     yield _folder(profile, "location", before.get("location"), after.get("location"), imported)
     properties_before, properties = before.get("properties") or {}, after.get("properties") or {}
     if not isinstance(properties, dict):
@@ -88,7 +88,7 @@ def _changed_files(before: Mapping[str, Any], after: Mapping[str, Any]) -> Itera
             continue
         if not isinstance(elements, list | tuple):
             raise BadRequest(f"Invalid {collection}: must be a list")
-        # Almost every change appends: then what is new stands behind all that was there.
+        # Almost every change only appends: then the new elements follow all the old ones.
         if len(elements) >= len(elements_before) and all(map(is_, elements_before, elements)):
             elements, seen = elements[len(elements_before) :], set()
         else:

@@ -1,4 +1,4 @@
-"""Locations in object stores: parsed, checked and compared by whole segments. An invalid location is refused, never repaired."""
+"""Storage locations: parsed, checked and compared by whole segments. An invalid location is refused, never corrected."""
 
 import re
 import unicodedata
@@ -8,15 +8,15 @@ from functools import lru_cache
 from ..domain.errors import BadRequest
 
 LOCATION_BYTES_MAX = 1_024
-"""UTF-8 bytes of what stands below a base, and of a base itself; S3 ends keys there too."""
+"""UTF-8 bytes of a base, and of the path below it; also S3's limit on keys."""
 
 LOCATION_LENGTH_MAX = 4 * LOCATION_BYTES_MAX
-"""Code points of a whole text: a base, a table's location below it, a file below that, and the scheme."""
+"""Code points of a whole location: the scheme, a base, a table's location below it, and a file below that."""
 
 _LOCATIONS_KNOWN_MAX = 1_024
 
 QUOTED_CHARACTERS_MAX = 200
-"""Code points of a refused text that its refusal repeats."""
+"""Code points of a refused location that the error message repeats."""
 
 KINDS = {
     "file": "file",
@@ -28,7 +28,7 @@ KINDS = {
     "abfss": "abfs",
     "wasbs": "abfs",
 }
-"""Scheme to the kind of store it names: schemes of one kind are aliases, equal in every comparison."""
+"""The kind of store by scheme. Schemes of one kind are aliases: they compare equal."""
 
 _URI = re.compile(r"([a-z][a-z0-9]*):(//([^/]*))?(/.*)?", re.DOTALL)
 _AUTHORITIES = {
@@ -38,7 +38,7 @@ _AUTHORITIES = {
     "abfs": re.compile(r"[a-z0-9$]([a-z0-9-]*[a-z0-9])?@[a-z0-9]+(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)+"),
 }
 _CHARACTERS_REFUSED = re.compile(r"""[*?${}'"\\`<>#]""")
-# A query or a fragment begins there for clients that read the text as a URI: not even an operator's base may hold one.
+# Clients that parse the location as a URI would start a query or a fragment here, so even an operator's base must not contain them.
 _CHARACTERS_REFUSED_IN_BASE = re.compile(r"[?#]")
 _CATEGORIES_REFUSED = {
     "Cc": "a control character",
@@ -51,19 +51,19 @@ _CATEGORIES_REFUSED = {
 
 
 def refuse_location(what: str, rule: str, text: str) -> BadRequest:
-    """The refusal of `text` as the field `what`, naming the rule it breaks."""
+    """The error for an invalid location `text` in the field `what`, with the rule that it violates."""
     quoted = text if len(text) <= QUOTED_CHARACTERS_MAX else text[:QUOTED_CHARACTERS_MAX] + "…"
     return BadRequest(f"Invalid {what}: {rule}: {quoted!r}")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StorageLocation:
-    """A folder, file or object. Equal means the same place: aliases of a scheme do not matter, the authority and segments do.
+    """The location of a folder, file or object. Two are equal if authority and segments are, and the schemes are aliases.
 
     scheme, authority -- as written; the authority is the bucket, `filesystem@host` for ADLS, empty for files.
-    segments -- what stands between the slashes, literally: `%` is never decoded.
-    spelled -- the text as it came, without a trailing slash: what documents keep, so that a client sees its own spelling.
-    key -- folded text ending in `/`: one place lies in another exactly when the other's key begins its own.
+    segments -- the text between slashes, taken literally: `%` is never decoded.
+    spelled -- the original text without a trailing slash. Documents keep it, so that clients see their own spelling.
+    key -- the canonical form, ending in `/`: a location is inside another exactly if its key begins with the other's key.
     """
 
     scheme: str
@@ -74,20 +74,20 @@ class StorageLocation:
 
     def __post_init__(self) -> None:
         kind = KINDS[self.scheme]
-        # ADLS serves one account under two host names: `dfs` to abfs(s), `blob` to wasbs.
+        # ADLS serves an account under two host names: `dfs` for abfs(s), `blob` for wasbs.
         authority = self.authority.replace(".blob.", ".dfs.", 1) if kind == "abfs" else self.authority
         object.__setattr__(self, "key", "/".join((f"{kind}:", "", authority, *self.segments, "")))
 
     @classmethod
     def parse(cls, text: str, *, imported: bool = False, what: str = "location") -> "StorageLocation":
-        """`text` under all rules, none of it trusted. `imported`: `%` may stand in it. `what` opens the refusal's message."""
+        """Parses an untrusted `text` under all rules. `imported`: it may contain `%`. `what` names the field in the error message."""
         location = cls.parse_structure(text, what=what)
         check_characters(location.segments, text, imported=imported, what=what)
         return location
 
     @classmethod
     def parse_base(cls, text: str, *, what: str) -> "StorageLocation":
-        """`text` as an operator's choice: its folders have names already, so only what clients could misread is refused."""
+        """Parses a base that an operator chose. Its folders may exist already, so only what clients could misread is refused."""
         location = cls.parse_structure(text, what=what)
         if _CHARACTERS_REFUSED_IN_BASE.search(text):
             raise refuse_location(what, "must contain neither '?' nor '#'", text)
@@ -97,11 +97,11 @@ class StorageLocation:
 
     @classmethod
     def parse_structure(cls, text: str, *, what: str) -> "StorageLocation":
-        """`text` taken apart: known scheme, right authority, no empty or dot segment, no character that hides."""
+        """Parses `text`: a known scheme, a valid authority, no empty or dot segment, no invisible character."""
         if len(text) > LOCATION_LENGTH_MAX:
-            # Before its characters are looked at one by one: a body of 30 MB may be one text.
+            # Before its characters are checked one by one: a body of 30 MB may be a single string.
             raise refuse_location(what, f"longer than {LOCATION_BYTES_MAX} bytes", text)
-        # A table's own location comes by at every commit.
+        # Cached: a table's own location is parsed at every commit.
         return _taken_apart_before(text, what) if len(text) <= LOCATION_BYTES_MAX else cls._taken_apart(text, what)
 
     @classmethod
@@ -132,27 +132,27 @@ class StorageLocation:
         return hash(self.key)
 
     def contains(self, other: "StorageLocation") -> bool:
-        """Whether `other` is this place or lies below it."""
+        """Whether `other` is this location or below it."""
         return other.key.startswith(self.key)
 
     def below(self, base: "StorageLocation") -> tuple[str, ...]:
-        """The segments below `base`, which must contain this place."""
+        """The segments below `base`, which must contain this location."""
         assert base.contains(self), "asked for the path below a base that does not contain the location"
         return self.segments[len(base.segments) :]
 
     def child(self, *segments: str) -> "StorageLocation":
-        """The place below by `segments` of our own making: each is one name, no slash in it."""
+        """The location below this one, by `segments` that the server chose. Raises BadRequest if one is not a plain name."""
         for segment in segments:
             if segment in ("", ".", "..") or "/" in segment:
                 raise refuse_location("location", "must not have a '.', '..' or empty segment, nor a '/' inside one", segment)
-        # A spelling that already ends in a slash can only be the bare root of a file system.
+        # Only the root of a file system has a spelling that ends in a slash.
         spelled = "/".join((self.spelled, *segments))
         return StorageLocation(self.scheme, self.authority, self.segments + segments, spelled)
 
     def claim_key(self, storage_identity: str) -> str:
-        """The text the database compares: equal or contained places have keys that begin alike; it ends in `/`.
+        """The key that the database compares, ending in `/`. A location inside another has a key that begins with the other's key.
 
-        `storage_identity` tells apart buckets of one name in different stores (`StorageProfile.storage_identity`).
+        `storage_identity` distinguishes buckets of the same name in different stores (`StorageProfile.storage_identity`).
         """
         return f"{storage_identity}|{self.key}"
 
@@ -161,7 +161,7 @@ _taken_apart_before = lru_cache(_LOCATIONS_KNOWN_MAX)(StorageLocation._taken_apa
 
 
 def check_characters(segments: tuple[str, ...], text: str, *, imported: bool, what: str) -> None:
-    """Refuse what `segments` may not hold; `text` is the whole location, for the message."""
+    """Raises BadRequest if `segments` contain characters that are not permitted. `text` is the whole location, for the message."""
     below = "/".join(segments)
     if _CHARACTERS_REFUSED.search(below):
         raise refuse_location(what, "must not contain any of * ? $ { } ' \" \\ ` < > #", text)

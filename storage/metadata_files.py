@@ -1,4 +1,4 @@
-"""Metadata files: where they lie, how they are written and read (Iceberg spec, "Table Metadata and Snapshots")."""
+"""Metadata files: their locations, and how they are written and read (Iceberg spec, "Table Metadata and Snapshots")."""
 
 import asyncio
 import zlib
@@ -22,29 +22,30 @@ from .store_errors import METADATA_BYTES_MAX, file_too_large, store_away
 WRITE_METADATA_PATH = "write.metadata.path"
 COMPRESSION_CODEC = "write.metadata.compression-codec"
 GZIP_LEVEL = 1
-"""Metadata is written on every commit and read rarely: most of the gain is at the fastest level."""
+"""Metadata is written at every commit and rarely read, and the fastest level already saves most of the bytes."""
 
 METADATA_VALUES_MAX = 1_000_000
-"""Values of a metadata file, objects counted twice; a table of 35,000 snapshots has as many. A value takes a hundred bytes, or more."""
+"""Limit on the values of a metadata file, objects counted twice. A table of 35,000 snapshots has as many. Each takes 100 bytes or more."""
 
 METADATA_WIDENED_BYTES_MAX = 16 * 1024 * 1024
-"""What the texts of a metadata file take more than its bytes: of a text with a character beyond U+FFFF three times its bytes, of one with a
-character beyond U+00FF (Latin-1) as many again. So 5 MiB of texts with emoji are permitted, and 16 MiB of Chinese."""
+"""Limit on the memory that the strings of a metadata file take in addition to its bytes: three times the bytes of a string with a
+character beyond U+FFFF, and once the bytes of one with a character beyond U+00FF (Latin-1). This permits 5 MiB of strings with emoji, or
+16 MiB of Chinese."""
 
 _SUFFIXES = {"none": ".metadata.json", "gzip": ".gz.metadata.json"}
 _GZIP_MAGIC = b"\x1f\x8b"
 _GZIP_WINDOW_BITS = 31
 _UNPACK_PIECE_BYTES = 1024 * 1024
-# A document below both takes some megabytes at most: many may be read at the same time.
+# A document below both limits takes a few megabytes at most, so any number may be read at a time.
 _SMALL_BYTES_MAX = 256 * 1024
 _SMALL_VALUES_MAX = 10_000
-# Packed or not: what takes longer than a millisecond or two leaves the event loop.
+# Files up to these sizes are processed on the event loop, in a millisecond or two; larger ones in a thread.
 _READ_AT_ONCE_BYTES_MAX = 64 * 1024
 _PACKED_AT_ONCE_BYTES_MAX = 256 * 1024
 
 
 class _TooManyValues(Exception):
-    """More than were asked for; nothing was parsed."""
+    """The document has more values than permitted. Nothing was parsed."""
 
 
 def metadata_file_location(
@@ -56,10 +57,10 @@ def metadata_file_location(
     *,
     default_codec: str = "none",
 ) -> StorageLocation:
-    """`<location>/metadata/NNNNN-<file_id>.metadata.json`, `.gz.metadata.json` when the property asks for gzip.
+    """`<location>/metadata/NNNNN-<file_id>.metadata.json`, or `.gz.metadata.json` if the property's codec is gzip.
 
-    `write.metadata.path` names the folder instead, and passes the location door again: the document it stands in may be
-    older than the warehouse's rules. Views pass their own `default_codec` (Java ViewProperties: gzip).
+    `write.metadata.path` sets another folder. It is checked again, because the document may be older than the warehouse's rules. Views
+    pass their own `default_codec` (Java ViewProperties: gzip).
     """
     codec = properties.get(COMPRESSION_CODEC, default_codec).lower()
     if codec not in _SUFFIXES:
@@ -72,15 +73,15 @@ def metadata_file_location(
 
 
 def is_metadata_file(location: StorageLocation) -> bool:
-    """Whether the name is one that a writer gives to metadata files: `.gz` stands before or behind `.metadata.json`."""
+    """Whether the file has a name of a metadata file, with `.gz` before `.metadata.json`, after it or not at all."""
     return location.segments[-1].endswith((".metadata.json", ".metadata.json.gz"))
 
 
 async def write_metadata(store: ObjectStore, location: StorageLocation, document: Content) -> None:
-    """Write `document`, packed when the file's name says gzip, to a name with a fresh UUID; ServiceUnavailable where that fails.
+    """Writes `document` to a name with a new UUID, compressed if the file's name says gzip. Raises ServiceUnavailable if that fails.
 
-    A file that stands there already is this very write: the store kept it, its answer was lost, and the store's client wrote
-    again. It is compared, because a refusal would be remembered by the request's Idempotency-Key.
+    If the file exists already, it is this same write: the store stored it, its response was lost, and the store's client wrote again.
+    Its content is compared, because an error would be stored under the request's Idempotency-Key.
     """
     if location.segments[-1].endswith(_SUFFIXES["gzip"]):
         if len(document) > _PACKED_AT_ONCE_BYTES_MAX:
@@ -103,18 +104,18 @@ async def _is_written(store: ObjectStore, location: StorageLocation, document: C
 
 
 def _packed(document: Content) -> bytes:
-    # Its header holds no time: equal documents give equal files.
+    # The gzip header contains no time, so that equal documents result in equal files.
     return isal_zlib.compress(joined(document), GZIP_LEVEL, _GZIP_WINDOW_BITS)
 
 
 async def read_metadata(store: ObjectStore, location: StorageLocation, share: DocumentShare) -> dict[str, Any]:
-    """The document in the file at `location`, packed or not whatever its name says.
+    """The document in the file at `location`, compressed or not, whatever its name says.
 
-    share -- the request's; a large document is read when no other request works on one, and keeps the share of its bytes or its values in
-    what is permitted, whichever is larger.
-    NotFound if missing; PayloadTooLarge over METADATA_BYTES_MAX, stored or unpacked; BadRequest if it is not one JSON object or holds
-    more than METADATA_VALUES_MAX values (both more where the setting for large documents is); TooManyRequests where others' large
-    documents take too long.
+    share -- the request's. A large document is read when no other request works on one. Afterwards it keeps the bytes that correspond to
+    its size or to its number of values, whichever is larger.
+    Raises NotFound; PayloadTooLarge over METADATA_BYTES_MAX, compressed or not; BadRequest if it is not one JSON object or has more
+    than METADATA_VALUES_MAX values (both limits grow with the setting for large documents); TooManyRequests if it waited too long for
+    other requests' large documents.
     """
     try:
         data = await store.get(location, bytes_max=_SMALL_BYTES_MAX)
@@ -133,7 +134,7 @@ async def read_metadata(store: ObjectStore, location: StorageLocation, share: Do
 
 
 async def _read(location: StorageLocation, data: bytes, bytes_max: int, values_max: int) -> tuple[dict[str, Any], int]:
-    """The document, and its bytes, or the bytes that as many values are permitted to have."""
+    """The document, and its size in bytes, or the size that corresponds to its number of values if that is larger."""
     if len(data) > _READ_AT_ONCE_BYTES_MAX:
         return await asyncio.to_thread(_document, location, data, bytes_max, values_max)
     return _document(location, data, bytes_max, values_max)
@@ -166,7 +167,7 @@ def _unpack(location: StorageLocation, data: bytes, bytes_max: int, values_max: 
     size = values = 0
     unpacker = zlib.decompressobj(_GZIP_WINDOW_BITS)
     try:
-        # A piece at a time, so that a small file which unpacks to gigabytes is given up early.
+        # Piece by piece, so that a small file that would expand to gigabytes is refused early.
         while data and not unpacker.eof:
             pieces.append(unpacker.decompress(data, _UNPACK_PIECE_BYTES))
             size += len(pieces[-1])

@@ -1,4 +1,4 @@
-"""The storage profile of a warehouse: where its files may lie, and the door every location of a client passes."""
+"""The storage profile of a warehouse: where its files are, and which locations clients may use."""
 
 from abc import abstractmethod
 from functools import cached_property
@@ -33,9 +33,9 @@ class StorageProfile(JsonFields):
     ] = ()
 
     kind: ClassVar[str]
-    """Of the store, as keys of its locations begin."""
+    """The kind of store (KINDS in storage/locations.py), with which the keys of its locations begin."""
     missing_file_check: ClassVar[bool] = False
-    """Whether a load looks if the metadata file is still there."""
+    """Whether a load checks that the metadata file exists."""
 
     @field_validator("allowed")
     @classmethod
@@ -64,20 +64,20 @@ class StorageProfile(JsonFields):
     @property
     @abstractmethod
     def storage_identity(self) -> str:
-        """What tells this store from others with buckets of the same name; holds no `|`."""
+        """Distinguishes this store from others with buckets of the same name; contains no `|`."""
 
     def client_config(self) -> dict[str, str]:
-        """What loadTable's `config` tells engines about this store; never a credential."""
+        """The `config` of loadTable responses for this store; never a credential."""
         return {}
 
     def default_table_location(self, object_id: UUID) -> StorageLocation:
-        """Where a table or view lives when nobody says: by its id alone, so that no name ever enters a path."""
+        """The default location of a table or view: a folder named by its id, so that paths never contain names."""
         return self.base.child(str(object_id))
 
     def permit(self, text: str, *, imported: bool = False, field: str = "location") -> StorageLocation:
-        """`text` as a location of this warehouse: strictly below its base, or at or below an allowed location.
+        """Parses `text` as a location of this warehouse: strictly below its base, or at or below an allowed location.
 
-        The rules bind what stands below; `imported` lets `%` stand in it. Refuses with BadRequest naming `field`.
+        The rules for characters apply to the path below; `imported` permits `%` in it. Raises BadRequest, naming `field`.
         """
         location = StorageLocation.parse_structure(text, what=field)
         root = self.root_of(location)
@@ -88,7 +88,7 @@ class StorageProfile(JsonFields):
         return location
 
     def root_of(self, location: StorageLocation) -> StorageLocation | None:
-        """The base or allowed location that `location` belongs to, the innermost when several do."""
+        """The base or allowed location that contains `location`; the innermost if there are several."""
         innermost = self.base if self.base.contains(location) and location != self.base else None
         for root in self.allowed:
             if root.contains(location) and (innermost is None or len(root.segments) > len(innermost.segments)):
@@ -96,11 +96,11 @@ class StorageProfile(JsonFields):
         return innermost
 
     def check_scheme(self, location: StorageLocation, field: str) -> None:
-        """Refuse a spelling of the scheme that the profile does not let clients use."""
+        """Raises BadRequest if the profile does not let clients use the location's scheme."""
 
     @cached_property
     def _compared(self) -> tuple[str, dict[str, Any]]:
-        """The type first: it is cheap to tell apart. Made once, because every load of a table looks its store up by the profile."""
+        """The type first, because it is cheap to compare. Cached, because every load of a table looks up its store by the profile."""
         return self.type, self.to_json()
 
     @cached_property

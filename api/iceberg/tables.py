@@ -25,7 +25,7 @@ _SNAPSHOTS_LOADED = ("all", "refs")
 
 
 def existing_table(call: ApiRequest) -> TabularIdentifier:
-    """The table that a request is about."""
+    """The table that the request's path names."""
     return parse_existing_tabular(call.segments["namespace"], call.segments["table"], "table")
 
 
@@ -65,7 +65,7 @@ async def register_table(call: ApiRequest) -> web.Response:
 
 
 async def load_table(call: ApiRequest) -> web.Response:
-    """A LoadTableResult, or 304 where the client's `If-None-Match` still holds."""
+    """A LoadTableResult, or 304 if the client's `If-None-Match` is the current ETag."""
     table = existing_table(call)
     snapshots = call.query.get("snapshots") or "all"
     if snapshots not in _SNAPSHOTS_LOADED:
@@ -93,7 +93,7 @@ def commit_of(table: TabularIdentifier, fields: BodyReader, limits: ApiLimits) -
 
 
 async def update_table(call: ApiRequest) -> web.Response:
-    """Commit to a table, or create the one that was staged; the address counts, not the body's `identifier`."""
+    """Commits to a table, or creates a staged one. The path names the table; the body's `identifier` is ignored."""
     body, fields = await call.fields()
     creates = is_creation(fields.objects("requirements", call.catalog.limits.requirements_max))
     command = commit_of(_table_named(call) if creates else existing_table(call), fields, call.catalog.limits)
@@ -101,7 +101,7 @@ async def update_table(call: ApiRequest) -> web.Response:
 
 
 async def drop_table(call: ApiRequest) -> web.Response:
-    """Drop; the files go only where `purgeRequested` is true."""
+    """Drops a table. Its files are deleted only if `purgeRequested` is true."""
     purge_requested = parse_boolean(call.query.get("purgeRequested") or "false", "purgeRequested")
     command = DropTable(table=existing_table(call), purge_requested=purge_requested)
     return await call.execute(execute_drop_table, command, options=(purge_requested,))

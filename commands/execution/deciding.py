@@ -12,18 +12,18 @@ from ...domain.table import TableState
 from ...domain.view import ViewState
 
 REQUEST_INLINE_BYTES_MAX = 16 * 1024
-"""Of a request's body, or of a stored proposal. A commit that an engine sends has a few kilobytes; from here on deciding may take ten
-milliseconds and more."""
+"""Size of a request's body or a stored proposal. An engine's commit has a few kilobytes; above this limit, deciding may take ten
+milliseconds or more."""
 
 PARTS_INLINE_MAX = 2_000
-"""Of a table's document: snapshots, log entries, schemas, …"""
+"""Number of parts of a table's document: snapshots, log entries, schemas, …"""
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
 def is_large_request(context: RequestContext) -> bool:
-    """Whether reading and deciding what was sent takes long."""
+    """Whether parsing and deciding the request takes long."""
     return context.body_bytes > REQUEST_INLINE_BYTES_MAX
 
 
@@ -33,7 +33,7 @@ def is_large_state(state: object) -> bool:
 
 
 def document_bytes(state: object) -> int:
-    """Of a table's parts as JSON, as far as they were read or written, a view's metadata or a namespace's properties; else 0."""
+    """JSON size of a table's parts (those that were read or written), a view's metadata or a namespace's properties; else 0."""
     match state:
         case TableState():
             return sum(part.known_bytes for parts in state.document.parts.values() for part in parts)
@@ -45,5 +45,5 @@ def document_bytes(state: object) -> int:
 
 
 async def decided(large: bool, decide: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-    """What `decide` returns; in a thread where it is `large`, so that other requests are answered meanwhile."""
+    """Calls `decide`; if `large`, in a thread, so that the event loop is not blocked."""
     return await asyncio.to_thread(decide, *args, **kwargs) if large else decide(*args, **kwargs)

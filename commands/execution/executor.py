@@ -79,7 +79,7 @@ class CommandExecutor:
         return await self.backends.store(warehouse)
 
     async def authorize(self, context: RequestContext, resources: Sequence[Resource]) -> None:
-        """Raises Forbidden unless the principal may do this to all of the resources."""
+        """Raises Forbidden unless the principal may do this to all resources."""
         await self._authorizer.authorize(context, resources)
 
     async def execute(self, handler: Handler) -> Answer:
@@ -204,7 +204,7 @@ class CommandExecutor:
         return await self._replays.answer(context, warehouse, remembered)
 
     async def _head(self, context: RequestContext) -> int:
-        """The position that a command which changes nothing is answered with: the standbys have what it rests on."""
+        """The position in the answer to a command that changes nothing. Everything up to it is on the synchronous standbys."""
         async with self.connection() as connection:
             position, replicated = await log_head_and_standbys(connection)
         if not replicated:

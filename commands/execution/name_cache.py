@@ -1,4 +1,4 @@
-"""Cached ids of names. An entry is a guess that the state it leads to must confirm."""
+"""A cache of names and the ids they refer to. An entry may be outdated: the object's state must confirm it."""
 
 from uuid import UUID
 
@@ -11,14 +11,14 @@ NAMES_CACHED_BYTES_MAX = 8 * 1024 * 1024
 """About 10,000 ordinary names, or 200 of the longest."""
 
 Called = tuple[str, UUID, tuple[str, ...], str]
-"""A table or view as requests name it: kind, warehouse, and the keys of its namespace's levels and of its name."""
+"""The key of a table or view: kind, warehouse, and the name keys of its namespace's levels and of its name."""
 
 
 class NameCache:
-    """Claims by what requests called them."""
+    """Claims by the names in requests."""
 
     def __init__(self) -> None:
-        # With what they are called, so that it is counted.
+        # The value includes the key, so that the key's size is counted.
         self._known: LRUCache[Called, tuple[Called, NameClaim]] = LRUCache(NAMES_CACHED_BYTES_MAX, getsizeof=held_bytes)
 
     def get(self, called: Called) -> NameClaim | None:
@@ -29,6 +29,6 @@ class NameCache:
         self._known[called] = (called, claim)
 
     def forget(self, called: Called, claim: NameClaim) -> None:
-        """The name no longer stands for the claim's owner."""
+        """Removes the entry if it still refers to this claim."""
         if self.get(called) == claim:
             del self._known[called]

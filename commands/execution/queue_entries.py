@@ -1,4 +1,4 @@
-"""Entries of a stream's queue: commands, and barriers of commands over several streams."""
+"""Entries of a stream queue: commands, and barriers of commands on several streams."""
 
 import asyncio
 import time
@@ -12,7 +12,7 @@ from .resolver import ResolvedStream, StaleName
 
 
 class SharedBytes:
-    """So many bytes of a document, which the answers to all commits that were decided on it share."""
+    """The size of a document's bytes that are shared by the answers to all commits decided on it."""
 
     __slots__ = ("_size",)
 
@@ -25,7 +25,7 @@ class SharedBytes:
 
 @dataclass(slots=True, eq=False)
 class Job(Generic[S]):
-    """One command in a queue, until it is settled."""
+    """One command in a queue, until its answer is set."""
 
     stream: ResolvedStream[S]
     handler: StreamCommandHandler[S]
@@ -35,9 +35,9 @@ class Job(Generic[S]):
     taken: bool = False
 
     async def decide(self, state: S, generation: int, document: SharedBytes, *, large: bool) -> Decision:
-        """What the command decides, once there is room for an answer with the document. Raises its refusal, or StaleName.
+        """Reserves memory for an answer with the document, and decides. Raises the command's refusal, or StaleName.
 
-        large -- the state's document is.
+        large -- whether the state's document is large.
         """
         context = self.handler.context
         if context.make_room is not None:
@@ -51,7 +51,7 @@ class Job(Generic[S]):
 
 @dataclass(slots=True, eq=False)
 class Barrier:
-    """A command over several streams: every queue stops at it until it is done."""
+    """A command on several streams: each of their queues stops at it until the command is done."""
 
     missing: int
     reached: asyncio.Event = field(default_factory=asyncio.Event)
@@ -64,25 +64,25 @@ class Barrier:
             self.reached.set()
 
     def refuse(self) -> None:
-        """The command is let go, unless its work has begun."""
+        """Refuses the command, unless its work has begun."""
         if self.missing > 0:
             self.refused = True
             self.reached.set()
 
 
 def away() -> ServiceUnavailable:
-    """What a command is answered that nothing was begun for, while the log is away."""
+    """The error for a command that was not begun because Postgres is unreachable."""
     return ServiceUnavailable("The log cannot be reached", retry_after_seconds=1)
 
 
 def fail(job: "Job[S]", error: BaseException) -> None:
-    """Settles a command by an error, unless it is settled.
+    """Completes a command with an error, unless it is complete.
 
-    A refusal leaves its trace here: its frames hold the job, and the job the error, so that a document would stay until a collection.
+    Removes a refusal's traceback: its frames refer to the job, and the job to the error, a cycle that would keep a document in memory.
     """
     if isinstance(error, CatalogError | StaleName):
         error.__traceback__ = None
     if not job.answer.done():
         job.answer.set_exception(error)
-        # A client that went away leaves nobody to hear it.
+        # Marks the exception as retrieved: after a disconnect, no task awaits the answer.
         job.answer.exception()

@@ -27,12 +27,12 @@ S_co = TypeVar("S_co", bound=State, covariant=True)
 
 
 class StaleName(Exception):
-    """The resolved object was renamed or dropped meanwhile, or other data that was read has changed: resolve again."""
+    """The object was renamed or dropped meanwhile, or other data that was read has changed: resolve the name again."""
 
 
 @dataclass(frozen=True, slots=True)
 class ResolvedStream(Generic[S_co]):
-    """A stream; `claim` is the name it was found by (None: by a path of namespaces, which are never renamed)."""
+    """A stream. `claim` is the name by which it was found; None if it was found by its id or is a namespace (never renamed)."""
 
     resource: Resource
     claim: NameClaim | None
@@ -48,11 +48,11 @@ class ResolvedStream(Generic[S_co]):
     async def read(self, share: DocumentShare | None = None) -> tuple[S_co, int] | None:
         """The newest state, and the generation of the read models it was read from.
 
-        share -- held until the state is done with; without one, there is room for a large state only while it is read.
+        share -- held for as long as the state is used; without one, memory for a large state is reserved only while it is read.
         """
         found = await self._backends.read_within(lambda connection, bytes_max: self._read(connection, self.id, bytes_max), share)
         if found is None:
-            # The database was restored to a point before it: the name may stand for another one by now.
+            # The database was restored to an earlier point, so the name may refer to another object.
             self._forget()
         return found
 
@@ -62,7 +62,7 @@ class ResolvedStream(Generic[S_co]):
             return await read_last_event_id(connection, self.id)
 
     async def read_named(self, share: DocumentShare | None = None) -> tuple[S_co, int]:
-        """As `read`. Raises StaleName if the name refers to another object by now."""
+        """As `read`. Raises StaleName if the name now refers to another object."""
         found = await self.read(share)
         if found is None:
             raise StaleName
@@ -78,7 +78,7 @@ class ResolvedStream(Generic[S_co]):
 
 
 def _keep() -> None:
-    """Of a stream that was found by no name nothing is forgotten."""
+    """Does nothing: a stream that was not found by a table's or view's name has no entry in the name cache."""
 
 
 class Resolver:
@@ -89,10 +89,10 @@ class Resolver:
         self._names = NameCache()
 
     async def table(self, warehouse: Warehouse, table: TabularIdentifier, *, anew: bool = False) -> ResolvedStream[TableState]:
-        """NoSuchTable where the name stands for none.
+        """Raises NoSuchTable if the name refers to no table.
 
-        anew -- looked up even where it is known: for a command that may be refused by the id alone, which the
-            state would show to be old.
+        anew -- do not use the cache: for a command that may be refused by the id alone, before reading the state would reveal that the
+            cached id is outdated.
         """
         called: Called = ("table", *warehouse.scope.path(table))
         claim = await self._find(warehouse, table, called, anew=anew)
@@ -101,7 +101,7 @@ class Resolver:
         return self._table(called, claim)
 
     async def view(self, warehouse: Warehouse, view: TabularIdentifier) -> ResolvedStream[ViewState]:
-        """NoSuchView where the name stands for none."""
+        """Raises NoSuchView if the name refers to no view."""
         called: Called = ("view", *warehouse.scope.path(view))
         claim = await self._find(warehouse, view, called)
         if claim is None:
@@ -110,18 +110,18 @@ class Resolver:
         return ResolvedStream(resource, claim, self._backends, forget, views.read_state_within, views.document_bytes)
 
     async def namespace(self, warehouse: Warehouse, namespace: NamespaceIdentifier) -> ResolvedStream[NamespaceState]:
-        """NoSuchNamespace where there is none."""
+        """Raises NoSuchNamespace if it does not exist."""
         async with self._backends.connection() as connection:
             namespace_id = await names.find_namespace(connection, warehouse.scope, namespace)
         resource = Resource("namespace", namespace_id)
         return ResolvedStream(resource, None, self._backends, _keep, namespaces.read_state_within, namespaces.document_bytes)
 
     def table_by_id(self, table_id: UUID) -> ResolvedStream[TableState]:
-        """Whatever its name."""
+        """A table by its id, whatever its name."""
         return ResolvedStream(Resource("table", table_id), None, self._backends, _keep, tables.read_state_within, tables.document_bytes)
 
     def remember(self, warehouse: Warehouse, table: TabularIdentifier, claim: NameClaim) -> ResolvedStream[TableState]:
-        """A table that was created under this name."""
+        """Caches the name of a table that was created just now."""
         called: Called = ("table", *warehouse.scope.path(table))
         self._names.put(called, claim)
         return self._table(called, claim)
@@ -131,10 +131,10 @@ class Resolver:
         return ResolvedStream(resource, claim, self._backends, forget, tables.read_state_within, tables.document_bytes)
 
     async def take_room(self, share: DocumentShare, streams: Sequence[ResolvedStream[State]]) -> None:
-        """For the states of streams of one kind, if they are large together; nothing where the share has room already.
+        """Reserves memory for the states of streams of one kind if they are large together. Does nothing if the share has memory already.
 
-        Before their queues are joined, since who waits for room there keeps others waiting; and for all at once: with room for some in
-        hand, two transactions could wait for each other.
+        Call it before joining the streams' queues, because a wait for memory inside would block them. It reserves for all streams at
+        once: two transactions that each hold a part could deadlock.
         """
         if not streams:
             return
@@ -148,7 +148,7 @@ class Resolver:
     async def _find(self, warehouse: Warehouse, identifier: TabularIdentifier, called: Called, *, anew: bool = False) -> NameClaim | None:
         known = None if anew else self._names.get(called)
         if known is not None:
-            # It may have come to stand for something else: then the state it leads to says so, and it is looked up again.
+            # The entry may be outdated: `ResolvedStream.check` detects that, and the name is looked up again.
             return known
         async with self._backends.connection() as connection:
             found = await names.find(connection, warehouse.scope, identifier.namespace, identifier.name)

@@ -1,7 +1,7 @@
-"""The queue of a stream: decides each command on the state that the command before leaves, and appends them in batches.
+"""The queue of a stream: decides each command on the state that the previous command leaves, and appends them in batches.
 
-A queue has one batch in flight. Its memory of the state is a guess that `append` checks. A success proves it. A refusal is answered
-only if an append or a read proved the guess after the request arrived.
+A queue has one batch in flight. Its cached state is a guess that `append` checks: a successful append proves it. A refusal is returned
+only if an append or a read proved the state after the request arrived.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ STREAM_BATCH_BYTES_MAX = 16 * 1024 * 1024
 _STATE_BYTES_PER_DOCUMENT_BYTE = 5
 _LARGE_STATE_BYTES_MIN = _STATE_BYTES_PER_DOCUMENT_BYTE * LARGE_BYTES_MIN
 
-# Outcomes after which the command did not come to effect because the stream is not what it was decided on.
+# Outcomes of commands that were not appended because the stream is not in the state they were decided on.
 _LOST = frozenset({"head", "generation"})
 _EFFECTIVE = frozenset({"appended", "recorded"})
 
@@ -49,7 +49,7 @@ class QueueMetrics:
 
 
 class StreamQueue(Generic[S]):
-    """The queue of one stream, with its memory of the stream's state."""
+    """The queue of one stream, with a cache of the stream's state."""
 
     def __init__(
         self,
@@ -72,7 +72,7 @@ class StreamQueue(Generic[S]):
         self._batch_max = STREAM_BATCH_COMMANDS_MAX
         self._task: asyncio.Task[None] | None = None
         self._share: DocumentShare | None = None
-        # Answers share what was read of the document, and hold it.
+        # Answers share the bytes of the document that was read, and keep them in memory.
         self._document = SharedBytes(0)
         self._backoff = ContentionBackoff()
 
@@ -88,7 +88,7 @@ class StreamQueue(Generic[S]):
             self._task = asyncio.create_task(self._run())
 
     def begin(self, state: S, generation: int, document_bytes: int, proved_at: float) -> None:
-        """Sets the state of a stream that this process created, so that its first command does not read it. Ignored if newer is known."""
+        """Sets the state of a stream that this process created, so that its first command need not read it. Ignored if one is known."""
         if self._state is None and self.idle:
             self._state, self._generation, self._proved_at = state, generation, proved_at
             self.state_bytes = _STATE_BYTES_PER_DOCUMENT_BYTE * document_bytes
@@ -165,8 +165,8 @@ class StreamQueue(Generic[S]):
             return
         broken_at, again = await self._append_batch(batch)
         again += unreviewed
-        # A refusal stands if everything it was decided behind came to effect. Behind nothing, it rests on the state the batch began
-        # on, which is proved by the first command's effect, or was read after the request came.
+        # A refusal is valid if every command before it was appended. If none was before it, it depends on the batch's first state, which
+        # is proved if the first command was appended, or if it was read after the request arrived.
         for entry in refused:
             proved = broken_at > 0 or entry.is_fault or entry.job.arrived <= self._proved_at
             if proved and entry.behind <= broken_at:
@@ -182,7 +182,7 @@ class StreamQueue(Generic[S]):
             raise StaleName
         self._state, self._generation = found
         size = document_bytes(self._state)
-        # Answers to changes of a namespace have none of it.
+        # Answers to changes of a namespace do not contain its properties.
         self._document = SharedBytes(0 if isinstance(self._state, NamespaceState) else size)
         self.state_bytes = _STATE_BYTES_PER_DOCUMENT_BYTE * size
         self._proved_at = began
@@ -218,10 +218,11 @@ class StreamQueue(Generic[S]):
     async def _review(
         self, batch: "list[tuple[Job[S], Decision]]", refused: "list[_Refused[S]]"
     ) -> "tuple[list[tuple[Job[S], Decision]], list[_Refused[S]], list[Job[S]]]":
-        """The part of the batch that nobody has anything against, the refusals, and who is to be decided again.
+        """Returns the part of the batch before the first command without approval, the refusals, and the jobs to decide again.
 
-        A hook's refusal rests on the queue's guess as any other does. What was decided behind it rests on what will not be. Who got no
-        verdict hears that at once, wherever it stood: a hook that hangs would else be waited for once for each of them.
+        A hook's refusal depends on the queue's guess like any other refusal. Commands behind it were decided on a state that will not
+        exist. A command without a verdict fails at once, wherever it is in the batch: deciding it again would call an unresponsive
+        hook once more for each of them.
         """
         reviewed = await asyncio.gather(
             *(self._appender.review(job.handler.warehouse, decision) for job, decision in batch if self._reviewed(job)),
@@ -246,9 +247,9 @@ class StreamQueue(Generic[S]):
         return batch, refused, []
 
     async def _finish_refused(self, refused: "list[_Refused[S]]", share: DocumentShare) -> "list[Job[S]]":
-        """Gives refusals that stand behind nothing, on a state that was proved after their requests came; else who is decided again.
+        """Returns refusals to their clients, without a batch, if the state was proved after their requests arrived.
 
-        Raises SteppedBack where the state had to be read and room for it was not waited for.
+        Otherwise reads the state and returns the jobs to decide again. Raises SteppedBack if the wait for memory was ended.
         """
         if any(entry.job.arrived > self._proved_at and not entry.is_fault for entry in refused):
             began, state = time.monotonic(), self._state
@@ -280,9 +281,9 @@ class StreamQueue(Generic[S]):
             entry.finish()
 
     async def _append_batch(self, batch: "list[tuple[Job[S], Decision]]") -> "tuple[int, list[Job[S]]]":
-        """Writes the files at the same time and appends.
+        """Writes the files of all commands concurrently, and appends.
 
-        How many came to effect before the first that did not, and who is to be decided again.
+        Returns the number of commands in effect before the first that is not, and the jobs to decide again.
         """
         whole, again = await self._write_files(batch)
         if not whole:
@@ -296,13 +297,13 @@ class StreamQueue(Generic[S]):
                 await gather_errors([self._appender.discard(job.handler.warehouse, decision) for job, decision in whole])
             for job, _ in whole:
                 fail(job, error)
-            # What was decided behind them rests on something that did not happen, or that nobody knows of.
+            # The commands behind them were decided on a state that does not exist, or whose existence is unknown.
             return 0, again
         broken_at, lost = await self._finish_batch(whole, results, began)
         return broken_at, lost + again
 
     async def _write_files(self, batch: "list[tuple[Job[S], Decision]]") -> "tuple[list[tuple[Job[S], Decision]], list[Job[S]]]":
-        """The part of the batch whose files stand. What is behind a file that could not be written was decided on what will not be."""
+        """Returns the part of the batch before the first file that could not be written, and the jobs behind it, to decide again."""
         written = await gather_errors([self._appender.write_files(job.handler.warehouse, decision) for job, decision in batch])
         bad = next((index for index, outcome in enumerate(written) if outcome is not None), None)
         if bad is None:
@@ -320,7 +321,7 @@ class StreamQueue(Generic[S]):
         self._metrics.batch_lengths[len(batch)] += 1
         broken_at, lost = len(batch), []
         if results[0].outcome in _EFFECTIVE:
-            # Before the winner hears of it: else it is back first, and wins again.
+            # Before the winner's answer: otherwise the winner would often be back first, and win again.
             self._backoff.came_through()
         for index, ((job, decision), result) in enumerate(zip(batch, results, strict=True)):
             if result.outcome not in _EFFECTIVE:
@@ -341,7 +342,7 @@ class StreamQueue(Generic[S]):
         if broken_at < len(batch):
             self.forget()
             if results[0].outcome in _LOST:
-                # Another process writes this stream: long batches would only be thrown away.
+                # Another process writes to this stream, so a long batch would probably fail too.
                 self._metrics.lost += 1
                 self._batch_max = 1
                 self._backoff.lost()
@@ -352,7 +353,7 @@ class StreamQueue(Generic[S]):
         now = time.monotonic()
         for job in sorted(jobs, key=lambda job: job.arrived, reverse=True):
             if now > job.deadline:
-                # The executor's time is up too: it says so, and does not remember it as the answer to the request.
+                # The executor's deadline has passed too: it raises CommitFailed, which is not stored under the Idempotency-Key.
                 fail(job, StaleName())
             elif not job.answer.done():
                 self.entries.appendleft(job)

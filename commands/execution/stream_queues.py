@@ -1,4 +1,4 @@
-"""The queues of one process, by stream: admits commands, waits for several queues, and removes idle ones."""
+"""The stream queues of one process: admits commands, holds several queues at once, and removes idle queues."""
 
 import asyncio
 from collections import OrderedDict
@@ -21,7 +21,7 @@ QUEUE_WAIT_SECONDS_MAX = 10.0
 # Idle queues keep their state, so that the next command on the stream need not read it.
 QUEUES_KEPT_MAX = 1_000
 QUEUES_KEPT_BYTES_MAX = 64 * 1024 * 1024
-# Of the newest alone.
+# For the most recently used queue.
 QUEUE_KEPT_BYTES_MAX = 2 * QUEUES_KEPT_BYTES_MAX
 
 
@@ -36,11 +36,11 @@ class StreamQueues:
         self._queues: OrderedDict[UUID, StreamQueue[State]] = OrderedDict()
 
     async def run(self, stream: ResolvedStream[S], handler: StreamCommandHandler[S], deadline: float) -> CommandOutcome:
-        """Decides and appends in the stream's queue: its task calls `handler.decide` on the state that the command before will leave,
-        gathers what waits into a batch, has the appender append it, and settles each command.
+        """Runs a command in the stream's queue. The queue's task decides waiting commands in turn, each on the state after the one
+        before, appends them as a batch, and completes each.
 
-        Raises what the handler raises, StaleName too; TooManyRequests where the queue is full or did not move for
-        QUEUE_WAIT_SECONDS_MAX; StaleName where others kept winning until `deadline` (monotonic seconds).
+        Raises the handler's errors, including StaleName; TooManyRequests if the queue is full or the command was not begun within
+        QUEUE_WAIT_SECONDS_MAX; StaleName if other processes won every append until `deadline` (monotonic seconds).
         """
         queue = self._queue(stream)
         if len(queue.entries) >= QUEUE_COMMANDS_MAX:
@@ -50,23 +50,23 @@ class StreamQueues:
         queue.put(job)
         too_long = loop.call_later(QUEUE_WAIT_SECONDS_MAX, _refuse_untaken, job)
         try:
-            # A client that goes away leaves a command nobody waits for: not begun it is let go, on its way it is not undone.
+            # If the client disconnects, the command is skipped if it has not begun; else it completes.
             return await job.answer
         finally:
             too_long.cancel()
-            # An error's trace holds this frame, and the job the error: a cycle that would keep documents until a collection.
+            # The traceback refers to this frame, and the job to the error: a cycle that would keep documents until a garbage collection.
             del job
 
     @asynccontextmanager
     async def held(self, streams: Sequence[ResolvedStream[State]]) -> AsyncIterator[None]:
         """Holds the queues of these streams inside the block, with none of their commands in flight.
 
-        All are joined in one synchronous step, so that two commands over the same streams never wait for each other.
+        It joins all queues in one synchronous step, so that two commands on the same streams cannot deadlock.
         """
         if not streams:
             yield
             return
-        # Two names may lead to one stream where the names were swapped meanwhile: one of them is found to be out of date then.
+        # Two names may resolve to the same stream if they were swapped meanwhile. One of them is then found to be outdated.
         queues = [self._queue(stream) for stream in {stream.id: stream for stream in streams}.values()]
         barrier = Barrier(len(queues))
         for queue in queues:
@@ -81,17 +81,17 @@ class StreamQueues:
             try:
                 yield
             finally:
-                # Whatever was done inside, they know nothing of it.
+                # The queues do not see what was appended inside the block.
                 for queue in queues:
                     queue.forget()
         finally:
             barrier.done.set()
 
     def begin(self, stream: ResolvedStream[S], state: S, document_bytes: int, proved_at: float) -> None:
-        """A stream was begun, and was in `state` no earlier than at `proved_at`; remembering that takes as much as its document asks for.
+        """Gives the queue of a new stream its first state, which was current at `proved_at` or later. Its memory is that of its document.
 
-        The generation of the read models is the newest that any queue read: a guess that append checks, as it does the state. Before
-        the first nothing is remembered.
+        The generation of the read models is the newest that any queue has read. Like the state, it is a guess that `append` checks.
+        Before any queue has read a generation, this does nothing.
         """
         if self._generation:
             self._queue(stream).begin(state, self._generation, document_bytes, proved_at)
@@ -116,7 +116,7 @@ class StreamQueues:
         if queue is None:
             queue = self._queues[stream.id] = StreamQueue[State](stream, self._appender, self.metrics, self._large_documents, self._trim)
         self._queues.move_to_end(stream.id)
-        # One stream is one kind of thing: whoever names it names its kind.
+        # A stream has one kind of state, and the resolver knows which.
         return cast("StreamQueue[S]", queue)
 
     def _trim(self, stream_id: UUID) -> None:
@@ -132,7 +132,7 @@ class StreamQueues:
         newest = next(reversed(self._queues))
         for old_id in [*self._queues]:
             old = self._queues[old_id]
-            # The newest may be larger than all together may: most commits to a large table follow one another.
+            # The most recently used queue may exceed the limit on all queues: commits to a large table usually follow one another.
             if old.idle and (old_id != newest or old.counted_bytes > QUEUE_KEPT_BYTES_MAX):
                 self._held_bytes -= old.counted_bytes
                 del self._queues[old_id]

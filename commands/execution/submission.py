@@ -60,10 +60,11 @@ class Submission:
     """One command for `icecore.append`. It has its own id, so that a command that is sent twice is appended once.
 
     read_from -- for a command that read a file: the position at which no other object claimed the file's location, and the key of
-        that location. Append refuses it (`claim`: decided again) if a purge of the location ended since, or the file is to be deleted.
+        that location. Append refuses the command (`claim`: it is decided again) if a purge of the location ended since, or if the file
+        is about to be deleted.
     changes -- the changes by stream, for approval hooks.
     old_files -- metadata files that its commits remove from metadata logs, deleted after the append.
-    table_bytes_max -- largest document of one table, as JSON.
+    table_bytes_max -- limit on the document of one table, as JSON.
     """
 
     context: RequestContext
@@ -130,13 +131,13 @@ class Submission:
         self.rest_on_event(state.id, state.event_id)
 
     def rest_on_event(self, stream_id: UUID, event_id: UUID) -> None:
-        """The same, given the stream's newest event."""
+        """As `rest_on`, given the stream's newest event."""
         self._heads.append((stream_id, event_id))
 
     def take_preloaded(self, table_id: UUID, generation: int, parts: int) -> None:
-        """All parts of the table were written before, in this generation of the read models; the append takes them over.
+        """Makes the append adopt the table's parts, which were written before it, in this generation of the read models.
 
-        parts -- their number. Append refuses the command (`staged`) unless as many are recorded as durable.
+        parts -- their number. Append refuses the command (`staged`) unless this number is recorded as durable.
         """
         assert self.generation in (None, generation)
         self.generation = generation

@@ -78,7 +78,7 @@ class _Commit(StreamCommandHandler[TableState]):
 
 @dataclass(slots=True, eq=False)
 class _Creation(CommandHandler):
-    """The commit that ends a staged create. The first one gets the name."""
+    """The commit that completes a staged create. The first such commit gets the name."""
 
     command: CommitTable
     executor: CommandExecutor
@@ -101,7 +101,7 @@ async def parsed(context: RequestContext, command: CommitTable) -> TableCommit:
 
 
 def creates(command: CommitTable) -> bool:
-    """Whether this commit ends a staged create."""
+    """Whether this commit completes a staged create."""
     return is_creation(command.requirements)
 
 

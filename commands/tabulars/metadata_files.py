@@ -29,53 +29,53 @@ _FILE_NUMBER = re.compile(r"^(\d{1,9})-")
 
 
 def written_table(document: Document) -> Content:
-    """The metadata document as it is written and sent."""
+    """The metadata document as it is written to the file and sent to clients."""
     return content_of(written_pieces(document))
 
 
 def written_pieces(document: Document) -> list[bytes]:
-    """The same in pieces, to be joined into what it is sent in."""
+    """As written_table, in pieces."""
     return pieces(table_head(document), joined_bodies(document), TABLE_KINDS)
 
 
 def loaded_table(state: TableState, metadata: Content) -> LoadedTable:
-    """The table as a load will find it once its events are in the log."""
+    """The table as a load will read it once its events are in the log."""
     return LoadedTable(state.id, state.version, state.event_id, state.metadata_location, metadata)
 
 
 def next_metadata_file(warehouse: Warehouse, metadata: Json, number: int) -> StorageLocation:
-    """Where a document's file goes, under a name nobody had."""
+    """The location of a document's new metadata file, with a new UUID in its name."""
     return metadata_file_location(warehouse.profile, metadata["location"], metadata["properties"], number, uuid7())
 
 
 def metadata_file(warehouse: Warehouse, metadata: Json, written: Content, number: int) -> MetadataFile:
-    """The file for a document."""
+    """The metadata file for a document."""
     return MetadataFile(next_metadata_file(warehouse, metadata, number), written)
 
 
 def next_file_number(metadata_location: str) -> int:
-    """One more than the number the current file's name begins with; 0 where it has none (a registered file of another kind)."""
+    """One more than the number at the start of the current file's name; 0 if there is none (a registered file named differently)."""
     match = _FILE_NUMBER.match(metadata_location.rpartition("/")[2])
     return int(match[1]) + 1 if match else 0
 
 
 def location_of(warehouse: Warehouse, asked: str | None, object_id: UUID) -> str:
-    """Where a new table or view lies: where the client asked, through the door; else by its id."""
+    """The location of a new table or view: the client's, if it is permitted; without one, a folder named by the object's id."""
     if asked is None:
         return str(warehouse.profile.default_table_location(object_id))
     return warehouse.profile.permit(asked).spelled
 
 
 def location_key(warehouse: Warehouse, metadata: Json) -> str:
-    """The form the document's location is claimed in."""
+    """The key by which the document's location is claimed."""
     location = StorageLocation.parse_structure(metadata["location"], what="location")
     return location.claim_key(warehouse.profile.storage_identity)
 
 
 def path_keys(warehouse: Warehouse, metadata: Json, before: Json | None = None) -> list[str] | None:
-    """The forms in which the places are claimed that the document's path properties name outside its location; None: none.
+    """The keys by which locations in the document's path properties are claimed, if they are outside its own location; None: none.
 
-    Those that `before` names already are left out: a table older than this rule may share one, and must go on.
+    Those that `before` has already are omitted: a table older than this rule may share one with another table, and must stay usable.
     """
     key, known = location_key(warehouse, metadata), before["properties"] if before is not None else {}
     keys: list[str] = []
@@ -89,10 +89,10 @@ def path_keys(warehouse: Warehouse, metadata: Json, before: Json | None = None) 
 
 
 def registered_keys(warehouse: Warehouse, metadata: Json, file_key: str, held: Sequence[str]) -> list[str]:
-    """What a registration claims beside `held`, the table's places: the file it rests on, and where the document names files elsewhere.
+    """The keys that a registration claims besides `held`, the table's locations: the registered file, and files outside `held`.
 
-    Of such a file it is the folder; the file itself, where the folder holds the table's location or all of the warehouse's.
-    Its metadata log is left out: what it names are versions that nobody reads. BadRequest beyond PLACES_MAX.
+    For such a file its folder is claimed, or the file itself if the folder contains the table's location or a root of the warehouse.
+    Files in the metadata log are omitted, because old versions are not read. Raises BadRequest beyond PLACES_MAX.
     """
     identity, keys = warehouse.profile.storage_identity, [*held]
     around = [location_key(warehouse, metadata), *(root.claim_key(identity) for root in warehouse.profile.roots)]
@@ -110,7 +110,7 @@ def registered_keys(warehouse: Warehouse, metadata: Json, file_key: str, held: S
 
 @dataclass(frozen=True, slots=True)
 class NewName:
-    """The name that a command gives to a new table or view; `staged` as `decide_new_name` has it."""
+    """The name that a command gives to a new table or view; `staged` as in `decide_new_name`."""
 
     warehouse: Warehouse
     identifier: TabularIdentifier
@@ -118,24 +118,24 @@ class NewName:
     staged: bool = False
 
     async def look_up(self, connection: Connection) -> FreeName:
-        """`find` and `check` at once."""
+        """`find`, then `check`."""
         return self.check(await self.find(connection))
 
     async def find(self, connection: Connection) -> ResolvedName | None:
-        """What it stands for now; None where there is no such namespace."""
+        """What the name refers to now; None if the namespace does not exist."""
         return await names.find(connection, self.warehouse.scope, self.identifier.namespace, self.identifier.name)
 
     def check(self, found: ResolvedName | None) -> FreeName:
-        """The name as it may be taken; refusals as `decide_new_name`."""
+        """The name, if it is free. Raises as `decide_new_name`."""
         name_key = self.warehouse.scope.key(self.identifier.name)
         return decide_new_name(found, self.identifier, name_key, self.kind, staged=self.staged)
 
 
 async def refuse_taken_places(connection: Connection, keys: Sequence[str], name: NewName | None, owner: UUID | None = None) -> int:
-    """BadRequest where a place overlaps one that anybody but `owner` holds, a purge that goes on included.
+    """Raises BadRequest if a location overlaps one that an object other than `owner` claims, including tables that are being purged.
 
-    name -- looked for again before the refusal: who took the place since may have taken the name too.
-    Answers with a position: what the log says later about places was not looked at.
+    name -- looked up again before that: the object that claimed the location may have taken the name too, which is the better error.
+    Returns the position of the log up to which claims were checked.
     """
     position = await log_head(connection)
     taken = await location_claims.first_taken(connection, keys, owner)
@@ -149,9 +149,10 @@ async def refuse_taken_places(connection: Connection, keys: Sequence[str], name:
 async def refuse_taken_file(
     connection: Connection, warehouse: Warehouse, file: StorageLocation, name: NewName | None, owner: UUID | None = None
 ) -> int:
-    """Refuses a file to be registered that lies in a place of anybody but `owner`, or is about to be deleted; a position as above.
+    """Raises if a file to register is in a location of an object other than `owner`, or is about to be deleted.
 
-    Before it is read: in a place of another's, a purge's too, it may be gone before the registration is in the log.
+    Call it before reading the file: in another object's location it may be deleted before the registration is in the log. Returns a
+    position as refuse_taken_places does.
     """
     key = file.claim_key(warehouse.profile.storage_identity)
     position = await refuse_taken_places(connection, [key], name, owner)
@@ -161,9 +162,9 @@ async def refuse_taken_file(
 
 
 def place_taken(key: str) -> BadRequest:
-    """The refusal of a place, given by its claim: the store's identity, a bar, and the place.
+    """The error for a location that is claimed already. `key` is the claim: the store's identity, `|`, and the location.
 
-    No AlreadyExists: an engine that was asked for `IF NOT EXISTS` would say that the table is there.
+    It is not AlreadyExists, because engines would take that as success of `CREATE TABLE IF NOT EXISTS`.
     """
     place = key.partition("|")[2].removesuffix("/")
     return BadRequest(f"Location is already taken, or overlaps the location of another table or view: {place}")

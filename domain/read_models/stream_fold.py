@@ -18,7 +18,7 @@ from .rows import Rows
 class StreamFold:
     """Folds events of one stream, in order.
 
-    The encoded event is what is folded, never the request that led to it: inline, rebuild and verify so see the same bytes.
+    It folds the encoded event, never the request, so that commits, `rebuild` and `verify` read the same bytes.
     """
 
     def __init__(self, stream_id: UUID, project_id: UUID, warehouse_id: UUID, state: State | None = None) -> None:
@@ -28,7 +28,7 @@ class StreamFold:
         self.state = state
 
     def apply(self, rows: Rows, position: int, version: int, event_id: UUID, topic: str, data: bytes) -> State:
-        """The state after the event; its rows are added to `rows` under `position`."""
+        """Returns the state after the event, and adds its rows to `rows` with `position`."""
         event = decode(topic, data)
         before, after = self.state, self.evolve(version, event_id, event)
         match after:
@@ -45,6 +45,6 @@ class StreamFold:
         return after
 
     def evolve(self, version: int, event_id: UUID, event: Event) -> State:
-        """The state after the event, where no rows are wanted."""
+        """Returns the state after the event, without rows."""
         self.state = streams.evolve(self.state, self.stream_id, version, event_id, self.project_id, self.warehouse_id, event)
         return self.state

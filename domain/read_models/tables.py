@@ -1,4 +1,4 @@
-"""Rows of tables: a small head for each version, and parts that are valid between versions."""
+"""Rows of tables: a small head for each version, and parts that are valid from one version to another."""
 
 from collections.abc import Sequence
 from operator import is_
@@ -10,12 +10,12 @@ from .definitions import PartRow, TableRow
 from .rows import ClosedParts, Rows
 
 KIND_NUMBERS = {kind: number for number, kind in enumerate(TABLE_KINDS, start=1)}
-# Kinds whose rows carry a snapshot id, for the question that wants referenced snapshots only.
+# Kinds whose rows have a snapshot id, for loads of referenced snapshots only.
 _WITH_SNAPSHOT_ID = frozenset({"snapshots", "refs"})
 
 
 def project(rows: Rows, position: int, before: TableState | None, event: Event, after: TableState) -> None:
-    """The rows that the event at `position` adds: a head; the parts it opens and closes; its name where that changed."""
+    """Adds the rows of the event at `position`: a head, the parts that it opens and closes, and the name if it changed."""
     rows.tables.append(
         TableRow(
             table_id=after.id,
@@ -45,7 +45,7 @@ def project(rows: Rows, position: int, before: TableState | None, event: Event, 
             if before is not None and before.status == "live" and after.status != "live":
                 rows.close_name(position, after.id)
     if isinstance(event, TableCommitted):
-        # It says itself what became of the parts; those it added are the last ones.
+        # The event's delta contains the changes of the parts. Those added are the last ones.
         for kind, delta in event.delta["parts"].items():
             parts = after.document.parts[kind]
             _add_parts(rows, after, kind, parts[len(parts) - len(delta["added"]) :], delta["removed"])
@@ -65,7 +65,7 @@ def _add_parts(rows: Rows, after: TableState, kind: str, added: Sequence[Part], 
 
 
 def _changes(before: TableState | None, after: TableState) -> dict[str, KindDelta]:
-    """What became of the parts, by ordinals: they ascend, and what one version adds is above all before."""
+    """The changes of the parts, found by ordinals: they ascend, and each version adds greater ones than all before."""
     changes: dict[str, KindDelta] = {}
     for kind, parts in after.document.parts.items():
         old = before.document.parts[kind] if before is not None else ()

@@ -19,13 +19,13 @@ Value = TypeVar("Value")
 
 WAREHOUSES_KNOWN_MAX = 1_000
 CREDENTIALS_KNOWN_BYTES_MAX = 8 * 1024 * 1024
-"""Of 10,000 access keys, or a hundred of the longest credentials."""
+"""Room for 10,000 access keys, or a hundred of the longest credentials."""
 _CREDENTIAL_BYTES = 600
-"""What one takes beside its document."""
+"""The memory of one credential besides its document."""
 
 
 class Backends:
-    """What commands and queries of one process share."""
+    """The connections, stores and caches that the commands and queries of one process share."""
 
     def __init__(
         self,
@@ -38,39 +38,39 @@ class Backends:
         self.connections = connections
         self._stores = stores
         self._secrets = secrets
-        # A listing reads those of all warehouses, and clients may make any number.
+        # Bounded, because a listing reads the credentials of all warehouses, and clients may create any number of them.
         self._credentials: LRUCache[UUID, StorageCredential] = LRUCache(
             CREDENTIALS_KNOWN_BYTES_MAX, getsizeof=lambda credential: _CREDENTIAL_BYTES + len(credential.document)
         )
         self.warehouses: LRUCache[tuple[UUID, str | None], Warehouse] = LRUCache(WAREHOUSES_KNOWN_MAX)
-        """By what requests called them."""
+        """By project and the reference in the request."""
         self.large_documents = LargeDocuments(large_documents_bytes_max)
 
     def connection(self) -> AbstractAsyncContextManager[Connection]:
-        """One of the pool."""
+        """A connection from the pool."""
         return self.connections.connection()
 
     def connection_once(self) -> AbstractAsyncContextManager[Connection]:
-        """For one large answer."""
+        """A connection for one large result, closed afterwards."""
         return self.connections.connection_once()
 
     def forget(self) -> None:
-        """What is known for good is so in one log: behind a connection that broke there may be another, restored to an earlier point."""
+        """Empties the caches. Their entries never change in one log, but after a broken connection the database may have been restored."""
         self.warehouses.clear()
         self._credentials.clear()
 
     async def read_within(
         self, read: Callable[[Connection, int], Awaitable[Value | LargeDocument]], share: DocumentShare | None = None
     ) -> Value:
-        """What `read` finds of a document of so many bytes at most; a larger one is read when there is room for it.
+        """Calls `read` with a limit on the document's bytes. A larger document is read again, without limit, once there is memory for it.
 
-        share -- held until what was read is done with; without one, there is room for it only while it is read.
+        share -- holds the memory for as long as the caller uses the document; without one, it is held only during the read.
         """
         async with self.connection() as connection:
             found = await read(connection, LARGE_BYTES_MIN)
         if not isinstance(found, LargeDocument):
             return found
-        # Without a connection in hand: who has the room may wait for one.
+        # Without holding a connection: a request that has the memory may wait for one.
         async with self.large_documents.share() as own:
             await (share or own).take(found.size)
             async with self.connection_once() as connection:
@@ -84,11 +84,11 @@ class Backends:
         return await self._stores.open(warehouse.profile, credential)
 
     async def credential(self, project_id: UUID, secret_ref: UUID) -> StorageCredential:
-        """SecretUnreadable where the secret is gone, or its key is not here."""
+        """Raises SecretUnreadable if the secret does not exist, or its key is not available."""
         credential = self._credentials.get(secret_ref)
         if credential is None:
             async with self.connection() as connection:
                 data = await self._secrets.get(connection, project_id, secret_ref)
-            # A secret's bytes never change under its reference.
+            # The secret of a reference never changes.
             credential = self._credentials[secret_ref] = StorageCredential.from_bytes(data)
         return credential

@@ -1,4 +1,4 @@
-"""Gzip for answers, in a thread if it takes long, with a cache for answers about tables."""
+"""Compresses responses with gzip, in a thread if that takes long, and caches compressed responses for tables."""
 
 import asyncio
 
@@ -10,7 +10,7 @@ from .limits import ApiLimits
 
 _LEVEL = 1
 _GZIP_WINDOW_BITS = 31
-# Below this, a call takes longer than its bytes do.
+# For smaller pieces, the call itself takes longer than compressing their bytes.
 _PIECE_BYTES = 64 * 1024
 
 
@@ -31,11 +31,10 @@ def gzip(body: Content) -> bytes:
 
 
 class GzipCache:
-    """Compressed forms of plain bytes, least recently used out first.
+    """An LRU cache of compressed bodies, by the identity of the plain body.
 
-    The read side answers a table from its process cache with the same `bytes` object each time. It is looked up by its identity: a
-    table read anew has equal bytes in another object, and to compare both to their end takes longer than all else of an answer.
-    The plain bytes are held too, so that no other object can take over the identity, and a stale answer cannot be served.
+    The read cache returns the same object for every load of a table. Comparing equal bytes in different objects would take longer than
+    the rest of a response. The plain bytes are kept too, so that no other object can get the same identity.
     """
 
     def __init__(self, limits: ApiLimits) -> None:
@@ -55,7 +54,7 @@ class GzipCache:
 
 
 async def compress(body: Content, limits: ApiLimits) -> bytes:
-    """`body` compressed; in a thread when it is long, where the compressor lets the event loop go on."""
+    """Compresses `body`; in a thread if it is long, since the compressor releases the GIL."""
     if len(body) <= limits.gzip_inline_bytes_max:
         return gzip(body)
     return await asyncio.to_thread(gzip, body)

@@ -7,13 +7,13 @@ from typing import Final
 
 from aiohttp import web
 
-# Upper bounds in seconds; the last bucket takes what is longer.
+# Upper bounds in seconds; an additional last bucket counts longer requests.
 SECONDS_BOUNDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 
 
 @dataclass(slots=True)
 class Durations:
-    """How many requests took how long: one count per bound, and one for what was longer than all."""
+    """A histogram of durations: one count per bound, and one for longer requests."""
 
     counts: list[int] = field(default_factory=lambda: [0] * (len(SECONDS_BOUNDS) + 1))
     seconds: float = 0.0
@@ -25,14 +25,14 @@ class Durations:
 
 @dataclass(slots=True)
 class RequestMetrics:
-    """Answers by operation and status, their durations by operation, and refusals by Iceberg type, since the process began."""
+    """Responses by operation and status, durations by operation, and errors by Iceberg type, since the process started."""
 
     answers: Counter[tuple[str, int]] = field(default_factory=Counter)
     durations: dict[str, Durations] = field(default_factory=dict)
     refusals: Counter[str] = field(default_factory=Counter)
 
     def add(self, operation: str | None, status: int, seconds: float) -> None:
-        """`operation` is None for an address nobody serves."""
+        """`operation` is None if no operation has the path."""
         name = operation or "none"
         self.answers[name, status] += 1
         durations = self.durations.get(name)

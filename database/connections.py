@@ -19,16 +19,16 @@ from .postgres import Connection
 __all__ = ["Connection", "ConnectionPool", "ConnectionPoolMetrics", "has_ended"]
 
 CONNECT_SECONDS_MAX = 2
-# However alive Postgres is, nobody waits longer than this for one statement: a line may be dead on which no error ever comes.
+# The limit on one statement, even if Postgres is alive: a dead network connection may never report an error.
 STATEMENT_SECONDS_MAX = 10.0
-# The kernel's own measures against a host that is gone: unanswered bytes, and lines on which nothing comes.
+# TCP settings against unreachable hosts: a timeout for unacknowledged data, and keepalives.
 NETWORK_OPTIONS: dict[str, Any] = {"tcp_user_timeout": 5_000, "keepalives_idle": 5, "keepalives_interval": 2, "keepalives_count": 2}
-# Prepared on first use: every statement here comes again.
+# Statements are prepared on first use, because all of them are repeated.
 _PREPARE_AFTER = 0
 
 
 def has_ended(connection: Connection) -> bool:
-    """Whether Postgres has closed its end of an idle connection: then there is something to read where nothing should be."""
+    """Whether Postgres has closed an idle connection: then its socket is readable."""
     if connection.closed:
         return True
     poll = select.poll()
@@ -38,17 +38,17 @@ def has_ended(connection: Connection) -> bool:
 
 @dataclass(slots=True)
 class ConnectionPoolMetrics:
-    """Counts for the metrics: requests that waited for a connection, and how long all together."""
+    """Counters for the metrics: requests that waited for a connection, and their total waiting time."""
 
     waits: int = 0
     wait_seconds: float = 0.0
 
 
 class ConnectionPool:
-    """At most `connections_max` connections, opened when first needed and handed over first come, first served.
+    """At most `connections_max` connections, opened on demand, and given to requests first come, first served.
 
-    psycopg_pool is not on this path: it costs a third to a half of a hot read's throughput, and a queue of connections
-    is unfair. Raises ServiceUnavailable where Postgres cannot be reached in CONNECT_SECONDS_MAX.
+    psycopg_pool is not used: it costs a third to a half of the throughput of cached reads, and its queue is unfair.
+    Raises ServiceUnavailable if Postgres cannot be reached within CONNECT_SECONDS_MAX.
     """
 
     def __init__(self, dsn: str, connections_max: int, *, application_name: str, options: str = "") -> None:
@@ -63,11 +63,11 @@ class ConnectionPool:
         self._retired: set[Connection] = set()
         self._watch = ConnectionWatchdog(dsn, self._refuse_waiting, self._drop_idle)
         self.on_broken: Callable[[], None] = lambda: None
-        """Called whenever a connection has ended or broken: what answers next may be another Postgres."""
+        """Called when a connection has ended or broken: the next one may reach another Postgres."""
 
     @asynccontextmanager
     async def connection(self, seconds_max: float = STATEMENT_SECONDS_MAX) -> AsyncIterator[Connection]:
-        """A connection in autocommit; a broken one is not handed on. A statement still running after `seconds_max` is cut."""
+        """A connection in autocommit mode. A broken one is not reused. A statement that takes longer than `seconds_max` is cut off."""
         connection = await self._take()
         self._watch.begin(connection, StatementUse(seconds_max))
         try:
@@ -77,7 +77,7 @@ class ConnectionPool:
             await connection.close()
             raise
         except psycopg.errors.ReadOnlySqlTransaction as error:
-            # The next connection may come to the server that took over.
+            # The next connection may reach the new primary.
             await connection.close()
             raise ServiceUnavailable("The log takes no writes: Postgres is read-only", retry_after_seconds=1) from error
         except psycopg.OperationalError as error:
@@ -89,7 +89,7 @@ class ConnectionPool:
 
     @asynccontextmanager
     async def connection_once(self, seconds_max: float = STATEMENT_SECONDS_MAX) -> AsyncIterator[Connection]:
-        """The same for a large answer: the connection is closed behind it, because libpq keeps its buffer at the largest row's size."""
+        """As `connection`, for a large result. The connection is closed afterwards: libpq's buffer keeps the size of the largest row."""
         async with self.connection(seconds_max) as connection:
             try:
                 yield connection
@@ -100,7 +100,7 @@ class ConnectionPool:
 
     @property
     def in_use(self) -> int:
-        """Connections that somebody holds."""
+        """Number of connections in use."""
         return self._connections_max - self._room - len(self._idle)
 
     async def close(self) -> None:
@@ -134,7 +134,7 @@ class ConnectionPool:
         return handed if handed is not None else await self._open()
 
     async def _open(self) -> Connection:
-        """A new connection in the room already taken for it."""
+        """Opens a connection, which is counted already."""
         try:
             async with asyncio.timeout(CONNECT_SECONDS_MAX):
                 return await connect(
@@ -145,7 +145,7 @@ class ConnectionPool:
                     **NETWORK_OPTIONS,
                 )
         except TimeoutError as error:
-            # First: whoever was handed the room would wait as long again to hear the same.
+            # First: the next request would wait just as long for the same error.
             self._refuse_waiting()
             self._hand_on(None)
             raise _away() from error
@@ -157,12 +157,12 @@ class ConnectionPool:
             raise
 
     def _drop_idle(self) -> None:
-        """Sessions of ours are frozen: those that nobody uses may be too, and the next request would have to find out."""
+        """Closes idle connections when a session of the pool hangs: they may hang too, and the next request would have to wait."""
         for connection in self._idle:
             sever(connection)
 
     def _refuse_waiting(self) -> None:
-        """Postgres is away: those in the queue hear it now."""
+        """Refuses all waiting requests at once, because Postgres is unreachable."""
         while self._waiting:
             turn = self._waiting.popleft()
             if not turn.done():
@@ -179,7 +179,7 @@ class ConnectionPool:
             self._hand_on(connection)
 
     def _hand_on(self, connection: Connection | None) -> None:
-        """To the request that waits longest; None hands on the room to open one."""
+        """Gives the connection to the request that has waited longest; None permits it to open a new one."""
         while self._waiting:
             turn = self._waiting.popleft()
             if not turn.done():

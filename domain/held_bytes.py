@@ -1,10 +1,10 @@
-"""The memory that small values take, for limits of caches."""
+"""The memory of small values, for the limits of caches."""
 
 import sys
 
 
 def held_bytes(value: object) -> int:
-    """About the bytes of a value; of tuples and lists with what is in them."""
+    """The approximate memory of a value in bytes; for tuples and lists including their elements."""
     if isinstance(value, tuple | list):
         return sys.getsizeof(value) + sum(map(held_bytes, value))
     return sys.getsizeof(value)

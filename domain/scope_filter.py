@@ -11,7 +11,7 @@ _WILDCARDS_MAX = 4
 
 
 class FilterError(ValueError):
-    """A filter that cannot be meant; the reason says what could be. `member` -- of the filter, as in `namespaces`."""
+    """An invalid filter. `member` -- the invalid member of the filter, such as `namespaces`. `reason` -- the rule."""
 
     def __init__(self, member: str, reason: str) -> None:
         super().__init__(f"{member}: {reason}")
@@ -21,9 +21,9 @@ class FilterError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class ScopeFilter:
-    """Empty members let everything through, and all that are not empty must match.
+    """Empty members match everything; all others must match.
 
-    warehouses -- names or ids. namespaces -- dotted; each stands for itself and everything below it. Names match without case.
+    warehouses -- names or ids. namespaces -- dotted names; each includes the namespaces below it. Names match case-insensitively.
     """
 
     warehouses: tuple[str, ...] = ()
@@ -31,7 +31,7 @@ class ScopeFilter:
 
     @classmethod
     def parse(cls, warehouses: Sequence[str], namespaces: Sequence[str]) -> "ScopeFilter":
-        """Raises FilterError for what is blank, a pattern or too long: it would match nothing, and nobody would notice."""
+        """Raises FilterError for a name that is blank, a pattern or too long, which would silently match nothing."""
         for member, names in (("warehouses", warehouses), ("namespaces", namespaces)):
             for name in names:
                 if not name.strip() or "*" in name or any(len(part) > NAME_CODE_POINTS_MAX for part in name.split(".")):
@@ -40,7 +40,7 @@ class ScopeFilter:
         return cls(tuple(map(name_key, warehouses)), tuple(map(dotted_key, namespaces)))
 
     def matches(self, warehouse_id: UUID, warehouse_name: str, namespace_keys: Callable[[], Iterable[str]]) -> bool:
-        """namespace_keys -- makes the dotted keys of the namespaces it lies in, where they are asked for: one that matches is enough."""
+        """namespace_keys -- returns the dotted keys of the object's namespaces, of which one must match. Called only if needed."""
         if self.warehouses and not {str(warehouse_id), name_key(warehouse_name)} & set(self.warehouses):
             return False
         return not self.namespaces or any(
@@ -49,7 +49,7 @@ class ScopeFilter:
 
 
 def kinds_like(patterns: Iterable[str], kinds: Collection[str], member: str) -> frozenset[str]:
-    """Those of `kinds` that one of the patterns stands for. Raises FilterError for a pattern that stands for none of them."""
+    """The `kinds` that match one of the patterns. Raises FilterError for a pattern that matches none."""
     found: set[str] = set()
     for pattern in patterns:
         if len(pattern) > _PATTERN_LENGTH_MAX or pattern.count("*") > _WILDCARDS_MAX:
@@ -62,7 +62,7 @@ def kinds_like(patterns: Iterable[str], kinds: Collection[str], member: str) -> 
 
 
 def _is_like(kind: str, pattern: str) -> bool:
-    """`*` stands for any text. Not by fnmatch, which keeps thousands of patterns compiled."""
+    """`*` matches any text. fnmatch is not used, because it caches thousands of compiled patterns."""
     first, *others = pattern.split("*")
     if not others:
         return kind == pattern

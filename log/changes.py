@@ -1,4 +1,4 @@
-"""Changes of the log since a position, by which a process invalidates its caches."""
+"""Reads the changes in the log since a position, by which a process invalidates its caches."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -16,9 +16,9 @@ from ..database.postgres import Connection
 
 _SQL = named_sql("icecore.log", "changes.sql")
 
-# Events of one statement; it stands in changes.sql too.
+# Events per statement; the same number is in changes.sql.
 CHANGES_AT_ONCE = 100
-# Beyond this many a memory is emptied rather than mended.
+# After more changes than this, a cache is emptied instead of invalidated entry by entry.
 CHANGES_MAX = 10_000
 
 _CHANGES = b"icecore_changes"
@@ -27,10 +27,10 @@ _prepared: WeakSet[Connection] = WeakSet()
 
 @dataclass(frozen=True, slots=True)
 class LogChanges:
-    """What came behind a head.
+    """The changes after a head.
 
-    complete -- false where more came than CHANGES_MAX. restored -- the log does not have that head: it was set back to an earlier point,
-    and what was read before may never have been.
+    complete -- False if there are more than CHANGES_MAX. restored -- the log does not contain that head: the database was restored to an
+    earlier point, and what was read before may no longer exist.
     """
 
     generation: int
@@ -41,16 +41,16 @@ class LogChanges:
 
 
 class LogHead(NamedTuple):
-    """The last event of the log: its position, and its id, by which another event at that position is told from it."""
+    """The last event of the log: its position, and its id, which differs from that of another event at the same position."""
 
     position: int
     event_id: UUID | None
 
 
 async def read_changes(connection: Connection, after: LogHead) -> LogChanges:
-    """The streams, with the topics, of every event after `after`.
+    """The streams and topics of the events after `after`.
 
-    Through psycopg's generators and without a cursor, which takes four times as long: all answers of a process wait for this statement.
+    It uses psycopg's generators without a cursor, which would take four times as long: all reads of a process wait for this statement.
     """
     if connection not in _prepared:
         await connection.wait(_prepare(connection.pgconn))
@@ -102,7 +102,7 @@ def _number(result: PGresult, row: int, column: int) -> int:
 
 
 async def read_head(connection: Connection) -> tuple[int, LogHead]:
-    """(generation, the last event)."""
+    """The generation of the read models, and the last event."""
     cursor = await connection.execute(_SQL["head"], binary=True)
     row = await cursor.fetchone()
     assert row is not None, "a migrated database has its read models' row"
@@ -110,6 +110,6 @@ async def read_head(connection: Connection) -> tuple[int, LogHead]:
 
 
 async def read_last_event_id(connection: Connection, stream_id: UUID) -> UUID | None:
-    """The id of a stream's last event; None where it has none."""
+    """The id of a stream's last event; None if the stream has no events."""
     row = await (await connection.execute(_SQL["last_event_id"], {"stream_id": stream_id})).fetchone()
     return None if row is None else row[0]

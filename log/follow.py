@@ -22,7 +22,7 @@ _SQL = named_sql("icecore.log", "follow.sql")
 
 BATCH_EVENTS_MAX = 500
 BATCH_BYTES_MAX = 16 * 1024 * 1024
-# NOTIFY wakes a subscriber; one that was lost costs no more than this.
+# NOTIFY wakes a subscriber; if one is lost, the delay is at most this.
 POLL_SECONDS_MAX = 1.0
 _STOP_LOOKED_AT_SECONDS = 0.1
 _RECONNECT_SECONDS_MIN = 0.1
@@ -35,7 +35,7 @@ async def read_events(
 ) -> list[RecordedEvent]:
     """At most `limit` events after the position `after`, in order; an empty list at the end of the log.
 
-    bytes_max -- of their states as JSON, but at least one event. None: BATCH_BYTES_MAX.
+    bytes_max -- limit on their states as JSON; at least one event is returned. None: BATCH_BYTES_MAX.
     """
     bytes_max = BATCH_BYTES_MAX if bytes_max is None else bytes_max
     parameters = {"after": after, "limit": limit, "bytes_max": bytes_max}
@@ -43,7 +43,7 @@ async def read_events(
     events = [RecordedEvent(*row) for row in await cursor.fetchall()]
     if len(events) == 1:
         return events
-    # Stored states may be deflated: the database sees the lesser size.
+    # Stored states may be deflated, and the database compares their stored size.
     inflated = 0
     for number, event in enumerate(events):
         inflated += await asyncio.to_thread(state_size, event.state) if is_large(event.state) else len(event.state)
@@ -82,12 +82,12 @@ async def follow_events(
 
 
 async def listen(connection: AsyncConnection[TupleRow]) -> None:
-    """Has the connection hear of every append from now on."""
+    """Makes the connection receive a notification of every append from now on."""
     await connection.execute(_SQL["listen"])
 
 
 async def listening(dsn: str) -> AsyncConnection[TupleRow]:
-    """A connection that hears NOTIFY from now on: what is committed before it listens, the first read sees."""
+    """Opens a connection that listens for appends. Events that were committed before are found by the first read."""
     connection = await connect(dsn, prepare_threshold=0, application_name="icecore-subscriber", connect_timeout=int(_CONNECT_SECONDS_MAX))
     try:
         await listen(connection)
@@ -98,7 +98,7 @@ async def listening(dsn: str) -> AsyncConnection[TupleRow]:
 
 
 async def wait_for_events(connection: AsyncConnection[TupleRow], stop: asyncio.Event | None) -> None:
-    """Until something was appended, POLL_SECONDS_MAX are over, or `stop` is set."""
+    """Returns after an append, after POLL_SECONDS_MAX, or when `stop` is set."""
     if stop is None:
         async for _ in connection.notifies(timeout=POLL_SECONDS_MAX, stop_after=1):
             pass

@@ -1,4 +1,4 @@
-"""Bodies of answers about tables, views and warehouses, joined from bytes without parsing."""
+"""Response bodies for tables, views and warehouses, joined from bytes without parsing."""
 
 from collections.abc import Mapping, Sequence
 from uuid import UUID
@@ -11,27 +11,27 @@ from ..domain.warehouse import WarehouseState
 from .tables import LoadedTable
 from .views import LoadedView
 
-# Part of every ETag: a change in how rows become bytes changes the answer.
+# Part of every ETag, because the same rows serialized differently are a different response.
 SERIALISATION = 1
 
 
 def load_table_result(table: LoadedTable, config: Mapping[str, str]) -> Content:
-    """LoadTableResult: where the metadata file is, the metadata, and what the engine's file access needs to know."""
+    """LoadTableResult: the metadata location, the metadata, and the configuration of file access."""
     return _with_config(orjson.dumps(table.metadata_location), table.metadata, config)
 
 
 def staged_table_result(metadata: Content, config: Mapping[str, str]) -> bytes:
-    """LoadTableResult of a staged create: nothing is written, so there is no metadata location."""
+    """LoadTableResult of a staged create: no file was written, so the metadata location is null."""
     return joined(_with_config(b"null", metadata, config))
 
 
 def commit_table_response(table: LoadedTable) -> Content:
-    """CommitTableResponse; also what unregister answers."""
+    """CommitTableResponse; also the response of unregister."""
     return around(_commit_opening(table.metadata_location), table.metadata, b"}")
 
 
 def commit_table_response_of(metadata_location: str, metadata: Sequence[bytes]) -> tuple[Content, Content]:
-    """CommitTableResponse, and the metadata in it, which goes into the file: joined once, or of a large table in pieces."""
+    """CommitTableResponse, and the metadata in it, which is also written to the file: joined once, or in pieces if it is large."""
     opening = _commit_opening(metadata_location)
     if any(len(piece) >= JOINED_BYTES_MAX for piece in metadata):
         document = content_of(metadata)
@@ -50,9 +50,9 @@ def load_view_result(view: LoadedView, config: Mapping[str, str]) -> bytes:
 
 
 def warehouse_result(state: WarehouseState, credential_kind: Mapping[str, str] | None) -> Json:
-    """GetWarehouseResponse of Lakekeeper's management API, with `exact-names` beside it; never a credential, whose kind may be told."""
+    """GetWarehouseResponse of Lakekeeper's management API, plus `exact-names`. It has the kind of the credential, never the credential."""
     return {
-        # Deprecated there for the second.
+        # Deprecated in Lakekeeper in favour of warehouse-id.
         "id": str(state.id),
         "warehouse-id": str(state.id),
         "name": state.name,
@@ -70,9 +70,9 @@ def warehouse_result(state: WarehouseState, credential_kind: Mapping[str, str] |
 
 
 def table_etag(event_id: UUID, *, referenced_only: bool = False) -> str:
-    """One for each version and each form of a table's answer; weak, because gzip and plain bytes share it.
+    """The ETag of one version and one form (`all` or `refs`) of a table; weak, because compressed and plain bytes share it.
 
-    event_id -- of the version's event. A version's number would not do: in a restored log it comes again, with other content.
+    event_id -- of the version's event. The version number is not enough: after a restore, it is used again for other content.
     """
     return f'W/"{event_id}.{"refs" if referenced_only else "all"}.{SERIALISATION}"'
 

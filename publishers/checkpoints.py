@@ -1,4 +1,4 @@
-"""Leaders and positions of sinks: one row for each sink, moved by compare-and-set by the leader of its epoch."""
+"""Leaders and positions of sinks: one row for each sink, which only the leader of its epoch updates, by compare-and-set."""
 
 import asyncio
 import os
@@ -23,18 +23,18 @@ _SQL = named_sql("icecore.publishers", "checkpoints.sql")
 
 CONNECT_SECONDS_MAX = 5
 SILENCE_SECONDS_MAX = 30
-"""A leader that says nothing for this long (a frozen process) is replaced."""
+"""A leader whose session is silent for this long (a frozen process) is replaced."""
 HEARTBEAT_SECONDS = 5.0
 ERROR_LENGTH_MAX = 1_000
 
 
 class LeadershipLostError(Exception):
-    """Another leader has taken over: what this one still writes is refused."""
+    """Another leader has taken over, and writes of this one are refused."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReplayRequest:
-    """A replay an operator asked for; `replayed_position`: how far it is."""
+    """A replay that an operator requested; `replayed_position`: the last position that was replayed."""
 
     id: UUID
     from_position: int
@@ -45,14 +45,14 @@ class ReplayRequest:
 
 @dataclass(frozen=True, slots=True)
 class OperatorRequests:
-    """What operators ask of a sink at the moment."""
+    """The current requests of operators for a sink: events to skip, and a replay."""
 
     skips: frozenset[int]
     replay: ReplayRequest | None
 
 
 class Leadership:
-    """The leader's hold on a sink; `connection` is the session that holds the lock, and reading the log shares its fate."""
+    """The leadership of a sink. `connection` is the session that holds the lock. The log is read on it too, so both end together."""
 
     def __init__(self, connection: Connection, name: str, epoch: int, position: int, broker_sequence: int) -> None:
         self.connection = connection
@@ -60,16 +60,16 @@ class Leadership:
         self.position = position
         self.broker_sequence = broker_sequence
         self._epoch = epoch
-        # An earlier leader may have left one.
+        # An earlier leader may have recorded one.
         self._error_stands = True
 
     async def move(self, position: int, broker_sequence: int) -> None:
-        """Everything up to `position` is told. Raises LeadershipLostError where the row is not where it was left."""
+        """Records that everything up to `position` is published. Raises LeadershipLostError if another process moved the row."""
         await self._write("move", position=position, broker_sequence=broker_sequence, before=self.position)
         self.position, self.broker_sequence = position, broker_sequence
 
     async def lost(self, position: int, broker_sequence: int) -> None:
-        """What the sink acknowledged up to `position` is not there any more."""
+        """Records that the sink lost events, up to `position`, that it had acknowledged."""
         await self._write("set_lost", lost_position=position, broker_sequence=broker_sequence)
         self.broker_sequence = broker_sequence
 
@@ -78,7 +78,7 @@ class Leadership:
         await self._write("report", error=error[:ERROR_LENGTH_MAX].replace("\x00", ""), blocked_position=blocked_position)
 
     async def recovered(self) -> None:
-        """The sink takes events again, or waits for some: no error stands."""
+        """Clears the error, because the sink accepts events or is up to date."""
         if self._error_stands:
             await self._write("recovered")
             self._error_stands = False
@@ -89,7 +89,7 @@ class Leadership:
             raise LeadershipLostError(self.name)
 
     async def checkpoint(self, position: int) -> Checkpoint | None:
-        """The position with its event's id; None for a position the log does not have."""
+        """The position with its event's id; None if the log has no such position."""
         if position == 0:
             return Checkpoint(0, None)
         cursor = await self.connection.execute(_SQL["event_id"], {"position": position})
@@ -107,7 +107,7 @@ class Leadership:
         return OperatorRequests(frozenset(skips), replay)
 
     async def move_replay(self, replay: ReplayRequest, position: int, events: int) -> None:
-        """Everything of the replay up to `position` was told again; it was cancelled meanwhile if nothing is found."""
+        """Records that the replay up to `position` is published. Does nothing if the replay was cancelled meanwhile."""
         values = {"replay_id": replay.id, "position": position, "events": events, "before": replay.replayed_position, "epoch": self._epoch}
         await self.connection.execute(_SQL["move_replay"], values)
         if position >= replay.to_position:
@@ -127,9 +127,9 @@ class Leadership:
 
 @asynccontextmanager
 async def locked(dsn: str, name: str) -> AsyncIterator[Connection | None]:
-    """The session that holds a sink's lock while the block runs, so that no process begins to lead; None where one leads.
+    """Holds a sink's lock during the block, so that no process becomes its leader; yields None if there is a leader.
 
-    The lock belongs to the session: it cannot go through a transaction pooler.
+    It is a session lock, which does not work through a transaction pooler.
     """
     async with await connect(
         dsn, prepare_threshold=0, application_name=f"icecore-sink-{name}", connect_timeout=CONNECT_SECONDS_MAX
@@ -142,9 +142,9 @@ async def locked(dsn: str, name: str) -> AsyncIterator[Connection | None]:
 
 @asynccontextmanager
 async def leading(dsn: str, name: str, start: Literal["beginning", "now"]) -> AsyncIterator[Leadership | None]:
-    """The lead of a sink while the block runs; None where another process has it.
+    """Leads a sink during the block; yields None if another process leads it.
 
-    start -- where a sink begins that was never led.
+    start -- where a new sink begins.
     """
     async with locked(dsn, name) as connection:
         if connection is None:
@@ -165,7 +165,7 @@ async def leading(dsn: str, name: str, start: Literal["beginning", "now"]) -> As
 
 
 async def _beat(leadership: Leadership) -> None:
-    """Keeps the session from ending while a sink is slow to answer."""
+    """Keeps the session alive while a sink is slow to respond."""
     while True:
         await asyncio.sleep(HEARTBEAT_SECONDS)
         await leadership.check()
@@ -173,7 +173,7 @@ async def _beat(leadership: Leadership) -> None:
 
 @dataclass(frozen=True, slots=True)
 class SinkStatus:
-    """A sink as operators see it; `waiting_since`: when the oldest event it was not told of was recorded."""
+    """The status of a sink for operators. waiting_since -- when the oldest event that is not published yet was recorded."""
 
     name: str
     position: int
@@ -194,20 +194,20 @@ class SinkStatus:
 
 
 async def sink_statuses(connection: Connection) -> list[SinkStatus]:
-    """Every sink that was ever led; `led`: a process holds its lock now."""
+    """All sinks that ever had a leader. led -- whether a process holds its lock now."""
     cursor = await connection.execute(_SQL["status"], {"lock_prefix": SINK_LOCK_PREFIX})
     return [SinkStatus(*row) for row in await cursor.fetchall()]
 
 
 async def skip(connection: Connection, name: str, position: int, reason: str, actor: str) -> bool:
-    """Records that a sink may pass over an event; False where the log has no such position. A word given before stays."""
+    """Records that a sink may skip an event; False if the log has no such position. An earlier reason is not replaced."""
     await connection.execute(_SQL["skip"], {"name": name, "position": position, "reason": reason, "actor": actor})
     cursor = await connection.execute(_SQL["skipped"], {"name": name, "position": position})
     return await cursor.fetchone() is not None
 
 
 async def request_replay(connection: Connection, replay_id: UUID, name: str, first: int, last: int, chosen: EventFilter) -> None:
-    """Asks the sink's leader to tell `first` to `last` again."""
+    """Requests that the sink's leader publish the events from `first` to `last` again."""
     values = {"replay_id": replay_id, "name": name, "from_position": first, "to_position": last, "filter": Jsonb(chosen.to_json())}
     await connection.execute(_SQL["request_replay"], values)
 

@@ -18,13 +18,13 @@ from .event_data import SCHEMA_PREFIX, TYPE_PREFIX, Dialect, Mode
 from .lakekeeper_dialect import lakekeeper_attributes
 
 EVENTS_ADDRESS = "/history/v1/events/"
-"""Below it, by its id, every event is found whole: what `dataref` points at."""
+"""The path to which `dataref` refers, followed by the event's id. It returns the whole event."""
 
 
 class OrjsonFormat(JSONFormat):
-    """The package's JSON format, written by orjson: a tenth of the time, and the same bytes for the same event everywhere.
+    """The package's JSON format, written by orjson: it takes a tenth of the time, and equal events have equal bytes.
 
-    The data of our events is bytes of JSON, as their content type says: it stands in the event as it is.
+    The data of our events is JSON as bytes, which is inserted unchanged.
     """
 
     def write(self, event: BaseCloudEvent) -> bytes:
@@ -45,7 +45,7 @@ _IDS_MAX = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """A run through the past that an operator asked for: its events have ids of their own and say what they repeat."""
+    """A replay that an operator requested. Its events have ids of their own, and attributes with the event that they repeat."""
 
     id: UUID
 
@@ -55,9 +55,9 @@ class Replay:
 
 @dataclass(slots=True)
 class Outgoing:
-    """An event on its way to a sink.
+    """An event to be published to a sink.
 
-    id -- the CloudEvent's, the same at every retry. key -- the stream: what has one key stays in order.
+    id -- the CloudEvent's id, the same at every retry. key -- the stream's id: events with the same key stay in order.
     """
 
     position: int
@@ -69,26 +69,26 @@ class Outgoing:
     cloud_event: CloudEvent
 
     def with_reference(self, base_url: str) -> "Outgoing":
-        """The same event with the address of its data instead of the data."""
+        """The same event with `dataref`, the URL of its data, instead of the data."""
         attributes = {**self.cloud_event.get_attributes(), "dataref": f"{base_url.rstrip('/')}{EVENTS_ADDRESS}{self.event_id}"}
         return replace(self, cloud_event=CloudEvent(attributes))
 
 
 @dataclass(slots=True)
 class Encoded:
-    """A message: headers in the form its transport's binding asks for, and the body."""
+    """A message: headers in the form of its transport's binding, and the body."""
 
     headers: dict[str, str]
     body: bytes
 
     @property
     def bytes_count(self) -> int:
-        """Of headers and body, roughly as transports count them."""
+        """The size of headers and body, roughly as transports count them."""
         return len(self.body) + sum(len(name) + len(value.encode()) + 4 for name, value in self.headers.items())
 
 
 def outgoing(description: EnrichedEvent, dialect: Dialect, replay: Replay | None = None) -> Outgoing:
-    """The CloudEvent of a description; the same bytes whenever it is made."""
+    """The CloudEvent of an enriched event. The same event always results in the same bytes."""
     event = description.event
     stream_id, warehouse_id = _id_text(event.stream_id), _id_text(event.warehouse_id)
     event_type = TYPE_PREFIX + event.topic
@@ -133,22 +133,22 @@ def outgoing(description: EnrichedEvent, dialect: Dialect, replay: Replay | None
 
 @lru_cache(_IDS_MAX)
 def _id_text(value: UUID) -> str:
-    """Of ids that one event after the other has."""
+    """Cached, because successive events often have the same ids."""
     return str(value)
 
 
 def encode_http(event: Outgoing, mode: Mode) -> Encoded:
-    """By the HTTP binding, whose headers NATS's binding shares: `ce-…` in binary mode."""
+    """Encodes by the HTTP binding, whose headers NATS shares: `ce-…` in binary mode."""
     message = http.to_binary(event.cloud_event, _FORMAT) if mode == "binary" else http.to_structured(event.cloud_event, _FORMAT)
     return Encoded(message.headers, message.body)
 
 
 def encode_kafka(event: Outgoing, mode: Mode) -> Encoded:
-    """By the Kafka binding: `ce_…` in binary mode."""
+    """Encodes by the Kafka binding: `ce_…` in binary mode."""
     message = kafka.to_binary(event.cloud_event, _FORMAT) if mode == "binary" else kafka.to_structured(event.cloud_event, _FORMAT)
     return Encoded({name: value.decode() for name, value in message.headers.items()}, message.value)
 
 
 def encode_json(event: Outgoing) -> bytes:
-    """The event as one JSON object, as structured mode has it; it is kept until a client has taken it."""
+    """The event as one JSON object, as in structured mode, without spare memory, as it is kept until a client has received it."""
     return exact(_FORMAT.write(event.cloud_event))

@@ -1,4 +1,4 @@
-"""Events with the data that consumers read."""
+"""Enriched events: events with the data that consumers read."""
 
 from dataclasses import dataclass
 from typing import Generic, TypeVar
@@ -12,9 +12,9 @@ Each = TypeVar("Each")
 
 @dataclass(slots=True)
 class EnrichedEvent:
-    """An event as it is told.
+    """An event with its data for consumers.
 
-    path -- the names that led to the thing as of the event, outermost first: the warehouse, namespaces, the thing itself.
+    path -- the names of the object as of the event, outermost first: the warehouse, the namespaces, the object itself.
     """
 
     event: RecordedEvent
@@ -29,13 +29,13 @@ class EnrichedEvent:
 
     @property
     def namespace(self) -> tuple[str, ...]:
-        """The levels of the namespace it is, or lies in."""
+        """The levels of the object's namespace, or of the namespace itself."""
         noun = self.event.topic.partition(".")[0]
         return self.path[1:-1] if noun in ("table", "view", "proposal") else self.path[1:]
 
     @property
     def namespace_key(self) -> str:
-        """The same as filters match it; made once for all that follow the log."""
+        """The namespace as filters compare it; computed once for all subscribers."""
         if self._namespace_key is None:
             self._namespace_key = dotted_key(".".join(self.namespace))
         return self._namespace_key
@@ -43,9 +43,9 @@ class EnrichedEvent:
 
 @dataclass(frozen=True, slots=True)
 class EnrichedBatch(Generic[Each]):
-    """What was made of the first `count` of some events.
+    """The enriched ones of the first `count` events.
 
-    bytes_read -- of the documents and snapshots that they were made from.
+    bytes_read -- the size of the documents and snapshots that were read for them.
     """
 
     events: list[Each]

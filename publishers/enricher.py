@@ -1,4 +1,4 @@
-"""Adds to events the data that consumers read, from the event and what it refers to as of its position."""
+"""Enriches events with the data that consumers read: from the event, and from what it refers to as of its position."""
 
 import asyncio
 from collections.abc import Callable, Collection, Sequence
@@ -20,21 +20,21 @@ from .references import KnownNames, Path, ReferenceReader, References, SnapshotK
 
 _NAMES_MAX = 10_000
 _KEPT_PATH_LENGTH_MAX = 200
-"""Of the path to a table whose name is kept: ordinary ones are shorter, and the longest would take 16 KB each."""
+"""Names of tables are cached if their paths are shorter than this, as ordinary ones are. The longest would take 16 KB each."""
 DOCUMENTS_BYTES_MAX = 1024 * 1024
-"""Of tables' heads and views' documents that the events of one batch are described from: a small event may lead to a large one."""
+"""Limit on the tables' heads and views' documents that the events of one batch refer to: a small event may refer to a large one."""
 
 
 Chosen = Callable[[RecordedEvent, Path | None], bool]
-"""Whether an event is wanted, by the way to its namespace or warehouse."""
+"""Whether an event is wanted, by the path to its namespace or warehouse."""
 
 
 class EventEnricher:
-    """Describes events.
+    """Enriches events.
 
-    names_only -- types without their version: of these tables' events only names and places are described, and their states not read.
-    current_snapshots -- whether a commit that goes back to a snapshot is described with it.
-    known_names -- shared with other describers, where it is given.
+    names_only -- types of table events, without version, that get only names and locations; their states are not read.
+    current_snapshots -- whether a roll-back to an earlier snapshot includes that snapshot.
+    known_names -- a cache that is shared with other enrichers.
     """
 
     def __init__(self, *, names_only: Collection[str] = (), current_snapshots: bool = True, known_names: KnownNames | None = None) -> None:
@@ -45,10 +45,10 @@ class EventEnricher:
     async def enrich(
         self, connection: Connection, wanted: Sequence[RecordedEvent], *, chosen: Chosen | None = None, bytes_max: int | None = None
     ) -> EnrichedBatch[EnrichedEvent]:
-        """The descriptions of those `wanted` that are `chosen` by their names, all where nothing is given, in their order.
+        """Enriches the `wanted` events, in order; if `chosen` is given, only those that it selects by their names.
 
-        bytes_max -- of what the descriptions hold beside the events' states: where it is reached, one more is the last. Then no more than
-        DOCUMENTS_BYTES_MAX of documents are read for them, and one more. Who is given fewer than wanted asks for the rest again.
+        bytes_max -- limit on the data besides the events' states; the event that reaches it is the last but one. With a limit, at most
+        DOCUMENTS_BYTES_MAX of documents are read, plus one. If fewer events than wanted are returned, call it again for the rest.
         """
         found = await self.enrich_decoded(connection, wanted, chosen=chosen, bytes_max=bytes_max)
         return EnrichedBatch([description for description, _ in found.events], found.count, found.bytes_read)
@@ -56,7 +56,7 @@ class EventEnricher:
     async def enrich_decoded(
         self, connection: Connection, wanted: Sequence[RecordedEvent], *, chosen: Chosen | None = None, bytes_max: int | None = None
     ) -> EnrichedBatch[tuple[EnrichedEvent, Event | None]]:
-        """The same with the facts they were made from; None where only names are described."""
+        """As `enrich`, with the decoded events; None for those that get only names."""
         found = await self._reader.read(connection, wanted)
         numbered = [(n, event) for n, event in enumerate(wanted) if chosen is None or chosen(event, found.paths.get(event.position))]
         count = len(wanted)
@@ -90,7 +90,7 @@ class EventEnricher:
 
 
 def _cut(found: References, events: Sequence[RecordedEvent]) -> int:
-    """How many of them are described from DOCUMENTS_BYTES_MAX at most, and one more."""
+    """How many of the events can be enriched from at most DOCUMENTS_BYTES_MAX of documents, plus one event."""
     size = 0
     for number, event in enumerate(events):
         if size > DOCUMENTS_BYTES_MAX:
@@ -183,13 +183,13 @@ def _name(
     )
 
 
-# The same for all events of a table between two renames: making it takes as long as the rest of its event.
+# Cached, because it is the same for all events of a table between two renames, and takes as long as the rest of an event.
 _kept_name = lru_cache(_NAMES_MAX)(_name)
 
 
 def _previous(event: RecordedEvent, found: References) -> data.PreviousName:
     row = found.rows_before[event.position]
-    # Where it stayed in its namespace, that one's path is the path of now.
+    # If the namespace is the same, its path is the current one.
     path = found.paths_before.get(event.position) or found.paths[event.position]
     return data.PreviousName(name=row.name, namespace=data.NamespaceName(id=row.namespace_id, name=list(path.names[1:])))
 
@@ -327,7 +327,7 @@ def _view_schema_id(document: Json) -> int | None:
 
 
 def _snapshot_wanted(event: RecordedEvent, fact: Event | None) -> SnapshotKey | None:
-    """The current snapshot, where a commit set it and did not add it: a roll-back, or a branch that was fast-forwarded."""
+    """The current snapshot, if a commit set it without adding it: a roll-back, or a fast-forward of a branch."""
     if not isinstance(fact, facts.TableCommitted) or "current-snapshot-id" not in fact.delta["head"]["set"]:
         return None
     current = _current_snapshot_id(fact.delta["head"]["set"])
@@ -337,7 +337,7 @@ def _snapshot_wanted(event: RecordedEvent, fact: Event | None) -> SnapshotKey | 
 
 
 def _current_snapshot_id(head: Json) -> int | None:
-    """-1 stands for none below v3."""
+    """Before v3, -1 means that there is none."""
     current: int | None = head["current-snapshot-id"]
     return None if current == -1 else current
 
@@ -347,7 +347,7 @@ def _added(parts: Json, kind: str) -> list[Json]:
 
 
 def _snapshot(snapshot: Json) -> data.SnapshotPointer:
-    # The operation has a member of its own.
+    # The operation is a member of its own in the event.
     summary = dict(snapshot.get("summary", {}))
     return data.SnapshotPointer(
         snapshot_id=snapshot["snapshot-id"],

@@ -16,9 +16,9 @@ _VERSION = re.compile(r"\.v\d+$")
 
 @dataclass(frozen=True, slots=True)
 class EventFilter:
-    """Types, and `ScopeFilter`'s members; empty ones let everything through.
+    """A filter by type and scope. Empty members match everything.
 
-    types -- `table.committed`, with `*` for any part; Icecore's prefix and the version may stand and are ignored.
+    types -- such as `table.committed`, with `*` as a wildcard; Icecore's prefix and the version are optional and ignored.
     """
 
     types: tuple[str, ...] = ()
@@ -31,20 +31,20 @@ class EventFilter:
 
     @classmethod
     def parse(cls, types: tuple[str, ...] = (), warehouses: tuple[str, ...] = (), namespaces: tuple[str, ...] = ()) -> "EventFilter":
-        """Raises FilterError for a type no event has, and for a name that is blank or a pattern."""
+        """Raises FilterError for a type that no event has, and for a name that is blank or a pattern."""
         return cls(tuple(map(_bare, types)), ScopeFilter.parse(warehouses, namespaces))
 
     def may_match(self, event: RecordedEvent) -> bool:
-        """What can be told before the event's names are read."""
+        """Whether the event may match, before its names are read."""
         return not self.types or event.topic in self._topics
 
     def matches(self, description: EnrichedEvent) -> bool:
-        """For an event that may match."""
+        """Whether an event that may match does match."""
         warehouse_name = description.path[0] if description.path else ""
         return self.scope.matches(description.event.warehouse_id, warehouse_name, lambda: (description.namespace_key,))
 
     def matches_path(self, event: RecordedEvent, path: Path | None) -> bool:
-        """The same for one that is not described yet, by the way to its namespace or warehouse."""
+        """As `matches`, for an event that is not enriched yet, by the path to its namespace or warehouse."""
         if path is None:
             return self.scope.matches(event.warehouse_id, "", lambda: ("",))
         return self.scope.matches(event.warehouse_id, path.names[0], lambda: (path.namespace_key,))
@@ -54,10 +54,10 @@ class EventFilter:
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> "EventFilter":
-        """What `to_json` made. It is not checked again: case folding may have made a name longer than names may be."""
+        """The inverse of `to_json`. Names are not checked again, because case folding may have made one too long."""
         return cls(tuple(value["types"]), ScopeFilter(tuple(value["warehouses"]), tuple(value["namespaces"])))
 
 
 def _bare(topic: str) -> str:
-    """`io.icecore.table.committed.v1` and `table.committed` are one."""
+    """The type without prefix and version: `table.committed` for `io.icecore.table.committed.v1`."""
     return _VERSION.sub("", topic.strip().removeprefix(TYPE_PREFIX))

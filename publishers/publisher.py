@@ -25,19 +25,19 @@ from .sink import Checkpoint, Sink, SinkError, SinkPosition, SinkRefusedError
 _log = structlog.get_logger("icecore.publisher")
 
 TAKE_OVER_SECONDS = 1.0
-"""How often a process that does not lead asks whether it may."""
+"""How often a process that is not the leader tries to become it."""
 PAUSE_SECONDS_MIN = 0.1
 PAUSE_SECONDS_MAX = 5.0
 ROW_SECONDS = 1.0
-"""Behind a sink that remembers, the row in Postgres may lag by this."""
+"""How far the row in Postgres may lag if the sink stores its own position."""
 DESCRIBED_BYTES_MAX = 4 * 1024 * 1024
-"""Of what the events of one batch refer to beside their own states, such as snapshots that a branch goes back to; and one event more."""
+"""Limit on the data that the events of a batch refer to besides their own states, such as snapshots of a roll-back; plus one event."""
 
 
 class Publisher:
-    """Tells one sink; any number of processes may run one, and one of them leads.
+    """Publishes to one sink. Any number of processes may run a publisher of the same sink; one of them is the leader.
 
-    make_sink -- a fresh connection to the sink, not yet opened.
+    make_sink -- returns a new connection to the sink, not yet opened.
     """
 
     def __init__(
@@ -59,11 +59,11 @@ class Publisher:
         self._pause = PAUSE_SECONDS_MIN
         self._log_outage = OutageLog("icecore.publisher", "sink_database_unreachable", "sink_database_recovered", sink=name)
         self._outage = OutageLog("icecore.publisher", "sink_failed", "sink_recovered", sink=name)
-        # After a failure events go one by one until what failed is passed: one that is refused holds up none before it.
+        # After a failure, events are published one by one up to this position, so that a refused event does not block those before it.
         self._singly_until = 0
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Until `stop` is set; a lost database or lead is waited for."""
+        """Runs until `stop` is set. If the database or the leadership is lost, it tries again."""
         while not stop.is_set():
             try:
                 async with leading(self._dsn, self._name, self._start) as leadership:
@@ -84,7 +84,7 @@ class Publisher:
             sink: Sink | None = None
             again_after_seconds = 0.0
             try:
-                # It reads files with secrets, which may be missing.
+                # Inside the block, because it reads files with secrets, which may be missing.
                 sink = self._make_sink()
                 await self._publish_log(leadership, sink, stop)
                 return
@@ -107,14 +107,14 @@ class Publisher:
             await leadership.move(error.acknowledged, leadership.broker_sequence)
             self._pause = PAUSE_SECONDS_MIN
         blocked = error.position if isinstance(error, SinkError) else None
-        # A SinkError's words are ours; of any other the text may hold what a client was given.
+        # The text of a SinkError is ours. The text of other errors may contain what was passed to a client library.
         said = str(error) if isinstance(error, SinkError) else client_error_text(error)
         if isinstance(error, SinkError):
             self._outage.failed(blocked, error=said, blocked_position=blocked)
         await leadership.report(said, blocked)
 
     async def _publish_log(self, leadership: Leadership, sink: Sink, stop: asyncio.Event) -> None:
-        """Until `stop` is set. Raises SinkError, and whatever a fault of ours raises."""
+        """Publishes until `stop` is set. Raises SinkError, and any unexpected exception."""
         live = await self._begin(leadership, await sink.open())
         progress = _Progress(leadership, sink.REMEMBERS)
         enricher, replaying = EventEnricher(), _Replaying(self._dialect, self._chosen)
@@ -127,7 +127,7 @@ class Publisher:
                 if batch.events:
                     end = batch.events[-1].position
                     if batch.is_full:
-                        # Read and made while this one is on its way.
+                        # Prepares the next batch while this one is being published.
                         following = asyncio.create_task(self._batch(leadership, enricher, operator_requests, end, sink))
                     if batch.messages:
                         progress.broker_sequence = await self._publish(sink, batch)
@@ -159,7 +159,7 @@ class Publisher:
     async def _batch(
         self, leadership: Leadership, enricher: EventEnricher, operator_requests: OperatorRequests, after: int, sink: Sink
     ) -> "_Batch":
-        """What comes after a position, and what of it goes out."""
+        """The events after a position, and the messages for those that are published."""
         events_max = self._batch_events_max(sink, after)
         events: Sequence[RecordedEvent] = await read_events(leadership.connection, after, events_max)
         if not events:
@@ -170,7 +170,7 @@ class Publisher:
         except psycopg.Error:
             raise
         except Exception as error:
-            # A fault of ours on one event must name it, and hold up none before it.
+            # The error must name the event, which must not block those before it: the events are tried one by one.
             self._singly_until = max(self._singly_until, events[-1].position)
             if len(events) > 1:
                 raise
@@ -180,7 +180,7 @@ class Publisher:
         return _Batch(events, messages, read == events_max or len(events) < read)
 
     async def _begin(self, leadership: Leadership, sink_position: SinkPosition) -> Checkpoint:
-        """Where to go on: the larger of what the sink holds and what the row says, unless the sink lost what it had acknowledged."""
+        """The position to continue from: the greater of the sink's and the row's, unless the sink lost events that it had acknowledged."""
         start = leadership.position
         if sink_position.checkpoint is None:
             if leadership.broker_sequence > sink_position.broker_sequence:
@@ -200,7 +200,7 @@ class Publisher:
         return live
 
     async def _check_log(self, leadership: Leadership, held: Checkpoint) -> None:
-        """What the sink holds must be of this log: else its position says nothing, and events would be missed in silence."""
+        """Raises SinkError if the sink's last event is not in this log: its position would be meaningless, and events would be missed."""
         if await leadership.checkpoint(held.position) != held:
             raise SinkError(
                 f"the sink holds position {held.position} with event {held.event_id}, which is not in this log: it was filled from another,"
@@ -210,7 +210,7 @@ class Publisher:
 
 @dataclass(frozen=True, slots=True)
 class _Batch:
-    """Events of the log and what of them goes out; full: more may follow at once."""
+    """Events of the log, and the messages for those that are published. is_full -- whether more events may follow immediately."""
 
     events: Sequence[RecordedEvent]
     messages: Sequence[Outgoing]
@@ -218,7 +218,7 @@ class _Batch:
 
 
 class _Progress:
-    """Moves the row: after every batch, or now and then behind a sink that remembers."""
+    """Stores the position in Postgres: after every batch, or from time to time if the sink stores its own position."""
 
     def __init__(self, leadership: Leadership, remembers: bool) -> None:
         self.broker_sequence = leadership.broker_sequence
@@ -233,7 +233,7 @@ class _Progress:
             await self.now()
 
     async def now(self) -> None:
-        # First: a sink that has been told everything must not be seen with an error that no longer stands.
+        # First, so that a sink that is up to date is never shown with an old error.
         await self._leadership.recovered()
         if (self._position, self.broker_sequence) != (self._leadership.position, self._leadership.broker_sequence):
             await self._leadership.move(self._position, self.broker_sequence)
@@ -241,7 +241,7 @@ class _Progress:
 
 
 class _Replaying:
-    """The replay whose turn it is, a batch at a time between live ones."""
+    """Publishes the current replay, one batch at a time between live batches."""
 
     def __init__(self, dialect: Dialect, chosen: EventFilter) -> None:
         self._dialect: Dialect = dialect
@@ -250,14 +250,14 @@ class _Replaying:
         self._enricher = EventEnricher()
 
     async def step(self, leadership: Leadership, sink: Sink, operator_requests: OperatorRequests, live: Checkpoint) -> int | None:
-        """Tells the next batch again; the sink's mark after it, None where nothing of it goes out."""
+        """Publishes the next batch of the replay. Returns the broker's sequence number; None if the batch has no messages."""
         replay_request = operator_requests.replay
         assert replay_request is not None
         if self._replay_request is None or self._replay_request.id != replay_request.id:
             self._enricher = EventEnricher()
         self._replay_request = replay_request
         limit = min(sink.BATCH_EVENTS_MAX, replay_request.to_position - replay_request.replayed_position)
-        # The log reaches the end of every replay: it was checked when the replay was asked for.
+        # The log contains all events of a replay: that was checked when the replay was requested.
         events: Sequence[RecordedEvent] = await read_events(leadership.connection, replay_request.replayed_position, limit)
         both = (self._chosen, replay_request.filter)
         events, messages = await messages_of(
@@ -266,7 +266,7 @@ class _Replaying:
         try:
             broker_sequence = await sink.publish(messages, live) if messages else None
         except SinkError as error:
-            # How far the replay came says nothing of what is told live, which may be behind it.
+            # The progress of the replay must not move the live position, which may be lower.
             if error.acknowledged is not None:
                 await leadership.move_replay(
                     replay_request, error.acknowledged, sum(message.position <= error.acknowledged for message in messages)
@@ -287,7 +287,7 @@ async def messages_of(
     *,
     replay: Replay | None = None,
 ) -> tuple[Sequence[RecordedEvent], list[Outgoing]]:
-    """The first of `events`, all where they refer to no more than DESCRIBED_BYTES_MAX; and what of those passes every filter, in order."""
+    """The first of `events` (all, unless they refer to more than DESCRIBED_BYTES_MAX), and messages for those that pass every filter."""
     wanted = [event for event in events if event.position not in skips and all(each.may_match(event) for each in filters)]
 
     def chosen(event: RecordedEvent, path: Path | None) -> bool:

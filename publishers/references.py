@@ -1,6 +1,6 @@
-"""What an event refers to, as of its position: names, the row it made and the row before. Read for a whole batch at once.
+"""Reads what events refer to as of their positions, for a whole batch at once: names, the row of the event and the row before.
 
-Rows of the read models never change after their position, and a rebuild gives equal bytes, so every read here gives the same result.
+Rows of the read models do not change after their position, and a rebuild results in equal bytes, so every read has the same result.
 """
 
 from collections.abc import Iterable, Sequence
@@ -22,22 +22,22 @@ from ..projections import names, proposals, versions
 _NOUNS: tuple[Literal["table", "view"], ...] = ("table", "view")
 
 SnapshotKey = tuple[UUID, int, int]
-"""Its table, the version that made it the current one, its id."""
+"""A snapshot by its table, the version that made it current, and its id."""
 
 NAMES_BYTES_MAX = 2 * 1024 * 1024
-"""Some thousand names of the longest, or twenty thousand ordinary ones."""
+"""Room for about a thousand of the longest names, or twenty thousand ordinary ones."""
 
 
 @dataclass(frozen=True, slots=True)
 class Path:
-    """The way to a warehouse or a namespace, outermost first; the first is the warehouse. keys -- the names as filters match them."""
+    """The path to a warehouse or a namespace, beginning with the warehouse. keys -- the names as filters compare them."""
 
     names: tuple[str, ...]
     keys: tuple[str, ...]
 
     @property
     def namespace_key(self) -> str:
-        """The names below the warehouse, dotted."""
+        """The keys below the warehouse, joined by dots."""
         return ".".join(self.keys[1:])
 
 
@@ -45,8 +45,8 @@ class Path:
 class TabularRow:
     """A table or view at one version.
 
-    body -- the table's head or the view's document, once it was read; size -- its bytes, None of a row before the event's, unless the
-    event replaced all of it.
+    body -- the table's head or the view's document, once it is read. size -- its bytes; None for the row before an event, unless the
+    event replaced the whole document.
     """
 
     namespace_id: UUID
@@ -64,16 +64,16 @@ class TabularRow:
         return self._parsed
 
     def let_go(self) -> None:
-        """Its event is described: parsed, a document takes many times its bytes."""
+        """Drops the document once its event is enriched: a parsed document takes many times its bytes."""
         self.body = self._parsed = None
 
 
 @dataclass(slots=True)
 class References:
-    """What one batch refers to, by the positions of its events.
+    """What the events of a batch refer to, by their positions.
 
-    rows, rows_before -- a table's or view's row as the event left it, and as the event found it. paths -- to the thing itself, to what a
-    table or view lies in, to a proposal's warehouse. paths_before -- to what a table or view lay in, where it was moved.
+    rows, rows_before -- a table's or view's row after and before the event. paths -- of the object itself; for a table or view, of its
+    namespace; for a proposal, of its warehouse. paths_before -- of the former namespace of a table or view that was moved.
     """
 
     rows: dict[int, TabularRow] = field(default_factory=dict)
@@ -84,12 +84,12 @@ class References:
     proposals: dict[tuple[UUID, int], ProposalState] = field(default_factory=dict)
 
     def documents_bytes(self, position: int) -> int:
-        """Of the documents that an event is described from."""
+        """The size of the documents that an event refers to."""
         rows = (self.rows.get(position), self.rows_before.get(position))
         return sum(row.size or 0 for row in rows if row is not None)
 
     def let_go(self, position: int) -> None:
-        """An event is described."""
+        """Drops the documents of an event once it is enriched."""
         for rows in (self.rows, self.rows_before):
             if position in rows:
                 rows[position].let_go()
@@ -97,7 +97,7 @@ class References:
 
 @dataclass(frozen=True, slots=True)
 class _KnownName:
-    """A warehouse or a namespace: it is called the same for good, and lies where it does."""
+    """A warehouse or a namespace. Its name and its parent never change."""
 
     parent_id: UUID | None
     name: str
@@ -105,13 +105,13 @@ class _KnownName:
 
 
 class KnownNames:
-    """Warehouses and namespaces by their ids, the longest unused out first; any number of readers may share them."""
+    """An LRU cache of warehouses and namespaces by id, which readers may share."""
 
     def __init__(self) -> None:
         self._known: LRUCache[UUID, _KnownName] = LRUCache(NAMES_BYTES_MAX, getsizeof=_held)
 
     async def paths(self, connection: Connection, object_ids: Iterable[UUID]) -> dict[UUID, Path]:
-        """The ways to these, by their ids."""
+        """The paths to these objects, by their ids."""
         used: dict[UUID, _KnownName] = {}
         missing = [object_id for object_id in dict.fromkeys(object_ids) if not self._use(object_id, used)]
         if missing:
@@ -125,7 +125,7 @@ class KnownNames:
         self._known.clear()
 
     def _use(self, object_id: UUID | None, used: dict[UUID, _KnownName]) -> bool:
-        """Whether the whole way is known; it is added to `used`."""
+        """Adds the path to `used` and returns True, if all of it is known."""
         way: dict[UUID, _KnownName] = {}
         while object_id is not None and object_id not in used:
             known = self._known.get(object_id)
@@ -141,7 +141,7 @@ class KnownNames:
 
 
 def _held(name: _KnownName) -> int:
-    """With its own id, which takes as much as its parent's."""
+    """The memory of an entry, with its own id, which takes as much as its parent's."""
     return held_bytes((name.parent_id, name.parent_id, name.name, name.key, name))
 
 
@@ -156,13 +156,13 @@ def _path(object_id: UUID, known: dict[UUID, _KnownName]) -> Path:
 
 
 class ReferenceReader:
-    """Reads what events refer to. known_names -- shared with other readers, where it is given."""
+    """Reads what events refer to. known_names -- a cache that is shared with other readers."""
 
     def __init__(self, known_names: KnownNames | None = None) -> None:
         self.known_names = known_names or KnownNames()
 
     async def read(self, connection: Connection, events: Sequence[RecordedEvent]) -> References:
-        """The pointers of these events, without the documents of tables and views."""
+        """The references of these events, without the documents of tables and views."""
         found = References()
         for noun in _NOUNS:
             positions = [event.position for event in events if event.topic.partition(".")[0] == noun]
@@ -183,7 +183,7 @@ class ReferenceReader:
         return found
 
     async def read_documents(self, connection: Connection, found: References, events: Sequence[RecordedEvent]) -> None:
-        """Adds the documents that these events are described from."""
+        """Adds the documents that these events refer to."""
         for noun in _NOUNS:
             asked: list[tuple[UUID, int, TabularRow]] = []
             for event in events:
@@ -198,7 +198,7 @@ class ReferenceReader:
     async def read_snapshots(
         self, connection: Connection, found: References, wanted: Sequence[SnapshotKey | None], bytes_max: int | None
     ) -> list[int]:
-        """Adds snapshots that events refer to without holding them, as many as `bytes_max` and one more; the bytes of each, 0 of None."""
+        """Adds snapshots that events refer to but do not contain: up to `bytes_max`, plus one. Returns their sizes; 0 for None."""
         sizes = [0] * len(wanted)
         asked = [(number, key) for number, key in enumerate(wanted) if key is not None]
         if not asked:
@@ -217,7 +217,7 @@ def _with_document(rows: dict[int, TabularRow], event: RecordedEvent) -> list[Ta
 
 
 def _named_objects(event: RecordedEvent, found: References) -> tuple[UUID, ...]:
-    """Those whose paths the event is told with: what a table or view lies in (and lay in), a proposal's warehouse, else itself."""
+    """The objects whose paths the event needs: a table's or view's namespace and its former one, a proposal's warehouse, else itself."""
     noun = event.topic.partition(".")[0]
     if noun == "proposal":
         return (event.warehouse_id,)

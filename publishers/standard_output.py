@@ -13,7 +13,7 @@ from .sink_settings import StandardOutputSink
 
 
 class StandardOutput:
-    """The process's own standard output; how far it was told stands in Postgres."""
+    """The process's standard output. Its position is stored in Postgres."""
 
     REMEMBERS: ClassVar[bool] = False
     BATCH_EVENTS_MAX: ClassVar[int] = 500
@@ -28,14 +28,14 @@ class StandardOutput:
     async def publish(self, events: Sequence[Outgoing], live: Checkpoint | None) -> int:
         lines = b"".join(self._line(event) for event in events)
         try:
-            # A reader that does not read blocks a thread, not the loop.
+            # A reader that does not read blocks this thread instead of the event loop.
             await asyncio.to_thread(_write, lines)
         except OSError as error:
             raise SinkError(f"standard output cannot be written: {client_error_text(error)}") from error
         return 0
 
     async def close(self) -> None:
-        """It is not ours to close."""
+        """Does nothing: standard output stays open."""
 
     def _line(self, event: Outgoing) -> bytes:
         line = encode_json(event)

@@ -1,4 +1,4 @@
-"""Runs queries: authorizes them, and answers from the cache if no event has changed what they read."""
+"""Runs queries: authorizes them, and returns cached results if no event has changed what they read."""
 
 from collections.abc import Awaitable, Callable, Hashable, Iterable
 from dataclasses import dataclass
@@ -18,9 +18,9 @@ Value = TypeVar("Value")
 
 @dataclass(frozen=True, slots=True)
 class Fresh(Generic[Value]):
-    """What was read for an answer.
+    """The result of reading the read models.
 
-    resource -- what it is about. size_bytes -- what keeping it takes. tags -- of what it was made from.
+    resource -- the object to authorize. size_bytes -- its memory in the cache. tags -- dropping one of them removes it from the cache.
     """
 
     value: Value
@@ -30,7 +30,7 @@ class Fresh(Generic[Value]):
 
 
 class QueryExecutor:
-    """What queries of one process are run with. `cache_bytes_max` 0 keeps nothing: every query then asks the read models."""
+    """Executes the queries of one process. With `cache_bytes_max` 0, nothing is cached: every query reads the read models."""
 
     def __init__(self, backends: Backends, authorizer: Authorizer, *, cache_bytes_max: int) -> None:
         self.backends = backends
@@ -43,7 +43,7 @@ class QueryExecutor:
         self.table_loads = TableLoads(backends.connection, backends.connection_once, backends.large_documents)
 
     async def close(self) -> None:
-        """Ends the read of the log that nobody waits for."""
+        """Ends the read of the log that runs in the background."""
         await self._freshness.close()
 
     def _forget(self) -> None:
@@ -51,15 +51,16 @@ class QueryExecutor:
         self.backends.forget()
 
     async def authorize(self, context: RequestContext, *resources: Resource) -> None:
-        """Forbidden where the principal may not ask this of the resources."""
+        """Raises Forbidden unless the principal may do this to all resources."""
         await self._authorizer.authorize(context, resources)
 
     async def answer(
         self, context: RequestContext, key: Hashable, as_of: int | None, read: Callable[[Connection], Awaitable[Fresh[Value]]]
     ) -> Value:
-        """The kept answer, if nothing that came into the log before this call concerns it; else what `read` finds now.
+        """The cached result, if no event that was appended before this call changes it; else the result of `read`.
 
-        `key` must say all that `read` depends on beside the read models. A past is read each time: few ask for the same one.
+        `key` must identify everything that `read` depends on besides the read models. Past states are not cached, because they are
+        rarely read again.
         """
 
         async def find() -> Fresh[Value]:
@@ -71,7 +72,7 @@ class QueryExecutor:
     async def answer_found(
         self, context: RequestContext, key: Hashable, as_of: int | None, find: Callable[[], Awaitable[Fresh[Value]]]
     ) -> Value:
-        """The same for a query that sees to its connection itself."""
+        """As `answer`, for a query that gets its connections itself."""
         found = await self._found(key, as_of, find)
         await self.authorize(context, found.resource)
         return found.value

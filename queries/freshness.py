@@ -13,31 +13,31 @@ from .read_cache import ReadCache
 
 _log = structlog.get_logger("icecore.freshness")
 
-# One short statement that every reader of the process waits for.
+# A limit on one short statement that all readers of the process wait for.
 CATCH_UP_SECONDS_MAX = 2.0
-# An event of these changes what a name stands for, or that it stands for anything; the others change only what the object holds.
+# Topics whose events change only the content of an object. Events of all others change to which object a name refers.
 _CONTENT_ONLY = frozenset({"table.committed.v1", "table.overwritten.v1", "view.committed.v1", "namespace.properties-changed.v1"})
 
 
 def content_tag(stream_id: UUID) -> tuple[str, UUID]:
-    """Dropped by every event of the stream, so that an answer about its content needs no tag of its name."""
+    """Dropped by every event of the stream, so that a result that depends on its content needs no tag of its name."""
     return ("content", stream_id)
 
 
 def name_tag(stream_id: UUID) -> tuple[str, UUID]:
-    """Dropped when the stream's name, or that it has one, changes."""
+    """Dropped when the object is created, renamed or dropped."""
     return ("name", stream_id)
 
 
 def listing_tag(kind: str) -> tuple[str, str]:
-    """Dropped when anything of the kind is created, renamed or dropped."""
+    """Dropped when an object of the kind is created, renamed or dropped."""
     return ("listing", kind)
 
 
 class Freshness:
-    """Keeps a cache abreast of the log.
+    """Invalidates a cache by the events of the log.
 
-    restored -- called where the log does not have the event that was its head before: the database was set back to an earlier point.
+    restored -- called if the log lacks the event that was its head before, because the database was restored to an earlier point.
     """
 
     def __init__(
@@ -54,24 +54,24 @@ class Freshness:
 
     @property
     def has_head(self) -> bool:
-        """Whether there is a head to read on from; the look at the log that finds one empties the cache."""
+        """Whether a head of the log is known from which to read on. The first read of the log sets it and empties the cache."""
         return self._applied is not None
 
     def follow(self) -> None:
-        """Has the log read once more, with nobody waiting: an answer was kept that may be newer than the head compared so far.
+        """Reads the log once more in the background, because a result was cached that may be newer than the known head.
 
-        Else a database that is set back to a point between the two would not be noticed by that head.
+        Otherwise a restore of the database to a point between the two would not be noticed.
         """
         self._behind = True
         self._begin()
 
     async def confirm(self) -> None:
-        """When this returns, whatever was in the log when it was called has been taken out of the cache.
+        """Returns once the cache is invalidated by every event that was in the log at the time of the call.
 
-        Raises ServiceUnavailable where the log cannot be read.
+        Raises ServiceUnavailable if the log cannot be read.
         """
-        # A future for each, and none for all behind a shield, which takes longer than all else here. It has no name in this frame, which
-        # an error of it would hold, and so itself.
+        # One future for each request: a shared one would need asyncio.shield, which takes longer than the rest. It is not a local
+        # variable, because its error would refer to this frame: a reference cycle.
         self._begin()
         self._waiting.append(asyncio.get_running_loop().create_future())
         await self._waiting[-1]
@@ -87,16 +87,16 @@ class Freshness:
             self._reading = asyncio.create_task(self._read_on(), name="freshness")
 
     async def _read_on(self) -> None:
-        """Reads the log for those who wait, and again for those who came while it read."""
+        """Reads the log for the waiting requests, and again for those that arrived during the read."""
         while self._waiting or self._behind:
             waiting, self._waiting = self._waiting, []
             self._behind = False
             try:
                 await self._catch_up()
             except Exception as error:
-                # The next answer may be that of a restored log, with a head that says nothing of what was kept since the last one.
+                # The database may be restored before the next read, which the known head would not reveal for results cached since.
                 self._cache.clear()
-                # Those who came meanwhile hear the same: where the log is away, the next read would only take as long to say so.
+                # Requests that arrived meanwhile get the same error: a second read would take just as long to fail.
                 waiting += self._waiting
                 self._waiting = []
                 _finish(waiting, error)
@@ -131,10 +131,10 @@ class Freshness:
 
 
 def _finish(waiting: list[asyncio.Future[None]], error: Exception | None) -> None:
-    """Empties the list: the error's trace holds who has it, and would else be held by it."""
+    """Completes the futures and empties the list, which would otherwise form a reference cycle with the error's traceback."""
     while waiting:
         confirmed = waiting.pop()
-        # Whoever went away meanwhile has cancelled it.
+        # Cancelled, because its request ended meanwhile.
         if confirmed.done():
             continue
         if error is None:

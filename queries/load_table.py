@@ -22,7 +22,7 @@ from .freshness import content_tag, name_tag
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
-    """A LoadTableResult as it is sent, with what a request is checked against before; no file where the warehouse looks for none."""
+    """An encoded LoadTableResult, its ETag, and the metadata file to check; None if the warehouse does not check files."""
 
     etag: str
     body: Content
@@ -37,10 +37,10 @@ async def load_table(
     snapshots: str = "all",
     if_none_match: str | None = None,
 ) -> TableAnswer:
-    """A LoadTableResult; no body where `if_none_match` still holds.
+    """A LoadTableResult; without a body if `if_none_match` is the current ETag.
 
-    snapshots -- `all`, or `refs`: only those that a branch or tag names.
-    NoSuchTable; NotFound where the warehouse looks for the metadata file and it is gone (only for now, never for a past).
+    snapshots -- `all`, or `refs`: only those that a branch or tag refers to.
+    Raises NoSuchTable; NotFound if the warehouse checks metadata files and the file is missing (not for past states).
     """
     referenced_only, as_of = snapshots == "refs", warehouse.as_of
     warehouse_id, keys, name_key = warehouse.scope.path(table)
@@ -79,7 +79,7 @@ async def _loaded_then(
 
 
 async def table_exists(queries: QueryExecutor, context: RequestContext, warehouse: Warehouse, table: TabularIdentifier) -> None:
-    """NoSuchTable where it does not."""
+    """Raises NoSuchTable if the table does not exist."""
 
     async def read(connection: Connection) -> Fresh[UUID]:
         table_id = await names.find_table(connection, warehouse.scope, table)

@@ -1,4 +1,4 @@
-"""The cache of answers: limited in bytes, each answer with tags of what it was made from."""
+"""The cache of query results: limited in bytes; each result has tags of the objects that it depends on."""
 
 from collections import OrderedDict
 from collections.abc import Hashable, Iterable
@@ -9,13 +9,13 @@ from ..domain.held_bytes import held_bytes
 
 Tag = Hashable
 
-# What an entry costs beside its bytes and its key: tags, objects.
+# The memory of an entry besides its bytes and its key: tags and Python objects.
 ENTRY_OVERHEAD_BYTES = 1_000
 
 
 @dataclass(slots=True)
 class CacheMetrics:
-    """Counts for the metrics."""
+    """Counters for the metrics."""
 
     hits: int = 0
     misses: int = 0
@@ -31,10 +31,10 @@ class _Entry:
 
 
 class ReadCache:
-    """Least recently used out first. An entry is dropped when one of its tags is.
+    """An LRU cache. Dropping a tag removes all entries that have it.
 
-    A value is read from the database while tags go on being dropped: `begin` before the read and the ticket it gives at `keep` make
-    sure that a value older than such a drop is not kept.
+    Tags may be dropped while a value is being read from the database. Call `begin` before the read, and pass its ticket to `keep`: then
+    a value that was read before such a drop is not cached.
     """
 
     def __init__(self, bytes_max: int) -> None:
@@ -60,23 +60,23 @@ class ReadCache:
         return entry.value
 
     def begin(self) -> int:
-        """A ticket for a value that is about to be read."""
+        """Returns a ticket for a value that is about to be read."""
         self._sequence += 1
         self._filling[self._sequence] = self._sequence
         return self._sequence
 
     def give_up(self, ticket: int) -> None:
-        """The read came to nothing."""
+        """Ends a ticket without a value, because the read failed."""
         del self._filling[ticket]
         oldest = next(iter(self._filling), self._sequence)
         while self._dropped_while_filling and next(iter(self._dropped_while_filling.values())) <= oldest:
             del self._dropped_while_filling[next(iter(self._dropped_while_filling))]
 
     def keep(self, ticket: int, key: Hashable, value: Any, size_bytes: int, tags: Iterable[Tag]) -> Any:
-        """Keeps a value unless one of its tags was dropped since its ticket was given, or it is too large to be worth it.
+        """Caches a value, unless one of its tags was dropped since `begin`, or the value is too large.
 
-        Returns the value, or an equal one that was kept already: of requests that came at once each has read its own, and what is known
-        of an answer by its identity, its compressed form, should not be found out for each.
+        Returns the value, or an equal one that is cached already, as concurrent requests each read their own. Then the compressed form,
+        which is cached by identity (api/compression.py), is made only once.
         """
         tags = frozenset(tags)
         size_bytes += ENTRY_OVERHEAD_BYTES + held_bytes(key)
@@ -98,10 +98,10 @@ class ReadCache:
         return value
 
     def drop(self, tag: Tag) -> None:
-        """Forgets every entry with the tag, and those being read."""
+        """Removes every entry with the tag, and prevents values that are being read from being cached with it."""
         if self._filling:
             self._sequence += 1
-            # The last one dropped stands last.
+            # Moves the tag to the end: the dictionary is ordered by the time of the drop.
             self._dropped_while_filling.pop(tag, None)
             self._dropped_while_filling[tag] = self._sequence
         for key in [*self._keys_by_tag.get(tag, ())]:

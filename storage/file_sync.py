@@ -1,4 +1,4 @@
-"""Syncs written files and their folders to disk, so that files that events name survive a power failure."""
+"""Syncs written files and their folders to disk, so that files that events refer to survive a power failure."""
 
 import errno
 import os
@@ -15,19 +15,19 @@ from typing import ParamSpec
 P = ParamSpec("P")
 
 SYNC_THREADS_MAX = 16
-"""The kernel joins fsyncs that wait at the same time; more threads than this gained nothing."""
+"""The kernel merges concurrent fsyncs; more threads did not make it faster."""
 FOLDERS_SYNCED_MAX = 256
 FOLDERS_SYNCED_SHARE = 1 / 16
-"""Of the descriptors a process may open; most of them are for clients."""
+"""Share of the descriptors that a process may open; most are for clients."""
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
 
 class FileSync:
-    """fsync of files in threads of its own, so that the event loop never waits for a disk and files wait side by side.
+    """Calls fsync in threads of its own, so that the event loop never waits for a disk, and files are synced concurrently.
 
-    A folder's own entry lies in the folder above it. The whole way up is synced when a folder is first written to, whoever made it;
-    it is remembered by an open descriptor, whose inode no other folder can have meanwhile.
+    A folder's own entry is in its parent folder. When a folder is first written to, all its parents are synced, even if they existed
+    before. Synced folders are remembered by open descriptors, so that no other folder can get the same inode meanwhile.
     """
 
     def __init__(self) -> None:
@@ -36,15 +36,15 @@ class FileSync:
         self._synced: OrderedDict[tuple[int, int], int] = OrderedDict()
 
     async def sync_aside(self, file: int, folder: int) -> None:
-        """`sync` in a thread; a caller that is cancelled leaves it to its end, because it closes the descriptors."""
+        """`sync` in a thread. It completes even if the caller is cancelled, because it closes the descriptors."""
         await self.aside(self.sync, file, folder)
 
     async def aside(self, work: Callable[P, None], *args: P.args, **kwargs: P.kwargs) -> None:
-        """The same for other work that ends in a `sync`."""
+        """As `sync_aside`, for other work that ends in a `sync`."""
         await shield(get_running_loop().run_in_executor(self._threads, partial(work, *args, **kwargs)))
 
     def sync(self, file: int, folder: int) -> None:
-        """Returns when the file and the way to it are on the disk; takes both descriptors over. Raises OSError if the disk fails."""
+        """Syncs the file and its parent folders to disk, and closes both descriptors. Raises OSError if the disk fails."""
         try:
             os.fsync(file)
             self._sync_way(folder)
@@ -74,7 +74,7 @@ class FileSync:
             return (status.st_dev, status.st_ino) in self._synced
 
     def _keep(self, folders: list[int]) -> None:
-        """Takes the descriptors over; the longest unused are closed where there are too many."""
+        """Adds descriptors, which it then owns. If there are too many, it closes the least recently used."""
         with self._lock:
             for descriptor in folders:
                 status = os.fstat(descriptor)
@@ -98,7 +98,7 @@ def _folders_synced_max() -> int:
 
 
 def _folder_above(folder: int) -> int | None:
-    """The folder that holds this one; None above the root, and where this account may not read: there it has made nothing."""
+    """The parent folder; None for the root, and for a parent that this user may not read, in which it cannot have created anything."""
     try:
         above = os.open("..", _FOLDER, dir_fd=folder)
     except PermissionError:
@@ -113,12 +113,12 @@ def _sync_folder(folder: int) -> None:
     try:
         os.fsync(folder)
     except OSError as error:
-        # Some file systems have no fsync of folders (Postgres passes over this too).
+        # Some file systems do not support fsync of folders (Postgres ignores these errors too).
         if error.errno not in (errno.EINVAL, errno.EBADF):
             raise
 
 
 def sync_folder(path: Path) -> None:
-    """Returns when the folder, what was made or renamed in it, and the way to it are on the disk."""
+    """Syncs the folder, the entries created or renamed in it, and its parent folders to disk."""
     folder = os.open(path, _FOLDER)
     FileSync().sync(os.dup(folder), folder)

@@ -1,4 +1,4 @@
-"""Open handles of folders that were reached without a symbolic link."""
+"""A cache of open descriptors of folders that were reached without a symbolic link."""
 
 import os
 from typing import NamedTuple
@@ -15,16 +15,16 @@ class _Folder(NamedTuple):
 
 
 class FolderCache(LRUCache[str, _Folder]):
-    """Open folders by path. For one thread: a descriptor may be closed at the next call.
+    """Open folders by path. For use by one thread, because any later call may close a descriptor.
 
-    A path that by now leads to another folder (moved, made anew, a link put in the way) is not believed.
+    An entry is removed if its path now refers to another folder (it was moved, recreated or replaced by a link).
     """
 
     def __init__(self) -> None:
         super().__init__(FOLDERS_KNOWN_MAX)
 
     def find(self, path: str) -> int | None:
-        """The folder's descriptor, if the path still leads to it."""
+        """The folder's descriptor, if the path still refers to it."""
         known = self.get(path)
         if known is None:
             return None
@@ -38,7 +38,7 @@ class FolderCache(LRUCache[str, _Folder]):
         return known.descriptor
 
     def keep(self, path: str, descriptor: int) -> None:
-        """Takes the descriptor over."""
+        """Adds a descriptor, which the cache then owns."""
         status = os.fstat(descriptor)
         if path in self:
             del self[path]

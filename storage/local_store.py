@@ -22,10 +22,10 @@ from .storage_profile import LocalProfile
 from .store_errors import METADATA_BYTES_MAX, file_exists, file_not_found, file_too_large, store_away
 
 INLINE_BYTES_MAX = 256 * 1024
-"""Files up to here are read and written on the event loop: a thread costs more than the page cache."""
+"""Files up to this size are read and written on the event loop: switching to a thread takes longer than the page cache."""
 
 PUTS_INLINE_MAX = 32
-"""Small files that are put at one time and written on the event loop; a transaction that creates a thousand tables would hold it up."""
+"""How many small files may be in progress and still be written on the event loop: a transaction of a thousand tables would block it."""
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
@@ -33,7 +33,7 @@ _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _TEMPORARY_PREFIX = ".icecore-"
 
 _FILE_SYNC = FileSync()
-"""One for the process: its stores lie on the same few disks."""
+"""Shared by all stores of the process, which are on the same few disks."""
 
 _T = TypeVar("_T")
 
@@ -41,7 +41,7 @@ _T = TypeVar("_T")
 class LocalStore:
     """`ObjectStore` over the directory of a local profile and its allowed locations.
 
-    fsync -- a file that was put is on the disk, with the folders that lead to it. Without it the kernel writes it when it likes.
+    fsync -- put_new returns once the file and its parent folders are synced to disk. Without it, the kernel writes them later.
     """
 
     def __init__(self, profile: LocalProfile, *, fsync: bool = True) -> None:
@@ -71,7 +71,7 @@ class LocalStore:
                     return
                 await self._put_small(location, data)
             except FileNotFoundError:
-                # Not the client's fault, and gone at the next try.
+                # Not an error of the client, and a retry creates the folder again.
                 raise store_away(location, "its folder was removed meanwhile") from None
 
     async def _put_small(self, location: StorageLocation, data: Content) -> None:
@@ -89,9 +89,9 @@ class LocalStore:
             self._putting -= 1
 
     async def exists(self, location: StorageLocation) -> bool:
-        """Whether an engine that opens the path would find a file, so links are followed as it follows them: nothing is read or written.
+        """Whether an engine that opens the path would find a file. Links are followed, as an engine does; nothing is read or written.
 
-        Every load of a table asks this; the way from folder to folder, refusing links, costs as much as all else about a cached answer.
+        Every load of a table calls this. Opening folder by folder to refuse links would double the time of a cached response.
         """
         self._root(location)
         try:
@@ -131,9 +131,9 @@ class LocalStore:
 
     @contextmanager
     def _folder(self, location: StorageLocation, *, create: bool, on_loop: bool = True) -> Iterator[tuple[int, str]]:
-        """The open folder that holds `location`, and its name there; every step below the root refuses links.
+        """The open folder that contains `location`, and the file's name in it. Links below the root are refused at every step.
 
-        on_loop -- on the event loop's thread, which alone may use folders that are known.
+        on_loop -- whether it runs on the event loop's thread; only that thread may use the folder cache.
         """
         whole = "/" + "/".join(location.segments[:-1])
         known = self._known.find(whole) if on_loop else None
@@ -171,7 +171,7 @@ class LocalStore:
             _close(file, folder)
 
     def _write(self, location: StorageLocation, data: Content, *, on_loop: bool) -> tuple[int, int]:
-        """Descriptors of the new file and of its folder."""
+        """Writes the file. Returns the open descriptors of the file and of its folder."""
         with self._folder(location, create=True, on_loop=on_loop) as (folder, name):
             temporary = f"{_TEMPORARY_PREFIX}{token_hex(8)}"
             file = os.open(temporary, _CREATE, 0o666, dir_fd=folder)
@@ -181,7 +181,7 @@ class LocalStore:
                         rest = memoryview(piece)
                         while rest:
                             rest = rest[os.write(file, rest) :]
-                    # A link never replaces what is there, and shows the file only when it is whole.
+                    # Linking never replaces an existing file, and makes the file visible only when it is complete.
                     os.link(temporary, name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
                 finally:
                     os.unlink(temporary, dir_fd=folder)
@@ -191,7 +191,7 @@ class LocalStore:
                 raise
 
     def _check_root(self, location: StorageLocation) -> None:
-        """Once a file is missing: where its whole warehouse is, as when a disk is not mounted, the file is not lost."""
+        """Called when a file is missing. Raises ServiceUnavailable if the warehouse's folder is missing too, as with an unmounted disk."""
         root = "/" + "/".join(self._root(location).segments)
         if not os.path.isdir(root):  # noqa: PTH112 - see FolderCache
             raise store_away(location, f"there is no folder {root}")
@@ -240,14 +240,14 @@ def _open_folder(folder: int, segment: str, *, create: bool) -> int:
             if not create:
                 raise
         except NotADirectoryError:
-            # Linux answers ENOTDIR for a link too when O_DIRECTORY asks as well: look which of the two it is.
+            # With O_DIRECTORY, Linux returns ENOTDIR for a symbolic link too: find out which of the two it is.
             if stat.S_ISLNK(os.stat(segment, dir_fd=folder, follow_symlinks=False).st_mode):
                 raise OSError(errno.ELOOP, os.strerror(errno.ELOOP)) from None
             raise
         try:
             os.mkdir(segment, 0o777, dir_fd=folder)
         except FileExistsError:
-            # Made by another writer, or a broken link: the next turn sees which.
+            # Created by another writer, or a broken link: the next iteration finds out.
             continue
 
 

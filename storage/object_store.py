@@ -1,4 +1,4 @@
-"""The port to object stores, and the cache of those opened."""
+"""The port to object stores, and the cache of open stores."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -18,38 +18,39 @@ from .store_errors import METADATA_BYTES_MAX, store_away
 __all__ = ["METADATA_BYTES_MAX", "STORES_OPEN_MAX", "ObjectStore", "ObjectStores"]
 
 STORES_OPEN_MAX = 1_000
-"""Stores kept open by one process; the one unused the longest is let go."""
+"""Stores that one process keeps open; the least recently used one is dropped."""
 
 
 class ObjectStore(Protocol):
-    """One warehouse's files. Every location must lie in its profile's base or allowed locations: others are a BadRequest.
+    """The files of one warehouse.
 
-    A store that is away, hangs or refuses the warehouse's credential is ServiceUnavailable.
+    Every method raises BadRequest for a location outside the profile's base and allowed locations, and ServiceUnavailable if the store
+    is unreachable, does not respond or refuses the warehouse's credential.
     """
 
     async def get(self, location: StorageLocation, *, bytes_max: int = METADATA_BYTES_MAX) -> bytes:
-        """The whole file. NotFound if missing; PayloadTooLarge over `bytes_max`, before its bytes are read."""
+        """The whole file. Raises NotFound, and PayloadTooLarge over `bytes_max` before its bytes are read."""
 
     async def put_new(self, location: StorageLocation, data: Content) -> None:
-        """Write a file that nobody sees half; AlreadyExists if there is one. Folders appear as needed."""
+        """Writes a file atomically, with its folders. Raises AlreadyExists if it exists."""
 
     async def exists(self, location: StorageLocation) -> bool:
-        """Whether there is a file (not a folder)."""
+        """Whether the location is an existing file (not a folder)."""
 
     async def check_readable(self) -> None:
-        """Lists one entry below the base; ServiceUnavailable where that cannot be done."""
+        """Lists one entry below the base. Raises ServiceUnavailable if that fails."""
 
     async def is_listed(self, location: StorageLocation) -> bool:
-        """Whether a listing of the folder that holds the file has it among its first names."""
+        """Whether a listing of the file's folder contains it among the first names."""
 
     async def delete(self, locations: Sequence[StorageLocation]) -> None:
-        """Remove files; those already gone are no error."""
+        """Deletes files. Missing files are not an error."""
 
 
 class ObjectStores:
-    """Opens stores and keeps them: a store holds its connections, so one warehouse has one store per process.
+    """Opens stores and caches them: a store keeps its connections open, so a warehouse has one store per process.
 
-    fsync -- local files are on the disk once they are put.
+    fsync -- whether local files are synced to disk before put_new returns.
     """
 
     def __init__(self, stores_open_max: int = STORES_OPEN_MAX, *, fsync: bool = True) -> None:
@@ -57,7 +58,7 @@ class ObjectStores:
         self._fsync = fsync
 
     async def open(self, profile: StorageProfile, credential: StorageCredential | None) -> ObjectStore:
-        """The store of `profile`, read and written with `credential` alone: nothing is taken from the machine around."""
+        """The store of `profile`. It uses `credential` only, never credentials from the environment."""
         key = (profile, credential)
         store = self._opened.get(key)
         if store is None and isinstance(profile, LocalProfile):
@@ -68,7 +69,7 @@ class ObjectStores:
         return store
 
     async def _check_folders(self, profile: LocalProfile) -> None:
-        """A link may be made after both warehouses: whose store is opened second is refused, until somebody takes it away."""
+        """Raises ServiceUnavailable if the folder overlaps that of an open store: a link may be created after both warehouses."""
         compared: set[LocalProfile] = {profile}
         while others := [other for other, _ in self._opened if isinstance(other, LocalProfile) and other not in compared]:
             try:
@@ -83,7 +84,7 @@ class ObjectStores:
 
 
 def open_store(profile: StorageProfile, credential: StorageCredential | None, *, fsync: bool = True) -> ObjectStore:
-    """A store of its own, not kept."""
+    """Opens a store that is not cached."""
     if isinstance(profile, LocalProfile):
         if credential is not None:
             raise BadRequest("Invalid storage-credential: not allowed with a local profile")

@@ -20,5 +20,5 @@ class Answer:
     replayed: bool = field(default=False, compare=False)
 
     def at(self, position: int) -> "Answer":
-        """The same answer with the position of the command's last event."""
+        """A copy of the answer with the position of the command's last event."""
         return replace(self, position=position)

@@ -35,7 +35,7 @@ class Appender:
         """The approval hooks; None if there are none."""
 
     def reviews(self, context: RequestContext) -> bool:
-        """Whether the request's decisions are reviewed."""
+        """Whether decisions of this request must be reviewed."""
         return self.approval is not None or context.approves is not None
 
     async def review(self, warehouse: Warehouse, decision: Decision) -> None:
@@ -48,7 +48,7 @@ class Appender:
             decision.record = await self._proposals.add_approval(warehouse, submission)
 
     async def ask_hooks(self, warehouse: Warehouse, submission: Submission) -> Mapping[UUID, UUID]:
-        """As Approval.review; empty if there are no hooks."""
+        """As Approval.review; returns an empty mapping if there are no hooks."""
         if self.approval is None:
             return {}
         return await self.approval.review(submission.context, warehouse, submission.changes)
@@ -92,7 +92,7 @@ class Appender:
         return CommandOutcome(decision, result)
 
     async def discard(self, warehouse: Warehouse, decision: Decision) -> None:
-        """Deletes files, a credential and staged parts that no event names. What cannot be deleted stays unused."""
+        """Deletes files, a credential and staged parts that no event refers to. What cannot be deleted remains, unused."""
         files = [file.location for file in decision.files]
         if files:
             try:

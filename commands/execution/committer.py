@@ -1,4 +1,4 @@
-"""The committer: sends the commands that wait at the same time to Postgres in one call of `icecore.append`, the only commit point."""
+"""The committer: sends waiting commands to Postgres together, in one call of `icecore.append`, the only commit point."""
 
 import asyncio
 import time
@@ -32,14 +32,15 @@ STREAMS_INLINE_MAX = 256
 """Most streams of a call that is encoded on the event loop; larger calls are encoded in a thread."""
 LOCK_TIMEOUT_SECONDS = 5
 STATEMENT_TIMEOUT_SECONDS = 30
-# How long commands gather behind a call on its way before the next one goes too: small calls that queue for the lock cost Postgres more.
+# How long commands are collected while a call is in flight before the next call is sent: many small calls that wait for the lock cost
+# Postgres more.
 GATHER_SECONDS_MAX = 0.02
-# How long a lost answer is asked for again before the client is told that nobody knows.
+# How long a call whose result was lost is repeated before the client gets CommitStateUnknown.
 DOUBT_SECONDS_MAX = 10
-# The same behind one transaction that keeps the append lock.
+# The same if another transaction holds the append lock all that time.
 DOUBT_BEHIND_LOCK_SECONDS_MAX = 1.75
 _PAUSE_SECONDS = 0.1
-# How long a refusal of writes is reported: who balances load sends none meanwhile, and one must be tried again.
+# How long a refusal of writes is reported to health checks. A load balancer sends no writes meanwhile, so one must be tried afterwards.
 REFUSAL_SECONDS = 10.0
 # Outcomes that no earlier copy of the command can change.
 _FINAL = frozenset({"appended", "recorded", "replayed", "key_reused"})
@@ -47,7 +48,7 @@ _FINAL = frozenset({"appended", "recorded", "replayed", "key_reused"})
 
 @dataclass(slots=True)
 class _Waiting:
-    """A batch of a stream, or one command: appended by one call, in this order."""
+    """A batch of a stream or a single command. Its submissions are appended by one call, in this order."""
 
     submissions: Sequence[Submission]
     answer: "asyncio.Future[list[AppendResult]]"
@@ -58,8 +59,8 @@ class _Waiting:
 class CommitterMetrics:
     """Counters for the metrics.
 
-    append_sizes -- calls of `icecore.append` by how many commands they held.
-    append_seconds -- in these calls, as the process sees them; locked_seconds -- of these, under the append lock.
+    append_sizes -- calls of `icecore.append` by their number of commands.
+    append_seconds -- total time of these calls as measured by the process; locked_seconds -- the part under the append lock.
     """
 
     append_sizes: Counter[int] = field(default_factory=Counter)
@@ -69,10 +70,10 @@ class CommitterMetrics:
 
 
 class Committer:
-    """Sends up to `connections` calls at a time, the next when one has returned or has taken GATHER_SECONDS_MAX.
+    """Sends up to `connections` calls at a time, the next once one has returned or has taken GATHER_SECONDS_MAX.
 
-    A command's outcome is one of `AppendResult.outcome`. Raises ServiceUnavailable where it surely was not appended,
-    CommitStateUnknown where Postgres stayed away too long to tell, TooManyRequests where the queue is full.
+    The result of a command is an AppendResult. Raises ServiceUnavailable if the command was certainly not appended, CommitStateUnknown if
+    Postgres was unreachable for too long to find out, TooManyRequests if the queue is full.
     """
 
     def __init__(self, dsn: str, connections: int = 2) -> None:
@@ -126,8 +127,9 @@ class Committer:
         self._waiting.append(_Waiting(submissions, asyncio.get_running_loop().create_future()))
         self._queued += len(submissions)
         self._wake()
-        # A client that goes away does not undo its command, which others may share a call with: nobody then hears the answer.
-        # The future gets no name here: its error would hold this frame, the frame the future, and both the submissions.
+        # A disconnect does not cancel the command, which may share a call with others.
+        # The future is not a local variable: its error would refer to this frame and this frame to the future, a reference cycle that
+        # would keep the submissions in memory.
         return await self._waiting[-1].answer
 
     def _next_call(self) -> list[_Waiting]:
@@ -152,14 +154,14 @@ class Committer:
                 finally:
                     gathered.cancel()
                     self._gathering = False
-                    # Not until the next one comes: it may be a large document, with its state before and after.
+                    # Dropped now, not at the next call: it may hold a large document, with its states before and after.
                     call = []
         finally:
             if connection is not None:
                 await connection.close()
 
     async def _turn(self) -> None:
-        """Waits until a command waits for a call and no other connection takes it."""
+        """Waits for work: until a command is waiting and no other connection takes it."""
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._asleep.append(turn)
         self._wake()
@@ -192,7 +194,7 @@ class Committer:
                     return connection
                 except (psycopg.OperationalError, psycopg.errors.ReadOnlySqlTransaction, TimeoutError) as error:
                     if isinstance(error, psycopg.errors.QueryCanceled) and not use.behind_stuck_lock and not is_patient:
-                        # Its session answers: the call merely takes long.
+                        # The session is alive, so the call is only slow.
                         is_patient = True
                         continue
                     refusal = _why_no_writes(error)
@@ -205,11 +207,11 @@ class Committer:
                         for waiting in call:
                             waiting.in_doubt |= sent
                     if not any(waiting.in_doubt for waiting in call):
-                        # Not sent; or Postgres answered that it gave the call up, and kept nothing of it.
+                        # Not sent, or Postgres reported that it rolled the call back.
                         reason = refusal or ("cannot be reached" if connection is None else "is busy")
                         _refuse(call, ServiceUnavailable(f"The log {reason}", retry_after_seconds=1))
                         if isinstance(error, psycopg.errors.ReadOnlySqlTransaction) and connection is not None:
-                            # The next connection may come to the server that took over.
+                            # The next connection may reach the new primary.
                             await connection.close()
                         if use.behind_stuck_lock:
                             self._outage.failed("lock", began="append_lock_stuck", stream_batches=len(call))
@@ -228,7 +230,7 @@ class Committer:
                 await connection.close()
             raise
         except Exception as error:
-            # What a whole call cannot say of itself its commands say one by one.
+            # The error does not tell which command failed, so they are sent one by one.
             _log.warning("append_call_failed", error=client_error_text(error), stream_batches=len(call))
             if len(call) == 1 and len(call[0].submissions) == 1:
                 refused = isinstance(error, psycopg.Error) and not call[0].in_doubt
@@ -239,7 +241,7 @@ class Committer:
             return connection
 
     async def _settle_singly(self, connection: Connection | None, waiting: _Waiting) -> Connection | None:
-        """Appends a batch command by command, up to one without an outcome. Commands behind a failed one find another head."""
+        """Appends a batch command by command, up to the first without an outcome. Commands after a failed one find another head."""
         results: list[AppendResult] = []
         for submission in waiting.submissions:
             single = _Waiting([submission], asyncio.get_running_loop().create_future(), waiting.in_doubt)
@@ -252,7 +254,7 @@ class Committer:
             if isinstance(error, ServiceUnavailable) and results:
                 error = CommitStateUnknown("The connection to the log was lost before it answered all commands of a batch")
             if error is not None and not isinstance(error, InternalError):
-                # Nothing behind it may be appended: where it was refused, the metadata files of all are deleted.
+                # The commands after it must not be appended: if it was refused, the metadata files of the whole batch are deleted.
                 _refuse([waiting], error)
                 return connection
             results += single.answer.result() if error is None else [AppendResult("error", 0, str(error))]
@@ -312,13 +314,13 @@ class Committer:
             self._watch.end(connection)
 
     async def _barred(self, connection: Connection, submission: Submission, result: AppendResult) -> AppendResult:
-        """The result of a command that was sent again, once no lost copy of it can change the result."""
+        """The result of a command that was sent again, once no earlier copy of it can change that result."""
         if result.outcome == "recorded" and submission.has_events:
-            # Under its id stands only the row without events that we sent to bar it, whose answer was lost: it is decided again.
+            # The log has only the row without events that barred its id, from a call whose result was lost. It is decided again.
             return AppendResult("head", result.position)
         if result.outcome in _FINAL:
             return result
-        # The copy that was lost may still be on its way: a row without events under its id bars it for good.
+        # The earlier copy may still arrive. A row without events under the same id prevents it from being appended.
         (barred,) = await _send(connection, [Submission(submission.context, submission.command_id)], self.metrics)
         return barred if barred.outcome == "appended" else result
 
@@ -326,7 +328,7 @@ class Committer:
 async def _send(connection: Connection, submissions: list[Submission], metrics: CommitterMetrics) -> list[AppendResult]:
     many = sum(submission.streams for submission in submissions) > STREAMS_INLINE_MAX
     commands, blobs = await decided(many, _encoded, submissions)
-    # In binary: as text they are escaped byte by byte, here and in Postgres. An empty list would have no type.
+    # In binary, since text would be escaped byte by byte here and in Postgres. An empty list would have no type.
     cursor = await connection.execute(_SQL["append"], {"batch": commands, "blobs": blobs or [b""]}, binary=True)
     rows = await cursor.fetchall()
     assert len(rows) == len(submissions), "append answers every command"
@@ -365,5 +367,5 @@ def _refuse(call: list[_Waiting], error: BaseException) -> None:
     for waiting in call:
         if not waiting.answer.done():
             waiting.answer.set_exception(error)
-            # A client that went away leaves nobody to hear it.
+            # Marks the exception as retrieved: after a disconnect, no task awaits the answer.
             waiting.answer.exception()

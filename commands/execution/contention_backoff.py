@@ -1,11 +1,11 @@
-"""ContentionBackoff: where many clients commit on what only one of them can win, their refusals are handed out one after the other.
+"""Delays the refusals of conflicting commits, so that competing clients retry one after the other (docs/decisions/0003).
 
-Of n clients that load a table and commit on it, one wins and n - 1 are refused; refused at once, all of them load it again at once,
-and all but one have worked for nothing again. Held until it is their turn they come back one by one, and a crowd gets as much done
-as one client alone. A winner that commits again and again goes on for a quantum before the next is called, since two at a time would
-again work for nothing half the time; the more are waiting, the shorter it is. Where those who were called do not come
-back, twice as many are called next: most have gone. Nobody is held who was refused without a crowd, and nobody longer than
-HOLD_SECONDS_MAX.
+If n clients load a table and commit to it, one wins and n - 1 are refused. If all are refused at once, they all retry at once, and all
+but one fail again. If the refusals are sent one by one, the clients retry one by one, and together get as much done as a single client.
+
+A client that wins repeatedly may go on for a quantum before the next refusal is sent, because two clients at a time would fail half the
+time; the more refusals wait, the shorter the quantum. If the refused clients do not retry, twice as many refusals are sent next. A
+refusal is delayed only if several came within a short time, and never longer than HOLD_SECONDS_MAX.
 """
 
 import asyncio
@@ -15,26 +15,26 @@ from collections.abc import Callable
 
 HOLD_SECONDS_MAX = 5.0
 HELD_MAX = 1_024
-# A crowd: this many refusals within this time.
+# A crowd is this many refusals within this time.
 CROWD_REFUSALS = 3
 CROWD_SECONDS = 0.5
-# How long whoever has the turn may take to come back, as a multiple of the time between the last commits, within these bounds.
+# How long a refused client may take to retry before the next refusal is sent: a multiple of the time between commits, within bounds.
 BACKOFF_INTERVALS = 2.0
 BACKOFF_SECONDS_MIN = 0.02
 BACKOFF_SECONDS_MAX = 0.5
 
-# How long winners that come back at once, or another process, may go on before the next in the queue is called.
+# How long a client that keeps winning, or another process, may go on before the next refusal is sent.
 QUANTUM_SECONDS_MAX = 0.05
-# In which everybody who waits should have had a turn, where winners come back.
+# The time in which every waiting client should get a turn while a client keeps winning.
 ROUND_SECONDS = 0.8
-# Where winners do not come back, one success in so many is waited behind to see whether they do by now.
+# If winners do not commit again, one success in this many is followed by a wait, to find out whether they now do.
 _LOOK_AGAIN_AFTER = 8
 
 _NEWEST_WEIGHT = 0.2
 
 
 class ContentionBackoff:
-    """The refusals of one object's commits."""
+    """The delayed refusals of commits to one object."""
 
     def __init__(self) -> None:
         self._held: deque[tuple[Callable[[], None], float]] = deque()
@@ -47,16 +47,16 @@ class ContentionBackoff:
         self._successes = 0
         self._winners_return = False
         self._waits_for_winner = False
-        # How many were called last, if nobody has come back since.
+        # How many refusals were sent last, if no client has retried since.
         self._called = 0
 
     @property
     def held(self) -> int:
-        """Refusals that wait for their turn."""
+        """Number of delayed refusals."""
         return len(self._held)
 
     def refuse(self, give: Callable[[], None]) -> None:
-        """Gives a refusal now, or when its turn has come."""
+        """Calls `give`, which sends a refusal, now or when it is its turn."""
         now = time.monotonic()
         self._recent.append(now)
         crowd = len(self._recent) == CROWD_REFUSALS and now - self._recent[0] < CROWD_SECONDS
@@ -69,7 +69,7 @@ class ContentionBackoff:
         self._schedule(now)
 
     def came_through(self) -> None:
-        """A commit came to effect: the next in the queue may come back, unless winners do so themselves and still may."""
+        """Records a successful commit, and sends the next refusal unless the winner may still go on."""
         now = time.monotonic()
         self._interval += _NEWEST_WEIGHT * (min(now - self._came_through_at, BACKOFF_SECONDS_MAX) - self._interval)
         self._came_through_at = now
@@ -85,7 +85,7 @@ class ContentionBackoff:
             self._next(now)
 
     def lost(self) -> None:
-        """Another process came first: who waits here is not called while it may go on."""
+        """Records that another process committed first. No refusal is sent while that process may go on."""
         now = time.monotonic()
         self._waits_for_winner = False
         self._called = 0
@@ -105,7 +105,7 @@ class ContentionBackoff:
         self._schedule(now)
 
     def _schedule(self, now: float) -> None:
-        """Whoever has the turn may have gone home: then the next one gets it."""
+        """Sets a timer for the next refusal, because the client whose turn it is may not retry."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

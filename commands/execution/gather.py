@@ -6,9 +6,9 @@ from typing import Any
 
 
 async def gather_errors(works: Sequence[Coroutine[Any, Any, None]]) -> list[BaseException | None]:
-    """What each failed with, in their order; None for what went well."""
+    """The errors of the coroutines, in order; None for each that succeeded."""
     if len(works) == 1:
-        # By far the most common, and then a task would cost more than it helps.
+        # By far the most common case, in which a task would only cost time.
         try:
             await works[0]
         except Exception as error:

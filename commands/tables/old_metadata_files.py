@@ -1,7 +1,7 @@
-"""Old metadata files: those that a commit removes from the metadata log are deleted where the table's property asks for it.
+"""Old metadata files: those that a commit removes from the metadata log are deleted if a table property requests it.
 
-Java deletes what a commit removed from the log wherever it lies (CatalogUtil.deleteRemovedMetadataFiles). Here a file must lie in a place
-that the table claims (its location, its `write.metadata.path`), since a registered document's log may name any file of the warehouse.
+Java deletes every file that a commit removed from the log (CatalogUtil.deleteRemovedMetadataFiles). Here the file must be in a location
+that the table claims (its location, its `write.metadata.path`), because a registered document's log may name any file of the warehouse.
 
 The commit's append records them in `icecore.old_metadata_files`; a job deletes them
 (commands/tables/delete_old_metadata_files.py). Until then none of them can be registered.
@@ -31,7 +31,7 @@ class OldMetadataFile(NamedTuple):
 
 
 def old_metadata_files(before: TableState, after: TableState, storage_identity: str) -> list[OldMetadataFile]:
-    """What the commit that leads to `after` removes from the log, in the table's places, where the table asks for it to be deleted."""
+    """The files to delete: removed from the metadata log by the commit, and in the table's locations; empty unless the property is set."""
     files = []
     for text in removed_metadata_files(before.document.value, after.document.value):
         location = parsed_file(text)
@@ -43,7 +43,7 @@ def old_metadata_files(before: TableState, after: TableState, storage_identity: 
 
 
 def parsed_file(text: str) -> StorageLocation | None:
-    """The file; None where the text is no location by today's rules."""
+    """The location of a file; None if the text is not a valid location by the current rules."""
     try:
         return StorageLocation.parse_structure(text, what="metadata-file")
     except BadRequest:

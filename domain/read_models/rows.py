@@ -1,4 +1,4 @@
-"""Rows that events add to the read models: collected by folds, then written, copied or compared."""
+"""Rows that events add to the read models. Folds collect them; they are then written, copied or compared."""
 
 from bisect import bisect_right
 from collections import defaultdict
@@ -24,9 +24,9 @@ from .definitions import (
     WarehouseRow,
 )
 
-# Of one kind of one table at one version: what goes beyond is written as one tombstone, and closed outside the append lock.
+# For one kind of one table at one version. More parts are closed by one tombstone, outside the append lock.
 PARTS_CLOSED_INLINE_MAX = 256
-# Of one command: more parts than these are written as columns, which cost Postgres less than a row of JSON each.
+# For one command. More parts are written as columns, which costs Postgres less than a JSON object for each row.
 PARTS_AS_ROWS_MAX = 64
 
 _BYTES_COLUMNS = {
@@ -35,7 +35,7 @@ _BYTES_COLUMNS = {
 
 
 class ClosedName(NamedTuple):
-    """The object has its name no more from this position on."""
+    """The object does not have its name from this position on."""
 
     position: int
     object_id: UUID
@@ -50,10 +50,10 @@ class ClosedParts(NamedTuple):
 
 @dataclass(slots=True)
 class Rows:
-    """What one command, or one stream, adds to the read models; lists of rows under the names of their tables.
+    """The rows that one command or one stream adds to the read models, in lists named like their tables.
 
-    Positions are those of the log, or while they are not known yet the numbers of a command's events, from 1. What ends here still stands
-    open in its list, and beside it in `names_closed` or `parts_closed`.
+    Positions are those of the log; while these are unknown, they are the numbers of the command's events, from 1. A row that is closed
+    stays open in its list, and its end is in `names_closed` or `parts_closed`.
     """
 
     names: list[NameRow] = field(default_factory=list)
@@ -74,11 +74,11 @@ class Rows:
 
     @property
     def count(self) -> int:
-        """How many rows are added; what is closed was counted when it was opened."""
+        """Number of rows added. Closed rows were counted when they were opened."""
         return sum(len(getattr(self, model.table)) for model in READ_MODELS)
 
     def ended_names(self) -> list[NameRow]:
-        """The names, each to where the next event closes it; an event that closes and opens closes what was there before it."""
+        """The names, each with the position at which it is closed. An event that closes and opens a name closes the earlier one."""
         if not self.names_closed:
             return self.names
         closed: dict[UUID, list[int]] = defaultdict(list)
@@ -87,9 +87,9 @@ class Rows:
         return [row._replace(to_position=_first_after(closed[row.object_id], row.from_position)) for row in self.names]
 
     def finished(self) -> dict[str, Sequence[Row]]:
-        """The rows of one whole stream by table, as they stand when all its events are folded."""
+        """The rows of a whole stream by table, after all its events are folded."""
         ends = {(kind, ordinal): valid_to for _, kind, valid_to, ordinals in self.parts_closed for ordinal in ordinals}
-        # In the order of their key: a list that is compared with rows read in that order is compared at once.
+        # Ordered by key, like the rows that they are compared with.
         parts = [
             part if (end := ends.get((part.kind, part.ordinal))) is None else part._replace(valid_to=end)
             for part in sorted(self.table_parts, key=attrgetter("kind", "ordinal"))
@@ -97,10 +97,10 @@ class Rows:
         return {model.table: getattr(self, model.table) for model in READ_MODELS} | {"names": self.ended_names(), "table_parts": parts}
 
     def to_json(self, blobs: list[bytes]) -> Json:
-        """The rows for `append`: bytes go to `blobs` and leave their index, from 1.
+        """The rows as JSON for `append`. Bytes are appended to `blobs`; the JSON has their index, from 1.
 
-        Two forms are for what is many: `part_tombstones` in place of closed parts, and `part_columns` (table_id, kind, valid_from,
-        ordinals, snapshot_ids, body: the index of the first, which the others follow).
+        There are two compact forms: `part_tombstones` for many closed parts, and `part_columns` for many new ones (table_id, kind,
+        valid_from, ordinals, snapshot_ids, body: the index of the first body, which the others follow).
         """
         few = [closed for closed in self.parts_closed if len(closed.ordinals) <= PARTS_CLOSED_INLINE_MAX]
         many = [closed for closed in self.parts_closed if len(closed.ordinals) > PARTS_CLOSED_INLINE_MAX]
@@ -145,7 +145,7 @@ def _columns(parts: list[PartRow], blobs: list[bytes]) -> list[Json]:
 
 
 def _first_after(positions: Sequence[int], position: int) -> int | None:
-    """The first of ascending positions that is greater."""
+    """The first of ascending positions that is greater than `position`."""
     found = bisect_right(positions, position)
     return positions[found] if found < len(positions) else None
 

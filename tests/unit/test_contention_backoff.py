@@ -1,4 +1,4 @@
-"""ContentionBackoff: refusals of a crowd come one after the other."""
+"""ContentionBackoff sends the refusals of competing clients one after the other."""
 
 import asyncio
 
@@ -9,7 +9,7 @@ from icecore.commands.execution.contention_backoff import CROWD_REFUSALS, Conten
 
 
 class Crowd:
-    """Clients that are refused, and who has heard of it."""
+    """Clients whose commits are refused, and the order in which they received their refusals."""
 
     def __init__(self) -> None:
         self.backoff = ContentionBackoff()
@@ -22,20 +22,20 @@ class Crowd:
 
 @pytest.fixture
 def long_turns(monkeypatch: pytest.MonkeyPatch) -> None:
-    """ContentionBackoff that end only when somebody comes through."""
+    """ContentionBackoff that end only with a successful commit, not with time."""
     monkeypatch.setattr(contention_backoff, "BACKOFF_SECONDS_MIN", 30.0)
     monkeypatch.setattr(contention_backoff, "BACKOFF_SECONDS_MAX", 60.0)
 
 
 async def test_without_a_crowd_nobody_is_held(long_turns: None) -> None:
-    """A client that is wrong by itself hears it at once."""
+    """A refusal without competition is sent at once."""
     crowd = Crowd()
     crowd.refuse(*range(CROWD_REFUSALS - 1))
     assert [*range(CROWD_REFUSALS - 1)] == crowd.heard
 
 
 async def test_each_commit_calls_the_next(long_turns: None) -> None:
-    """In the order they were refused."""
+    """In the order in which they were refused."""
     crowd = Crowd()
     crowd.refuse(*range(10))
     at_once = len(crowd.heard)
@@ -48,7 +48,7 @@ async def test_each_commit_calls_the_next(long_turns: None) -> None:
 
 @pytest.mark.parametrize(("held", "later"), [(1, 0.0), (1, 0.03), (0, 0.0625), (0, 0.1)])
 async def test_behind_a_turn_that_ended_a_crowd_is_not_held(monkeypatch: pytest.MonkeyPatch, held: int, later: float) -> None:
-    """Nobody waits and nobody has the turn: who is refused next has it."""
+    """No refusal waits and no client has the turn: the next one refused gets it."""
     now = [1_000.0]
     monkeypatch.setattr("icecore.commands.execution.contention_backoff.time.monotonic", lambda: now[0])
     monkeypatch.setattr(contention_backoff, "BACKOFF_SECONDS_MIN", 0.0625)
@@ -61,7 +61,7 @@ async def test_behind_a_turn_that_ended_a_crowd_is_not_held(monkeypatch: pytest.
 
 
 async def test_a_turn_that_nobody_takes_goes_to_the_next() -> None:
-    """Whoever has it may have gone home."""
+    """The client that has it may have disconnected."""
     crowd = Crowd()
     crowd.refuse(*range(6))
     assert crowd.backoff.held > 0
@@ -72,7 +72,7 @@ async def test_a_turn_that_nobody_takes_goes_to_the_next() -> None:
 
 
 async def test_where_nobody_comes_back_more_are_called_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each turn that ends so calls twice as many, until somebody is seen again."""
+    """After each turn without a retry, twice as many refusals are sent, until a client retries."""
     monkeypatch.setattr(contention_backoff, "BACKOFF_SECONDS_MIN", 0.05)
     monkeypatch.setattr(contention_backoff, "BACKOFF_INTERVALS", 0.0)
     crowd = Crowd()
@@ -91,7 +91,7 @@ async def test_where_nobody_comes_back_more_are_called_at_once(monkeypatch: pyte
 
 
 async def test_nobody_is_held_for_long(long_turns: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not even while nobody comes through."""
+    """Not even while no commit succeeds."""
     monkeypatch.setattr(contention_backoff, "HOLD_SECONDS_MAX", 0.05)
     crowd = Crowd()
     crowd.refuse(*range(6))
@@ -102,7 +102,7 @@ async def test_nobody_is_held_for_long(long_turns: None, monkeypatch: pytest.Mon
 
 
 async def test_the_queue_is_bounded(long_turns: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Beyond it refusals are given at once."""
+    """If it is full, refusals are sent at once."""
     monkeypatch.setattr(contention_backoff, "HELD_MAX", 2)
     crowd = Crowd()
     crowd.refuse(*range(10))
@@ -113,7 +113,7 @@ async def test_the_queue_is_bounded(long_turns: None, monkeypatch: pytest.Monkey
 async def test_winners_that_come_back_go_on_for_a_while(
     long_turns: None, monkeypatch: pytest.MonkeyPatch, quantum: float, round_seconds: float
 ) -> None:
-    """Once one was seen to: two at a time would work for nothing half the time. The more wait, the shorter it is."""
+    """Once a winner was seen to commit again: two clients at a time would fail half the time. The more wait, the shorter it is."""
     monkeypatch.setattr(contention_backoff, "QUANTUM_SECONDS_MAX", quantum)
     monkeypatch.setattr(contention_backoff, "ROUND_SECONDS", round_seconds)
     monkeypatch.setattr(contention_backoff, "_LOOK_AGAIN_AFTER", 1)
@@ -130,7 +130,7 @@ async def test_winners_that_come_back_go_on_for_a_while(
 
 
 async def test_winners_that_go_home_are_not_waited_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Then each success calls the next, as if there were no such thing."""
+    """Then each success sends the next refusal, without waiting for the winner."""
     monkeypatch.setattr(contention_backoff, "QUANTUM_SECONDS_MAX", 60.0)
     monkeypatch.setattr(contention_backoff, "ROUND_SECONDS", 6_000.0)
     monkeypatch.setattr(contention_backoff, "_LOOK_AGAIN_AFTER", 4)
@@ -149,7 +149,7 @@ async def test_winners_that_go_home_are_not_waited_for_again(monkeypatch: pytest
 
 
 async def test_nobody_is_called_while_another_process_may_go_on(long_turns: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """And then the next one is, although nobody here came through."""
+    """Afterwards the next refusal is sent, although no commit of this process succeeded."""
     monkeypatch.setattr(contention_backoff, "QUANTUM_SECONDS_MAX", 0.1)
     crowd = Crowd()
     crowd.refuse(*range(6))
@@ -163,7 +163,7 @@ async def test_nobody_is_called_while_another_process_may_go_on(long_turns: None
 
 
 async def test_a_turn_is_as_long_as_commits_are_apart(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The newest interval weighs a part, so that one slow commit does not stretch it; no interval counts for more than the longest turn."""
+    """The average is weighted, so that one slow commit does not stretch it much; no interval counts for more than the longest turn."""
     now = [1_000.0]
     monkeypatch.setattr("icecore.commands.execution.contention_backoff.time.monotonic", lambda: now[0])
     monkeypatch.setattr(contention_backoff, "BACKOFF_INTERVALS", 1.0)

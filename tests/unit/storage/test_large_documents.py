@@ -1,4 +1,4 @@
-"""ContentionBackoff of those who work on large documents."""
+"""Requests wait for memory for large documents, in order."""
 
 import asyncio
 

@@ -18,7 +18,7 @@ from .byte_budget import BODY_HELD
 from .draining import Draining
 from .errors import error_response, from_http_exception
 from .origins import OriginRules
-from .request_ids import REQUEST_ID, REQUEST_ID_HEADER, name_answer, request_id_of, trace_id_or_none
+from .request_ids import REQUEST_ID, REQUEST_ID_HEADER, request_id_of, set_response_headers, trace_id_or_none
 from .request_metrics import RequestMetrics
 from .routing import Operation
 
@@ -139,7 +139,7 @@ class Edge:
             response = error_response(refusal, head=request.method == "HEAD")
             self._metrics.refusals[refusal.type] += 1
         if not response.prepared:
-            name_answer(response, request_id)
+            set_response_headers(response, request_id)
             self._origins.permit_reading(request, response)
         seconds = time.perf_counter() - started
         operation = request.get(OPERATION)

@@ -21,7 +21,7 @@ from .edge import Edge, Handler
 from .errors import ChunksTooSmall, error_response
 from .origins import ORIGIN_RULES
 from .pipelining import PipelinedRequests
-from .request_ids import name_answer, request_id_of
+from .request_ids import request_id_of, set_response_headers
 from .request_metrics import REQUEST_FIGURES
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger("icecore.api")
@@ -199,7 +199,7 @@ class EdgeProtocol(web.RequestHandler):
             refusal = InternalError()
             _log.error("request_failed", request_id=request_id, exc_info=exc)
         response = error_response(refusal)
-        name_answer(response, request_id)
+        set_response_headers(response, request_id)
         response.force_close()
         return response
 

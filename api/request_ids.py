@@ -31,7 +31,7 @@ def request_id_of(header: str | None) -> str:
     return sane_or_none(header) or str(uuid_utils.uuid7())
 
 
-def name_answer(response: web.StreamResponse, request_id: str) -> None:
+def set_response_headers(response: web.StreamResponse, request_id: str) -> None:
     """Sets the headers of every response: its request id, and a Server header without versions."""
     response.headers[REQUEST_ID_HEADER] = request_id
     response.headers["Server"] = _SERVER

@@ -21,7 +21,7 @@ from .limits import ApiLimits
 from .operations import OPERATIONS
 from .origins import ORIGIN_RULES, OriginRules
 from .protocol import EdgeRunner
-from .request_ids import REQUEST_ID_HEADER, name_answer, request_id_of
+from .request_ids import REQUEST_ID_HEADER, request_id_of, set_response_headers
 from .request_metrics import REQUEST_FIGURES, RequestMetrics
 from .routing import ROUTES, Operation, Routes
 
@@ -38,7 +38,7 @@ async def _accept_expectation(request: web.Request) -> web.StreamResponse | None
     """Answers `Expect: 100-continue`, and returns an error response for any other expectation."""
     if request.headers.get("Expect", "").lower() != "100-continue":
         refusal = error_response(BadRequest("Invalid header 'Expect': must be 100-continue"))
-        name_answer(refusal, request_id_of(request.headers.get(REQUEST_ID_HEADER)))
+        set_response_headers(refusal, request_id_of(request.headers.get(REQUEST_ID_HEADER)))
         return refusal
     if request.version >= HttpVersion11:
         await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")

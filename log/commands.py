@@ -1,4 +1,4 @@
-"""The commands of the log: each appended its events at once."""
+"""Reads commands of the log."""
 
 from collections.abc import Iterable
 from uuid import UUID
@@ -10,6 +10,6 @@ _SQL = named_sql("icecore.log", "commands.sql")
 
 
 async def event_counts(connection: Connection, command_ids: Iterable[UUID]) -> dict[UUID, int]:
-    """How many events each of these commands has."""
+    """The number of events of each of these commands."""
     cursor = await connection.execute(_SQL["event_counts"], {"ids": [*command_ids]}, binary=True)
     return dict(await cursor.fetchall())

@@ -30,9 +30,9 @@ from .follow import POLL_SECONDS_MAX
 _SQL = named_sql("icecore.log", "event_store.sql")
 
 BATCH_BYTES_MAX = 1024 * 1024
-"""Of the states of one batch, and one event more: a subscription keeps ten batches ready."""
+"""Limit on the states of one batch, plus one event. A subscription prefetches ten batches."""
 _CONNECT_SECONDS_MAX = 5
-# A statement that waits for a lock would hold its session in Postgres also after its connection was cut.
+# Without a limit, a statement that waits for a lock would keep its session in Postgres even after its connection was cut.
 _STATEMENTS_END = "-c statement_timeout=8s"
 _POSITION_MAX = 2**63 - 1
 _DSN = "ICECORE_DSN"
@@ -53,7 +53,7 @@ class LogMapper(Mapper[UUID]):
 
 
 class LogSubscription(PostgresSubscription):
-    """The library's, which also looks by itself: what was appended between its first look and its LISTEN would wait for the next append."""
+    """The library's subscription, which also polls: an event between its first read and its LISTEN would wait for the next append."""
 
     def _loop_on_pull(self) -> None:
         try:
@@ -74,7 +74,7 @@ class LogSubscription(PostgresSubscription):
 
 
 class LogRecorder(PostgresApplicationRecorder):
-    """Reads the log with the events' envelopes. What fails is not tried again here: whoever runs a projection begins it anew."""
+    """Reads the log with the events' envelopes, without retries: the runner of a projection restarts it."""
 
     def create_table(self) -> None:
         """Migrations own the schema."""
@@ -88,7 +88,7 @@ class LogRecorder(PostgresApplicationRecorder):
         *,
         inclusive_of_start: bool = True,
     ) -> Sequence[LogNotification]:
-        """At most `limit` events, in order; fewer where they are large (BATCH_BYTES_MAX). None means the end of the log."""
+        """At most `limit` events, in order; fewer if they are large (BATCH_BYTES_MAX). An empty list means the end of the log."""
         parameters = {
             "first": (start or 0) + (not inclusive_of_start),
             "last": _POSITION_MAX if stop is None else stop,
@@ -109,7 +109,7 @@ def _notification(event: RecordedEvent) -> LogNotification:
 
 
 class _Severable(Connection[DictRow]):
-    """Known to `sever_connections` while it is there."""
+    """A connection that `sever_connections` can find."""
 
     opened: ClassVar["WeakSet[_Severable]"] = WeakSet()
 
@@ -119,7 +119,7 @@ class _Severable(Connection[DictRow]):
 
 
 def sever_connections() -> None:
-    """Cuts every connection that the library has in this process: what waits on one hears an OperationalError now."""
+    """Cuts every connection of the library in this process, so that everything waiting on one fails with OperationalError."""
     for connection in [*_Severable.opened]:
         sever(connection)
 
@@ -129,7 +129,7 @@ _opened: ContextVar[list[PostgresDatastore]] = ContextVar("opened")
 
 @contextmanager
 def closed_on_failure() -> Iterator[None]:
-    """Closes what the library opens in the block if the block fails: else its sessions and threads stay until Python collects cycles."""
+    """Closes what the library opens in the block if it fails; otherwise its sessions and threads stay until a garbage collection."""
     opened: list[PostgresDatastore] = []
     token = _opened.set(opened)
     try:
@@ -143,7 +143,7 @@ def closed_on_failure() -> Iterator[None]:
 
 
 class LogFactory(PostgresFactory):
-    """The library's Postgres factory on our schema, with our connections' options; `environment` names it."""
+    """The library's Postgres factory on our schema, with our connection options; selected by `environment`."""
 
     def __init__(self, env: Environment) -> None:
         super().__init__(env)
@@ -163,14 +163,14 @@ class LogApplication(Application[UUID]):
     name = "Icecore"
 
     def construct_env(self, name: str, env: EnvType | None = None) -> Environment:
-        """The settings it is given alone, whatever variables this process has."""
+        """Uses only the settings passed, not the environment variables of this process."""
         return Environment(name, env)
 
 
 def environment(dsn: str) -> dict[str, str]:
     """The library's settings for the log at `dsn`."""
     given = {"PERSISTENCE_MODULE": "icecore.log.event_store:LogFactory", "MAPPER_TOPIC": "icecore.log.event_store:LogMapper", _DSN: dsn}
-    # Its own parameters of a connection, which it insists on: the DSN stands in their place.
+    # The library requires its own connection parameters; the DSN replaces them.
     given |= {f"POSTGRES_{name}": "" for name in ("DBNAME", "HOST", "USER", "PASSWORD")}
     # One reads, one listens.
     given |= {"POSTGRES_POOL_SIZE": "1", "POSTGRES_MAX_OVERFLOW": "1", "POSTGRES_CONNECT_TIMEOUT": str(_CONNECT_SECONDS_MAX)}

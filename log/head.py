@@ -7,19 +7,19 @@ _SQL = named_sql("icecore.log", "head.sql")
 
 
 async def is_read_only(connection: Connection) -> bool:
-    """Whether Postgres takes no writes from us: a standby, or told to be read-only."""
+    """Whether Postgres accepts no writes, because it is a standby or set to read-only."""
     return await (await connection.execute(_SQL["is_read_only"])).fetchone() == (True,)
 
 
 async def log_head(connection: Connection) -> int:
-    """The position of the last event, 0 in an empty log."""
+    """The position of the last event; 0 if the log is empty."""
     row = await (await connection.execute(_SQL["log_head"])).fetchone()
     assert row is not None
     return int(row[0])
 
 
 async def log_head_and_standbys(connection: Connection) -> tuple[int, bool]:
-    """The same, and whether commits wait for standbys, which may not have that event yet."""
+    """As log_head, and whether commits wait for standbys, which may not have that event yet."""
     row = await (await connection.execute(_SQL["log_head_and_standbys"])).fetchone()
     assert row is not None
     return row[0], row[1]

@@ -12,12 +12,12 @@ from .head import log_head
 
 _RECONNECT_SECONDS_MIN = 0.1
 _RECONNECT_SECONDS_MAX = 2.0
-# A line may be dead on which no error ever comes.
+# A dead network connection may never report an error.
 _SILENCE_SECONDS_MAX = 5.0
 
 
 class LogListener:
-    """The head of the log as this process knows it; it listens from the first wait on."""
+    """The head of the log as known to this process. It starts to listen with the first wait."""
 
     def __init__(self, dsn: str) -> None:
         self._dsn = dsn
@@ -28,7 +28,7 @@ class LogListener:
         self._outage = OutageLog("icecore.listener", "listener_reconnecting", "listener_reconnected")
 
     async def after(self, position: int, seconds: float) -> bool:
-        """Whether something stands after `position`; waits for it `seconds` at most, and no longer once this was stopped."""
+        """Whether there is an event after `position`. Waits at most `seconds`, and ends when the listener is stopped."""
         if self._listening is None and not self._stopped:
             self._listening = asyncio.create_task(self._listen(), name="listener")
         with suppress(TimeoutError):
@@ -38,7 +38,7 @@ class LogListener:
         return self._head > position
 
     def stop(self) -> None:
-        """Nobody waits any more."""
+        """Ends all waits."""
         self._stopped = True
         self._wake()
 
@@ -67,7 +67,7 @@ class LogListener:
                             self._head = head
                             self._wake()
                         await wait_for_events(connection, None)
-            # Of any kind: while a database is restored, the log's table may be missing.
+            # Any error of Postgres: while a database is being restored, the log's table may be missing.
             except (psycopg.Error, TimeoutError) as error:
                 self._outage.failed(error=client_error_text(error))
                 await asyncio.sleep(pause_seconds)

@@ -11,22 +11,22 @@ from ..domain.errors import ServiceUnavailable
 
 _SQL = named_sql("icecore.log", "positions.sql")
 
-# It stands in database/advisory_locks.sql too.
+# The same number is in database/advisory_locks.sql.
 APPENDS_WAIT_SECONDS_MAX = 2
 
 
 async def position_not_after(connection: Connection, position: int) -> int:
-    """`position` rounded down to the end of a command, so that no read shows half of one; 0 before the first."""
+    """`position` rounded down to the end of a command, so that no read shows a part of one; 0 before the first."""
     row = await (await connection.execute(_SQL["position_not_after"], {"as_of": position})).fetchone()
     return (row and row[0]) or 0
 
 
 async def position_at(connection: Connection, at: datetime) -> int | None:
-    """The position the log had reached at a time, for good: 0 before the first event, None where the time has not come yet.
+    """The position that the log had reached at a time, which never changes: 0 before the first event, None for a future time.
 
     `connection` is in autocommit. An append in flight may have been recorded up to now, so a time later than the last event waits for it;
-    raises ServiceUnavailable where that takes longer than APPENDS_WAIT_SECONDS_MAX. Times are those of Postgres's clock: one that is
-    set back lets what comes then be recorded before a time that was answered.
+    raises ServiceUnavailable if that takes longer than APPENDS_WAIT_SECONDS_MAX. Times are those of Postgres's clock: if it is set back,
+    later events may be recorded before a time that was converted already.
     """
     row = await (await connection.execute(_SQL["beyond"], {"at": at})).fetchone()
     assert row is not None
@@ -40,9 +40,9 @@ async def position_at(connection: Connection, at: datetime) -> int | None:
 
 
 async def appends_in_flight(connection: Connection) -> None:
-    """Returns when every append that had begun has ended. Raises ServiceUnavailable after APPENDS_WAIT_SECONDS_MAX.
+    """Returns once every append in progress has ended. Raises ServiceUnavailable after APPENDS_WAIT_SECONDS_MAX.
 
-    Later appends are not kept waiting by a caller that stalls: the lock is only held while Postgres runs the statement.
+    A slow caller does not delay later appends: the lock is held only while Postgres runs the statement.
     """
     try:
         await wait_for_holders(connection, AdvisoryLock.APPEND)

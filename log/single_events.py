@@ -11,12 +11,12 @@ _SQL = named_sql("icecore.log", "single_events.sql")
 
 
 async def read_event(connection: Connection, event_id: UUID) -> RecordedEvent | None:
-    """None where the log has no event of that id."""
+    """The event with an id; None if the log has none."""
     row = await (await connection.execute(_SQL["event_by_id"], {"event_id": event_id}, binary=True)).fetchone()
     return None if row is None else RecordedEvent(*row)
 
 
 async def recorded_at(connection: Connection, position: int) -> datetime | None:
-    """When the event at a position was recorded; None where there is none."""
+    """When the event at a position was recorded; None if there is none."""
     row = await (await connection.execute(_SQL["recorded_at"], {"position": position}, binary=True)).fetchone()
     return None if row is None else row[0]

@@ -7,6 +7,6 @@ BYTES_UNBOUNDED = 2**62
 
 @dataclass(frozen=True, slots=True)
 class LargeDocument:
-    """A document that has more bytes than were asked for; none of them was read."""
+    """A document that is larger than the limit, and was not read."""
 
     size: int

@@ -9,7 +9,7 @@ _SQL = named_sql("icecore.projections", "document_bytes.sql")
 
 
 async def document_bytes(connection: Connection, object_id: UUID, version: int) -> int:
-    """Bytes of a table or view as of a version of its stream, parts that a tombstone closes counted in; 0 where there is none."""
+    """Bytes of a table or view as of a version of its stream, including parts that a tombstone closes; 0 if it does not exist."""
     row = await (await connection.execute(_SQL["document_bytes"], {"object_id": object_id, "version": version})).fetchone()
     assert row is not None
     size: int = row[0]

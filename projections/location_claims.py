@@ -10,7 +10,7 @@ _SQL = named_sql("icecore.projections", "location_claims.sql")
 
 
 async def first_taken(connection: Connection, keys: Sequence[str], owner: UUID | None) -> str | None:
-    """The first of `keys` that equals, contains or lies inside a place somebody else than `owner` holds."""
+    """The first of `keys` that overlaps a location claimed by an object other than `owner`."""
     for key in keys:
         around = [key[:end] for end, character in enumerate(key, start=1) if character == "/"]
         # '0' follows '/'.

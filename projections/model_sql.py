@@ -1,4 +1,4 @@
-"""Statements over any read model, by its definition."""
+"""SQL statements for any read model, from its definition."""
 
 from typing import LiteralString
 
@@ -8,7 +8,7 @@ from ..domain.read_models.definitions import ReadModel
 
 
 def model_sql(block: LiteralString, model: ReadModel) -> sql.Composed:
-    """`block` with `{table}`, `{columns}` and `{key}` of the model; `generation` is not among the columns."""
+    """`block` with `{table}`, `{columns}` and `{key}` of the model. The columns do not include `generation`."""
     columns = [sql.Identifier(column) for column in model.columns]
     comma = sql.SQL(", ")
     return sql.SQL(block).format(

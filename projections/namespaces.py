@@ -15,7 +15,7 @@ _SQL = named_sql("icecore.projections", "namespaces.sql")
 
 
 async def read_properties(connection: Connection, namespace_id: UUID, as_of: int | None, bytes_max: int) -> dict[str, str] | LargeDocument:
-    """Now, or as of a position, if they have no more than `bytes_max` bytes."""
+    """The properties now, or as of a position; LargeDocument if they have more than `bytes_max` bytes."""
     parameters = {"namespace_id": namespace_id, "as_of": as_of, "bytes_max": bytes_max}
     cursor = await connection.execute(_SQL["properties_now" if as_of is None else "properties_then"], parameters, binary=True)
     row = await cursor.fetchone()
@@ -29,7 +29,7 @@ async def read_properties(connection: Connection, namespace_id: UUID, as_of: int
 
 
 async def document_bytes(connection: Connection, namespace_ids: Sequence[UUID]) -> int:
-    """Of the properties of these namespaces now, together."""
+    """Total size of the current properties of these namespaces."""
     row = await (await connection.execute(_SQL["document_bytes"], {"namespace_ids": list(namespace_ids)})).fetchone()
     assert row is not None
     size: int = row[0]
@@ -39,7 +39,7 @@ async def document_bytes(connection: Connection, namespace_ids: Sequence[UUID]) 
 async def read_state_within(
     connection: Connection, namespace_id: UUID, bytes_max: int
 ) -> tuple[NamespaceState, int] | LargeDocument | None:
-    """The newest state and the read models' generation it was read from, if its properties have no more than `bytes_max` bytes."""
+    """The newest state, and the generation it was read from; LargeDocument if its properties have more than `bytes_max` bytes."""
     cursor = await connection.execute(_SQL["state"], {"namespace_id": namespace_id, "bytes_max": bytes_max}, binary=True)
     row: tuple[Any, ...] | None = await cursor.fetchone()
     if row is None:
@@ -52,7 +52,7 @@ async def read_state_within(
 
 
 class DeclaredProperties(NamedTuple):
-    """A namespace's properties as JSON, and the event they are as of."""
+    """A namespace's properties as JSON, and the event as of which they were read."""
 
     namespace_id: UUID
     event_id: UUID
@@ -60,6 +60,6 @@ class DeclaredProperties(NamedTuple):
 
 
 async def read_declared(connection: Connection, warehouse_id: UUID, keys: Sequence[str]) -> list[DeclaredProperties]:
-    """The namespaces on a path of name keys below a warehouse that are there now, outermost first."""
+    """The existing namespaces on a path of name keys below a warehouse, outermost first."""
     cursor = await connection.execute(_SQL["declared"], {"warehouse_id": warehouse_id, "keys": keys}, binary=True)
     return [DeclaredProperties(*row) for row in await cursor.fetchall()]

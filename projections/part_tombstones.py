@@ -11,7 +11,7 @@ _SQL = named_sql("icecore.projections", "part_tombstones.sql")
 
 
 class PartTombstone(NamedTuple):
-    """Its key: it closes parts of one kind at the stream version `valid_to`."""
+    """The key of a tombstone, which closes parts of one kind at the stream version `valid_to`."""
 
     generation: int
     table_id: UUID
@@ -20,14 +20,14 @@ class PartTombstone(NamedTuple):
 
 
 async def read_tombstones(connection: Connection) -> list[PartTombstone]:
-    """Those of the generation that is served: no other is anybody's but a rebuild's."""
+    """The tombstones of the generation that is served. Only a rebuild uses other generations."""
     return [PartTombstone(*row) for row in await (await connection.execute(_SQL["tombstones"])).fetchall()]
 
 
 async def close_parts(connection: Connection, tombstone: PartTombstone, after: int, limit: int) -> tuple[int, int]:
-    """Closes the next open parts behind the ordinal `after`, at most `limit`: how many, and the last one's ordinal.
+    """Closes at most `limit` open parts after the ordinal `after`. Returns their number and the last ordinal.
 
-    Without waiting for the disk: a crash of Postgres may open them again, and then the tombstone is still there.
+    It does not wait for the disk: a crash of Postgres may reopen the parts, but then the tombstone still exists.
     """
     cursor = await connection.execute(_SQL["close"], {**_key(tombstone), "after": after, "limit": limit})
     row = await cursor.fetchone()

@@ -1,6 +1,6 @@
-"""Parts of future tables, written before the append that creates the head. Nobody reads parts without a head.
+"""Parts of future tables, written before the append that creates the head. Parts without a head are never read.
 
-A row of `icecore.preloaded_parts` names their table until the append takes them over, or until they are deleted.
+A row of `icecore.preloaded_parts` refers to their table until the append adopts them, or until they are deleted.
 """
 
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ _SQL = named_sql("icecore.projections", "preloaded_parts.sql")
 
 
 async def register(connection: Connection, table_id: UUID) -> int:
-    """Before the first part; the generation that is served, to which they will belong."""
+    """Registers a table before its first part is written. Returns the generation that is served, to which the parts will belong."""
     row = await (await connection.execute(_SQL["register"], {"table_id": table_id})).fetchone()
     assert row is not None
     generation: int = row[0]
@@ -22,35 +22,35 @@ async def register(connection: Connection, table_id: UUID) -> int:
 
 
 async def write(connection: Connection, table_id: UUID, generation: int, parts: Sequence[PartRow]) -> None:
-    """Some of the rows of the table's parts. A crash of Postgres may lose them until `complete`."""
+    """Writes some of the table's parts. A crash of Postgres may lose them until `complete`."""
     columns = dict(zip(PartRow._fields, map(list, zip(*parts, strict=True)), strict=True))
     await connection.execute(_SQL["write"], {**columns, "generation": generation, "table_id": table_id})
 
 
 async def complete(connection: Connection, table_id: UUID, generation: int, parts: int) -> bool:
-    """Makes the parts durable and records how many they are; False, and nothing done, where some are gone or were given up."""
+    """Makes the parts durable and records their number. Returns False, without a change, if some are missing or abandoned."""
     cursor = await connection.execute(_SQL["complete"], {"table_id": table_id, "generation": generation, "parts": parts})
     return cursor.rowcount == 1
 
 
 async def give_up(connection: Connection, table_id: UUID) -> int | None:
-    """No append comes to effect on them from here on; their generation, None where there are none."""
+    """Abandons parts, so that no append can adopt them. Returns their generation; None if there are none."""
     row = await (await connection.execute(_SQL["give_up"], {"table_id": table_id})).fetchone()
     return None if row is None else row[0]
 
 
 async def give_up_old(connection: Connection, seconds: float) -> list[tuple[UUID, int]]:
-    """The same for what was staged longer than `seconds` ago; tables and generations, those given up before among them."""
+    """Abandons parts staged longer than `seconds` ago. Returns the tables and generations of all abandoned parts."""
     cursor = await connection.execute(_SQL["give_up_old"], {"seconds": seconds})
     return [(table_id, generation) for table_id, generation in await cursor.fetchall()]
 
 
 async def remove(connection: Connection, table_id: UUID, generation: int, limit: int) -> int:
-    """Removes so many parts that were given up, at most; how many it were."""
+    """Removes at most `limit` abandoned parts. Returns their number."""
     cursor = await connection.execute(_SQL["remove"], {"table_id": table_id, "generation": generation, "limit": limit})
     return cursor.rowcount
 
 
 async def forget(connection: Connection, table_id: UUID, generation: int) -> None:
-    """When all are removed."""
+    """Removes the registration, once all parts are removed."""
     await connection.execute(_SQL["forget"], {"table_id": table_id, "generation": generation})

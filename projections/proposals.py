@@ -14,13 +14,13 @@ from ..domain.proposal import ProposalState, ProposalStatus
 MakeRoom = Callable[[bytes], Awaitable[None]]
 
 LISTED_BYTES_MAX = 16 * 1024 * 1024
-"""Of what the proposals of one page are stored in: Postgres parses each to leave its command out. The last may go beyond it."""
+"""Limit on the stored documents of one page, which Postgres parses to omit their commands. The last one may exceed it."""
 
 _SQL = named_sql("icecore.projections", "proposals.sql")
 
 
 async def read_state(connection: Connection, proposal_id: UUID, make_room: MakeRoom | None = None) -> tuple[ProposalState, int] | None:
-    """The newest state and the read models' generation it was read from; `make_room` is given its JSON before that is parsed."""
+    """The newest state, and the generation it was read from. `make_room` is called with its JSON before that is parsed."""
     row = await (await connection.execute(_SQL["state"], {"proposal_id": proposal_id}, binary=True)).fetchone()
     if row is None:
         return None
@@ -30,7 +30,7 @@ async def read_state(connection: Connection, proposal_id: UUID, make_room: MakeR
 
 
 async def find(connection: Connection, proposal_id: UUID, make_room: MakeRoom | None = None) -> ProposalState:
-    """The newest state, or NoSuchProposal; `make_room` as of `read_state`."""
+    """The newest state. Raises NoSuchProposal. `make_room` as in `read_state`."""
     found = await read_state(connection, proposal_id, make_room)
     if found is None:
         raise NoSuchProposal(f"Proposal does not exist: {proposal_id}")
@@ -45,13 +45,13 @@ async def read_versions(connection: Connection, wanted: Sequence[tuple[UUID, int
 
 
 async def open_for(connection: Connection, warehouse_id: UUID, command_key: str) -> UUID | None:
-    """The open proposal for a change, if there is one; its time may be up."""
+    """The open proposal for a change, if there is one. It may have expired already."""
     row = await (await connection.execute(_SQL["open_for"], {"warehouse_id": warehouse_id, "command_key": command_key})).fetchone()
     return None if row is None else row[0]
 
 
 async def due(connection: Connection, now_ms: int, limit: int) -> list[UUID]:
-    """Open proposals whose time is up, the oldest first."""
+    """Open proposals that have expired, oldest first."""
     return [row[0] for row in await (await connection.execute(_SQL["due"], {"now_ms": now_ms, "limit": limit})).fetchall()]
 
 
@@ -64,12 +64,12 @@ async def read_page(
     after: UUID | None,
     size: int,
 ) -> tuple[list[ProposalState], bool]:
-    """Proposals without their commands, in the order they were opened, after the id `after`; as of a position where one is given.
+    """Proposals without their commands, in the order in which they were opened, after the id `after`; as of a position if it is given.
 
-    `size` of them at most, fewer where they have LISTED_BYTES_MAX; and whether there are more.
+    Returns at most `size`, fewer if they reach LISTED_BYTES_MAX, and whether there are more.
     """
     block = "list_open" if status == "open" and as_of is None else "list"
-    # One more is looked at to see whether there is a next page.
+    # One more is read to see whether there is a next page.
     parameters = {"warehouse_id": warehouse_id, "status": status, "as_of": as_of, "after": after, "size": size + 1}
     cursor = await connection.execute(_SQL[block], {**parameters, "bytes_max": LISTED_BYTES_MAX}, binary=True)
     rows = await cursor.fetchall()
@@ -78,7 +78,7 @@ async def read_page(
 
 
 async def have_moved_on(connection: Connection, heads: Mapping[UUID, UUID], parents: Sequence[UUID]) -> bool:
-    """Whether one of the objects has another newest event than that in `heads`, or one of `parents` is gone."""
+    """Whether the newest event of an object differs from that in `heads`, or one of `parents` no longer exists."""
     parameters = {"ids": [*heads], "event_ids": [*heads.values()], "parents": parents}
     row = await (await connection.execute(_SQL["moved_on"], parameters)).fetchone()
     assert row is not None

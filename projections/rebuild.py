@@ -2,7 +2,7 @@
 
 First it folds and copies every stream of a snapshot, for a large log with several processes. Then it folds newer events in rounds, each
 shorter than the one before, and the last few under the append lock together with the switch. A command that was decided on the old
-generation is decided again (`append` answers `generation`).
+generation is decided again (`append` returns `generation`).
 """
 
 import asyncio
@@ -41,32 +41,32 @@ from .watch import Watch, not_watched
 _SQL = named_sql("icecore.projections", "rebuild.sql")
 _log = structlog.get_logger("icecore.rebuild")
 
-# For each so many another process helps.
+# One helper process for each of this many events.
 _EVENTS_PER_PROCESS = 4_000
 _PROCESSES_MAX = 8
-# The log is divided finer than among processes, so that none waits long for the others: each takes the next part when it has done one.
+# There are more parts than processes, and each process takes the next part when it has finished one, so that none waits long.
 _EVENTS_PER_PART = 2_000
 _PARTS_PER_PROCESS_MAX = 32
-# Events looked at to divide the log among processes.
+# Events sampled to divide the log.
 _SAMPLE_EVENTS = 5_000
 _BATCH_EVENTS_MAX = 500
 _BATCH_BYTES_MAX = 8 * 1024 * 1024
-# The append lock is taken for no more than these; more rounds come first.
+# The append lock is taken for at most this many events; further rounds come before it.
 _LOCKED_EVENTS_MAX = 200
 _ROUNDS_MAX = 100
-# Streams whose folds are kept between rounds: those being written to.
+# Streams whose folds are cached between rounds, because they are being written to.
 _FOLDS_KEPT_MAX = 2_000
 _DELETE_PAGES = 256
 _MODELS = (*READ_MODELS, PART_TOMBSTONES)
 
 
 class RebuildRunningError(Exception):
-    """Another rebuild is under way; it will do."""
+    """Another rebuild is running."""
 
 
 @dataclass(frozen=True, slots=True)
 class RebuildReport:
-    """How many events were folded into how many rows, and the generation that serves now."""
+    """The number of events and rows, and the generation that serves now."""
 
     events: int
     rows: int
@@ -92,16 +92,16 @@ class RebuildReport:
 
 
 def rebuild_on_every_core(dsn: str, watch: Watch = not_watched) -> RebuildReport:
-    """`rebuild` with a process per core, in a loop of its own: for a process that does nothing else."""
+    """`rebuild` with a process per core, in its own event loop; for a process that does nothing else."""
     with forked_helpers(min(os.cpu_count() or 1, _PROCESSES_MAX) - 1) as helpers:
         return uvloop.run(rebuild(dsn, helpers, watch))
 
 
 async def rebuild(dsn: str, helpers: Sequence[Helper] = (), watch: Watch = not_watched) -> RebuildReport:
-    """Folds the log into the next generation and switches to it; what an attempt that died left behind goes first.
+    """Folds the log into the next generation and switches to it, after deleting the rows of an unfinished attempt.
 
-    helpers -- processes that fold parts of a large log. watch -- is called with the parts that were begun, and all.
-    Raises RebuildRunningError where another one runs.
+    helpers -- processes that fold parts of a large log. watch -- called with the number of parts begun, and of all parts.
+    Raises RebuildRunningError if another rebuild is running.
     """
     started = time.monotonic()
     async with await connect(dsn) as writer, await connect(dsn) as reader:
@@ -111,7 +111,7 @@ async def rebuild(dsn: str, helpers: Sequence[Helper] = (), watch: Watch = not_w
             raise RebuildRunningError("Processes of an earlier rebuild are still stopping")
         await unlock(writer, AdvisoryLock.REBUILD_PARTS)
         kept = await _value(writer, "generation")
-        # What is copied is of no use before the switch, and on disk with it; a crash before ends this connection and so the rebuild.
+        # Copied rows are unused before the switch, whose commit makes them durable. An earlier crash of Postgres ends the rebuild.
         await writer.execute(_SQL["commit_without_waiting"])
         await _delete_others(writer, kept, await _unfinished(writer, kept))
         attempt = _Attempt(dsn, reader, writer, kept + 1, helpers, watch)
@@ -126,7 +126,7 @@ async def rebuild(dsn: str, helpers: Sequence[Helper] = (), watch: Watch = not_w
 
 
 class _Attempt:
-    """One generation on its way; `position` is how far the log is in it."""
+    """A generation that is being built; `position` is the last event that is in it."""
 
     def __init__(self, dsn: str, reader: Connection, writer: Connection, generation: int, helpers: Sequence[Helper], watch: Watch) -> None:
         self.position = 0
@@ -140,7 +140,7 @@ class _Attempt:
         self._folds: LRUCache[UUID, StreamFold] = LRUCache(_FOLDS_KEPT_MAX)
 
     async def fold_all(self) -> None:
-        """Every stream as of one snapshot, folded whole."""
+        """Folds every stream completely, as of one snapshot."""
         await self._reader.execute(_SQL["begin_snapshot"])
         self.position = await _value(self._reader, "head")
         helpers = self._helpers[: self.position // _EVENTS_PER_PROCESS]
@@ -153,7 +153,7 @@ class _Attempt:
         await self._reader.execute("rollback")
 
     async def _divided(self, processes: int) -> list[StreamRange]:
-        """The streams in parts of about as many events each: one for a single process, at least one for each of several."""
+        """The streams in parts with about the same number of events: one for a single process, at least one for each of several."""
         if processes == 1:
             return parts_between([])
         count = min(max(processes, self.position // _EVENTS_PER_PART), processes * _PARTS_PER_PROCESS_MAX)
@@ -162,7 +162,7 @@ class _Attempt:
         return parts_between(await _value(self._reader, "boundaries", {"shares": shares, "percent": percent}) or [])
 
     async def catch_up(self) -> None:
-        """Rounds over what was appended meanwhile, until little is left or writers stay ahead."""
+        """Folds what was appended meanwhile, in rounds, until little is left or the writers are faster."""
         for _ in range(_ROUNDS_MAX):
             head = await _value(self._reader, "head")
             if head - self.position <= _LOCKED_EVENTS_MAX:
@@ -171,8 +171,8 @@ class _Attempt:
         _log.warning("rebuild_behind", position=self.position, rounds=_ROUNDS_MAX)
 
     async def switch(self) -> float:
-        """The last events and the new generation, in one transaction that keeps appends out; how long it did, in seconds."""
-        # What is left is folded once more without the lock, so that its streams are at hand under it.
+        """Folds the last events and switches, in one transaction that blocks appends. Returns for how many seconds it did."""
+        # Folds once more without the lock, so that the folds of these streams are cached when the lock is held.
         await self._fold_upto(await _value(self._reader, "head"))
         await self._writer.execute(_SQL["commit_as_configured"])
         async with self._writer.transaction():
@@ -185,10 +185,10 @@ class _Attempt:
         return time.monotonic() - started
 
     async def _fold_upto(self, head: int) -> None:
-        """The events after `position` up to `head` at least, by the function that writes rows inline."""
+        """Folds the events after `position`, at least up to `head`, with the SQL function that also writes the rows of commits."""
         while self.position < head:
             parameters = {"after": self.position, "limit": _BATCH_EVENTS_MAX, "bytes_max": _BATCH_BYTES_MAX}
-            # In the switch's transaction the lock's holder must see what it waited for: both connections read committed.
+            # In the switch's transaction, both connections must see what was committed before the lock: they use READ COMMITTED.
             events = await (await self._reader.execute(_SQL["events_after"], parameters, binary=True)).fetchall()
             rows, blobs, before = Rows(), list[bytes](), self.position
             for event in events:
@@ -201,7 +201,7 @@ class _Attempt:
             self.position = events[-1][2]
 
     async def _fold_of(self, event: Row, before: int) -> StreamFold:
-        """The stream's fold as of the position `before`, or further: events of one round are folded as they come."""
+        """The stream's fold as of the position `before`, or later if events of this round were folded already."""
         stream_id = event[0]
         fold = self._folds.get(stream_id)
         if fold is None:
@@ -214,7 +214,7 @@ class _Attempt:
 
 
 async def _together(*works: Coroutine[Any, Any, int]) -> int:
-    """The sum of what all of them return; the first error of any ends the others, and is raised when they have ended."""
+    """The sum of all results. The first error cancels the others, and is raised once they have ended."""
     tasks = [asyncio.create_task(work) for work in works]
     try:
         return sum(await asyncio.gather(*tasks))
@@ -230,15 +230,15 @@ async def _each(parts: Iterator[StreamRange]) -> AsyncIterator[StreamRange]:
 
 
 async def _unfinished(writer: Connection, served: int) -> list[ReadModel]:
-    """Those an attempt that died has left rows in."""
-    # Older generations go at the end, with the one that serves: to look for them is to walk over all that was just deleted.
+    """The read models in which an unfinished attempt has left rows."""
+    # Older generations are deleted at the end with the current one: finding them would scan all rows that were just deleted.
     found = [(await writer.execute(model_sql(_SQL["has_later"], model), {"served": served}), model) for model in _MODELS]
     return [model for cursor, model in found if await cursor.fetchone() == (True,)]
 
 
 async def _delete_others(writer: Connection, kept: int, models: Collection[ReadModel]) -> None:
-    """Deletes the rows of other generations than `kept`, some pages at a time: no row is looked at twice."""
-    # The job that closes parts moves rows from page to page: not behind us.
+    """Deletes the rows of generations other than `kept`, some pages at a time, so that no row is read twice."""
+    # The job that closes parts moves rows to other pages, so it must not run meanwhile.
     await lock_session(writer, AdvisoryLock.SETTLE_PARTS_JOB)
     for model in models:
         pages = await _value(writer, "pages", {"table": f"icecore.{model.table}"})

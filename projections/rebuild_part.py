@@ -1,7 +1,7 @@
 """One part of a rebuild: folds the streams between two ids, as of one snapshot, and copies them into the new generation.
 
-A large log is folded by one process per core. The others are forked before the first has connections or an event loop. They ask for one
-part after the other, and end when the first process ends.
+A large log is folded by one process per core. Helpers are forked before the first process has connections or an event loop. They request
+one part after the other, and end when the first process ends.
 """
 
 import asyncio
@@ -33,28 +33,28 @@ from .model_sql import model_sql
 
 _SQL = named_sql("icecore.projections", "rebuild.sql")
 
-# Copied at once, so that a part's memory is bound by these and by its largest stream.
+# Limits on one copy, so that a part's memory is limited by these and by its largest stream.
 _COPY_EVENTS = 1_000
 _COPY_BYTES = 16 * 1024 * 1024
-# A few milliseconds of folding: between two fetches other processes are handed their parts.
+# A few milliseconds of folding. Between two fetches, other processes get their parts.
 _FETCH_ROWS = 100
 _LOWEST, _HIGHEST = UUID(int=0), UUID(int=2**128 - 1)
 
 
 class PartFailedError(Exception):
-    """A helper ended without its rows; what it died of stands on its standard error."""
+    """A helper process failed. The cause is on its standard error."""
 
 
 @dataclass(frozen=True, slots=True)
 class StreamRange:
-    """The streams from `first` to `last`, both among them."""
+    """The streams from `first` to `last`, inclusive."""
 
     first: UUID
     last: UUID
 
 
 def parts_between(boundaries: Sequence[UUID]) -> list[StreamRange]:
-    """Every id is in one of the parts; each boundary begins one."""
+    """Divides all ids into parts; each boundary is the first id of one."""
     firsts = sorted({_LOWEST, *boundaries})
     lasts = [UUID(int=first.int - 1) for first in firsts[1:]]
     return [StreamRange(first, last) for first, last in zip(firsts, [*lasts, _HIGHEST], strict=True)]
@@ -67,7 +67,7 @@ async def connect(dsn: str) -> Connection:
 
 
 async def copy_parts(reader: Connection, writer: Connection, generation: int, parts: AsyncIterator[StreamRange]) -> int:
-    """Folds every stream of the parts as `reader`'s transaction sees it; how many rows were copied."""
+    """Folds every stream of the parts as `reader`'s transaction sees it. Returns the number of rows copied."""
     copied = 0
     async with aclosing(_streams(reader, parts)) as streams:
         async for finished in _folded(streams):
@@ -78,7 +78,7 @@ async def copy_parts(reader: Connection, writer: Connection, generation: int, pa
 
 @dataclass(frozen=True, slots=True)
 class Helper:
-    """A process that waits for a rebuild's parts; `pipe` is this process's end of what they talk through."""
+    """A process that waits for parts of a rebuild; `pipe` is this process's end of the pipe between them."""
 
     process: ForkProcess
     pipe: Pipe
@@ -86,13 +86,13 @@ class Helper:
 
 @contextmanager
 def forked_helpers(count: int) -> Iterator[list[Helper]]:
-    """Processes for one rebuild, which end with the block. To be called before there are connections, threads or a running loop."""
+    """Forks processes for one rebuild, which end with the block. Call it before there are connections, threads or a running loop."""
     forking = multiprocessing.get_context("fork")
     helpers: list[Helper] = []
     try:
         for _ in range(count):
             ours, theirs = forking.Pipe()
-            # Each is told of our ends up to its own: while it held one, nobody would notice that we have ended.
+            # Each helper closes its copies of our ends of the pipes: as long as one is open, the helpers would not notice our end.
             process = forking.Process(target=_help, args=(theirs, [*(helper.pipe for helper in helpers), ours]), daemon=True)
             process.start()
             theirs.close()
@@ -106,7 +106,7 @@ def forked_helpers(count: int) -> Iterator[list[Helper]]:
 
 
 async def copy_parts_by(helper: Helper, dsn: str, snapshot: str, generation: int, parts: Iterator[StreamRange]) -> int:
-    """The same by a helper, on a snapshot that was exported, as far as it comes with the parts; raises PartFailedError."""
+    """As copy_parts, in a helper on an exported snapshot; it takes parts while there are any. Raises PartFailedError."""
     first = next(parts, None)
     if first is None:
         return 0
@@ -132,18 +132,18 @@ async def _heard(pipe: Pipe) -> Any:
 
 
 def fold_events(fold: StreamFold, events: Sequence[Row], rows: Rows, before: int = 0) -> None:
-    """Folds events of one stream; positions in `rows` are counted from `before`."""
+    """Folds events of one stream. Positions in `rows` are relative to `before`."""
     for _, version, position, event_id, topic, state, _, _ in events:
         fold.apply(rows, position - before, version, event_id, topic, state)
 
 
 def new_fold(event: Row) -> StreamFold:
-    """For the stream whose first event this is."""
+    """A fold for the stream whose first event is `event`."""
     return StreamFold(event[0], project_id=event[6], warehouse_id=event[7])
 
 
 async def _streams(reader: Connection, parts: AsyncIterator[StreamRange]) -> AsyncGenerator[list[Row], None]:
-    """The events of each stream in turn."""
+    """Yields the events of each stream."""
     async for part in parts:
         pending: list[Row] = []
         async with reader.cursor(name="rebuild_streams") as cursor:
@@ -159,7 +159,7 @@ async def _streams(reader: Connection, parts: AsyncIterator[StreamRange]) -> Asy
 
 
 async def _folded(streams: AsyncIterator[list[Row]]) -> AsyncIterator[dict[str, list[Row]]]:
-    """The rows of some streams by table, and of the next ones: as much as is copied at once."""
+    """Yields the rows of several streams by table, as many as are copied at a time."""
     finished: dict[str, list[Row]] = defaultdict(list)
     events, size = 0, 0
     async for stream in streams:
@@ -176,7 +176,7 @@ async def _folded(streams: AsyncIterator[list[Row]]) -> AsyncIterator[dict[str, 
 
 
 async def _copy(writer: Connection, generation: int, finished: dict[str, list[Row]]) -> None:
-    """Copies rows that are finished, in one transaction."""
+    """Copies finished rows in one transaction."""
     async with writer.transaction(), writer.cursor() as cursor:
         for model in READ_MODELS:
             if not finished[model.table]:
@@ -194,14 +194,14 @@ def _help(pipe: Pipe, of_others: Sequence[Pipe]) -> None:
 
 
 async def _copy_for(pipe: Pipe) -> None:
-    """Copies what the first process hands out; None asks it for the next part, the last word is how many rows were copied."""
+    """Copies the parts that the first process sends. It sends None to request the next part, and at the end the number of rows copied."""
     heard: asyncio.Queue[Any] = asyncio.Queue()
 
     def hear() -> None:
         try:
             heard.put_nowait(pipe.recv())
         except (EOFError, OSError):
-            # The first process has ended, or wants no more of this one, whatever it was doing.
+            # The first process has ended or closed the pipe, so this process ends at once.
             os._exit(1)
 
     async def parts() -> AsyncIterator[StreamRange]:
@@ -212,8 +212,8 @@ async def _copy_for(pipe: Pipe) -> None:
     asyncio.get_running_loop().add_reader(pipe.fileno(), hear)
     dsn, snapshot, generation = await heard.get()
     async with await connect(dsn) as writer, await connect(dsn) as reader:
-        # First the lock, then the snapshot, which is there only while the first process's transaction is: a rebuild that begins when
-        # that has ended so sees the lock of whoever may still write.
+        # First the lock, then the snapshot, which exists only during the first process's transaction. So a rebuild that begins after
+        # that transaction sees the locks of all processes that may still write.
         await lock_session_shared(writer, AdvisoryLock.REBUILD_PARTS)
         await writer.execute(_SQL["commit_without_waiting"])
         await reader.execute(_SQL["begin_snapshot"])

@@ -14,7 +14,7 @@ _SQL = named_sql("icecore.projections", "statistics.sql")
 
 @dataclass(frozen=True, slots=True)
 class HourlyStatistics:
-    """counts -- objects that stand at the end of the hour, and commits in it. updated_at -- when the last event counted was recorded.
+    """counts -- objects that exist at the end of the hour, and commits in it. updated_at -- when the last event counted was recorded.
 
     Times are in UTC.
     """
@@ -34,13 +34,13 @@ async def read_page(
     found = await (await connection.execute(_SQL["page"], parameters, binary=True)).fetchall()
     assert found, "a migrated database has a position"
     rows = [row for _, *row in found if row[0] is not None]
-    # In the session's time zone as Postgres gives them, where an hour's end may be an hour off.
+    # Postgres returns them in the session's time zone, in which the end of an hour may be off by one hour.
     hours = [HourlyStatistics(begins_at.astimezone(UTC), Counts(*counts), at.astimezone(UTC)) for begins_at, *counts, at in rows[:size]]
     return int(found[0][0]), hours, len(rows) > size
 
 
 async def reset_statistics(owner_dsn: str) -> None:
-    """Removes what is counted: whoever counts begins again at the first event."""
+    """Removes the statistics, so that they are counted again from the first event."""
     async with await connect(owner_dsn, application_name="icecore-rebuild") as connection, connection.transaction():
         await connection.execute(_SQL["set_back"])
         await connection.execute(_SQL["remove_other_positions"])

@@ -1,4 +1,4 @@
-"""Tables: a small head for each version, parts that are valid between versions, and their queries."""
+"""Tables: a small head for each version, parts that are valid from one version to another, and their queries."""
 
 import asyncio
 from collections.abc import Sequence
@@ -17,14 +17,14 @@ from ..domain.table import TableState
 from .bounded_reads import BYTES_UNBOUNDED, LargeDocument
 
 _SQL = named_sql("icecore.projections", "tables.sql")
-# Some milliseconds of work.
+# Takes a few milliseconds.
 _PARTS_ASSEMBLED_AT_ONCE_MAX = 1_000
-# By one statement, which holds the number too.
+# By one statement, which contains the same number.
 TABLES_LOADED_AT_ONCE_MAX = 16
 
 
 class TableLookup(NamedTuple):
-    """A table by name: name keys below a warehouse, the last of them its own; `referenced_only`: snapshots a branch or tag names."""
+    """A table by name: name keys below a warehouse, ending with its own. `referenced_only`: only snapshots of a branch or tag."""
 
     warehouse_id: UUID
     keys: tuple[str, ...]
@@ -33,7 +33,7 @@ class TableLookup(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LoadedTable:
-    """A table's metadata document as it is sent, and where its file is."""
+    """A table's metadata document as it is sent, and the location of its file."""
 
     table_id: UUID
     version: int
@@ -45,9 +45,9 @@ class LoadedTable:
 async def load_current(
     connection: Connection, sought: Sequence[TableLookup], bytes_max: int = BYTES_UNBOUNDED
 ) -> list[LoadedTable | LargeDocument | None]:
-    """The table each name stands for, in their order, as of one moment after the call; TABLES_LOADED_AT_ONCE_MAX of them at most.
+    """The tables by these names, in order, as of one snapshot after the call; at most TABLES_LOADED_AT_ONCE_MAX.
 
-    bytes_max -- of one table; a larger table is answered by its size.
+    bytes_max -- limit on one table; for a larger table, only its size is returned.
     """
     assert len(sought) <= TABLES_LOADED_AT_ONCE_MAX, "the statement reads no further"
     given = [{"warehouse_id": one.warehouse_id, "keys": one.keys, "referenced_only": one.referenced_only} for one in sought]
@@ -61,7 +61,7 @@ async def load_current(
 async def load_as_of(
     connection: Connection, table_id: UUID, as_of: int, *, referenced_only: bool, bytes_max: int = BYTES_UNBOUNDED
 ) -> LoadedTable | LargeDocument | None:
-    """The table's document as of a position, if it has no more than `bytes_max` bytes."""
+    """The table's document as of a position; LargeDocument if it has more than `bytes_max` bytes."""
     return await _load_as_of(connection, table_id, bytes_max, as_of=as_of, version=None, referenced_only=referenced_only)
 
 
@@ -98,7 +98,7 @@ def _loaded(
 
 
 async def document_bytes(connection: Connection, table_ids: Sequence[UUID]) -> int:
-    """Of what these tables hold now, together."""
+    """Total size of the current documents of these tables."""
     row = await (await connection.execute(_SQL["document_bytes"], {"table_ids": list(table_ids)})).fetchone()
     assert row is not None
     size: int = row[0]
@@ -106,7 +106,7 @@ async def document_bytes(connection: Connection, table_ids: Sequence[UUID]) -> i
 
 
 async def read_state_within(connection: Connection, table_id: UUID, bytes_max: int) -> tuple[TableState, int] | LargeDocument | None:
-    """The newest state and the read models' generation it was read from, if the table has no more than `bytes_max` bytes."""
+    """The newest state, and the generation it was read from; LargeDocument if the table has more than `bytes_max` bytes."""
     cursor = await connection.execute(_SQL["state"], {"table_id": table_id, "bytes_max": bytes_max}, binary=True)
     row = await cursor.fetchone()
     if row is None:
@@ -117,7 +117,7 @@ async def read_state_within(connection: Connection, table_id: UUID, bytes_max: i
     stream_id, version, event_id, warehouse_id, namespace_id, name, key, status, location, keys = row[:10]
     next_ordinal, head, kinds, ordinals, bodies, generation = row[10:-1]
     given = (table_head_value(head), kinds or (), ordinals or (), bodies or (), next_ordinal)
-    # What takes long is done in a thread, so that others get their turns meanwhile.
+    # Many parts are assembled in a thread, so that the event loop is not blocked.
     many = len(given[1]) > _PARTS_ASSEMBLED_AT_ONCE_MAX
     document = await asyncio.to_thread(_assembled, *given) if many else _assembled(*given)
     state = TableState(stream_id, version, event_id, warehouse_id, namespace_id, name, key, status, location, tuple(keys), document)
@@ -134,14 +134,14 @@ def _assembled(head: Json, kinds: Sequence[int], ordinals: Sequence[int], bodies
 
 @dataclass(frozen=True, slots=True)
 class NamedMetadataFiles:
-    """The metadata files that a table names, its current one (of a table that is gone, the last) first."""
+    """The metadata files that a table refers to, beginning with the current one (for a dropped table, the last one)."""
 
     is_live: bool
     files: tuple[str, ...]
 
 
 async def named_metadata_files(connection: Connection, table_id: UUID) -> NamedMetadataFiles | None:
-    """Of the table as it is now; None where there never was one."""
+    """The files of the table's newest version; None if it never existed."""
     parameters = {"table_id": table_id, "metadata_log": KIND_NUMBERS["metadata-log"]}
     row = await (await connection.execute(_SQL["named_metadata_files"], parameters, binary=True)).fetchone()
     if row is None:
@@ -151,13 +151,13 @@ async def named_metadata_files(connection: Connection, table_id: UUID) -> NamedM
 
 
 async def next_purging(connection: Connection, without: Sequence[UUID], without_warehouses: Sequence[UUID]) -> tuple[UUID, UUID] | None:
-    """(table id, warehouse id) of the table that waits longest for its files to be deleted, these and these warehouses' apart."""
+    """(table id, warehouse id) of the table that has waited longest for its purge, except these tables and those of these warehouses."""
     cursor = await connection.execute(_SQL["next_purging"], {"without": list(without), "without_warehouses": list(without_warehouses)})
     row = await cursor.fetchone()
     return None if row is None else (row[0], row[1])
 
 
 async def is_purging(connection: Connection, table_id: UUID) -> bool:
-    """Whether the table's files are being deleted and its places are its own until they are."""
+    """Whether the table is being purged; it keeps its location claims until the purge ends."""
     row = await (await connection.execute(_SQL["is_purging"], {"table_id": table_id})).fetchone()
     return row == (True,)

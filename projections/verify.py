@@ -47,10 +47,10 @@ Connection = AsyncConnection[TupleRow]
 
 
 async def verify(dsn: str, *, admin_roles: Collection[str] = (), watch: Watch = not_watched) -> VerifyReport:
-    """Checks the schema and the chain of hashes, folds every stream, and compares every row, claim and command with what the log says.
+    """Checks the schema and the hash chain, folds every stream, and compares every row, claim and command with the log.
 
-    admin_roles -- those that may write everything without a right granted on the schema; of others it is a difference.
-    watch -- is called with the events that were looked at, and all: each is hashed, and then folded.
+    admin_roles -- roles that may write everything without a grant on the schema; any other such role is a difference.
+    watch -- called with the number of events done, and of all events; each counts twice, as it is hashed and then folded.
     """
     started = time.monotonic()
     report = VerifyReport()
@@ -69,7 +69,7 @@ async def verify(dsn: str, *, admin_roles: Collection[str] = (), watch: Watch = 
             await check_secrets(connection, report)
             await check_sinks(connection, report)
         except ProgrammingError:
-            # A table or column that the schema lacks cannot be read: that is what the report says then.
+            # A missing table or column cannot be read. The report contains that difference already.
             if report.ok:
                 raise
         await connection.execute("rollback")
@@ -78,7 +78,7 @@ async def verify(dsn: str, *, admin_roles: Collection[str] = (), watch: Watch = 
 
 
 class _NearestTimeLoader(TimestamptzBinaryLoader):
-    """Times that Postgres has and Python has not, infinity among them: one at the end of Python's, when no event was recorded."""
+    """Maps times that Python cannot represent, such as infinity, to the first or last year, in which no event was recorded."""
 
     def load(self, data: Buffer) -> datetime:
         try:
@@ -97,7 +97,7 @@ async def _generation(connection: Connection) -> int:
 
 
 async def _check_chain(connection: Connection, report: VerifyReport, watch: Watch) -> None:
-    """Positions dense, times never back, every hash over the row before; every command's row where its events are; the statistics."""
+    """Checks that positions are dense, times do not decrease and hashes are chained; also the rows of commands, and the statistics."""
     commands = _Commands(_rows(connection, _SQL["commands"]), report)
     statistics = await StatisticsCheck.begin(connection, report)
     previous: RecordedEvent | None = None
@@ -130,14 +130,14 @@ def _check_link(previous: RecordedEvent | None, event: RecordedEvent, report: Ve
         report.add("events", key, "notification_id", position, event.position)
     if previous is not None and event.recorded_at < previous.recorded_at:
         report.add("events", key, "recorded_at", f"not before {previous.recorded_at}", event.recorded_at)
-    # What an event's neighbour holds is taken as it stands, so that one change is one or two differences, not all that follow.
+    # The hash before is taken as it is stored, so that a change results in one or two differences, not in one for every later event.
     expected = chain_hash(GENESIS_HASH if previous is None else previous.hash, event)
     if event.hash != expected:
         report.add("events", key, "hash", expected, event.hash)
 
 
 class _Commands:
-    """The rows of commands with events, merged with the log in the order of their first positions."""
+    """The rows of commands with events, compared with the log in the order of their first positions."""
 
     def __init__(self, batches: AsyncIterator[list[Row]], report: VerifyReport) -> None:
         self._batches = batches
@@ -145,7 +145,7 @@ class _Commands:
         self._rows: list[Row] = []
 
     async def expect(self, first: int, last: RecordedEvent) -> None:
-        """The command of the events from position `first` to `last`."""
+        """Compares the command of the events from position `first` to `last`."""
         while await self._more() and self._rows[-1][0] < first:
             self._surplus(self._rows.pop())
         if not self._rows or self._rows[-1][0] != first:
@@ -177,7 +177,7 @@ class _Commands:
 
 
 async def _check_streams(connection: Connection, report: VerifyReport, watch: Watch = not_watched) -> None:
-    """Every stream folded, and whatever the tables hold of it compared; what is left in the tables belongs to no stream."""
+    """Folds every stream and compares its rows and claims. Rows that remain belong to no stream."""
     async with AsyncExitStack() as opened:
         parameters = {"generation": report.generation}
         staged = {row[0] async for batch in _rows(connection, _SQL["preloaded_parts"], parameters) for row in batch}
@@ -274,7 +274,7 @@ _CLAIM_COLUMNS = {"claims": ("kind", "scope", "key", "owner"), "location_claims"
 
 
 def _check_claim_rows(expected: set[Row], found: Sequence[Row], table: str, report: VerifyReport) -> None:
-    """A claim is all key: one that differs in any column is one too many and one missing."""
+    """All columns of a claim are its key, so a claim that differs is reported as one surplus and one missing row."""
     report.claims += len(found)
     for claim in found:
         if claim not in expected:
@@ -291,7 +291,7 @@ def _claim_key(table: str, claim: Row) -> str:
 
 
 class _Groups:
-    """Ordered rows, given out by their first column; owners are asked for in ascending order."""
+    """Ordered rows, grouped by their first column, the owner. Owners are taken in ascending order."""
 
     def __init__(self, batches: AsyncGenerator[list[Row], None]) -> None:
         self._batches = batches
@@ -301,7 +301,7 @@ class _Groups:
         return self._rows[-1][0] if await self._more() else None
 
     async def take(self, owner: UUID) -> tuple[list[Row], list[Row]]:
-        """The rows of owners before `owner` (nobody asked for them), and its own."""
+        """The rows of owners before `owner`, which belong to no stream, and its own."""
         strays: list[Row] = []
         own: list[Row] = []
         while await self._more() and self._rows[-1][0] <= owner:
@@ -326,7 +326,7 @@ class _Groups:
 async def _rows(
     connection: Connection, query: LiteralString | Composed, parameters: dict[str, Any] | None = None
 ) -> AsyncGenerator[list[Row], None]:
-    """The rows of a query, _FETCH_ROWS at a time, from a cursor in the server."""
+    """Yields the rows of a query, _FETCH_ROWS at a time, from a server-side cursor."""
     async with connection.cursor(name=f"verify_{next(_CURSORS)}") as cursor:
         await cursor.execute(query, parameters or {}, binary=True)
         while batch := await cursor.fetchmany(_FETCH_ROWS):

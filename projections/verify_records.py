@@ -1,4 +1,4 @@
-"""Verifies records that refer to the log without being folds of it: refusals, Idempotency-Keys, old metadata files, secrets, sinks."""
+"""Verifies records that refer to the log but are not folded from it: refusals, Idempotency-Keys, old metadata files, secrets, sinks."""
 
 from collections.abc import AsyncGenerator
 
@@ -14,7 +14,7 @@ _FETCH_ROWS = 200
 
 
 async def check_records(connection: Connection, report: VerifyReport) -> None:
-    """Refusals and Idempotency-Keys are no fold of the log; they must agree with it where they speak of it."""
+    """Checks what refusals and Idempotency-Keys refer to in the log."""
     async for batch in _rows(connection, "refusals"):
         for command_id, last_position, recorded_at, not_before, not_after in batch:
             key = f"command_id {command_id}"
@@ -56,7 +56,7 @@ def _check_key(row: Row, report: VerifyReport) -> None:
 
 
 async def check_secrets(connection: Connection, report: VerifyReport) -> None:
-    """Every secret that a warehouse refers to is there; whether it can be decrypted is not looked at."""
+    """Checks that every secret that a warehouse refers to exists, but not whether it can be decrypted."""
     cursor = await connection.execute(_SQL["secrets"], {"generation": report.generation}, binary=True)
     for warehouse_id, version, secret_ref, destroyed_at in await cursor.fetchall():
         key = f"id {secret_ref}, of warehouse_id {warehouse_id}, version {version}"
@@ -67,7 +67,7 @@ async def check_secrets(connection: Connection, report: VerifyReport) -> None:
 
 
 async def check_sinks(connection: Connection, report: VerifyReport) -> None:
-    """No sink has published, passed over or is to replay what the log does not have."""
+    """Checks that the positions, skips and replays of sinks are in the log."""
     for table, key, column, position in await (await connection.execute(_SQL["sinks"], {"head": report.head})).fetchall():
         report.add(table, key, column, f"a position up to {report.head}", position)
     for key, expected, found in await (await connection.execute(_SQL["skips"])).fetchall():
@@ -75,7 +75,7 @@ async def check_sinks(connection: Connection, report: VerifyReport) -> None:
 
 
 async def check_old_metadata_files(connection: Connection, report: VerifyReport) -> None:
-    """What is still to be deleted is a metadata file, where its table has claimed a place."""
+    """Checks that files to be deleted are metadata files in locations that their tables have claimed."""
     async for batch in _rows(connection, "old_metadata_files"):
         for key, location, key_is_its_own, is_metadata in batch:
             if key_is_its_own and not is_metadata:
@@ -87,7 +87,7 @@ async def check_old_metadata_files(connection: Connection, report: VerifyReport)
 
 
 async def _rows(connection: Connection, block: str) -> AsyncGenerator[list[Row], None]:
-    """The rows of a query, _FETCH_ROWS at a time, from a cursor in the server."""
+    """Yields the rows of a query, _FETCH_ROWS at a time, from a server-side cursor."""
     async with connection.cursor(name=f"verify_{block}") as cursor:
         await cursor.execute(_SQL[block], binary=True)
         while batch := await cursor.fetchmany(_FETCH_ROWS):

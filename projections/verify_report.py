@@ -13,9 +13,9 @@ _SHOWN_CHARACTERS_MAX = 200
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Where the database is not what its log says: `expected` by the log, `found` in `column` of the row `key` of `table`.
+    """A difference between the log and the database: `expected` by the log, `found` in `column` of the row `key` of `table`.
 
-    column is None where a whole row is missing (`found` is None) or should not be there (`expected` is None).
+    column -- None if a whole row is missing (`found` is None) or surplus (`expected` is None).
     """
 
     table: str
@@ -31,7 +31,7 @@ class Difference:
         return f"{where} {self.column}: expected {_shown(self.expected)}, found {_shown(self.found)}"
 
     def to_json(self) -> dict[str, Any]:
-        """Values as texts; null where there is no row."""
+        """Values as strings; null if there is no row."""
         expected, found = (None if self.column is None and value is None else _shown(value) for value in (self.expected, self.found))
         return {"table": self.table, "key": self.key, "column": self.column, "expected": expected, "found": found}
 
@@ -40,7 +40,7 @@ class Difference:
 class VerifyReport:
     """What was compared, and what differed (`differences`, the first DIFFERENCES_MAX of `difference_count`).
 
-    notes -- what an operator should know, and has said is meant to be so.
+    notes -- what an operator should know, and has confirmed as intended.
     """
 
     head: int = 0
@@ -70,7 +70,7 @@ class VerifyReport:
             self.differences.append(Difference(table, key, column, expected, found))
 
     def to_json(self) -> dict[str, Any]:
-        """All of it; `differences` are the first DIFFERENCES_MAX."""
+        """The whole report; `differences` has the first DIFFERENCES_MAX."""
         return {
             "ok": self.ok,
             "position": self.head,

@@ -18,13 +18,13 @@ _LANGUAGE = re.compile(r"\blanguage (\w+)")
 _SETTING = re.compile(r"^set (\w+) = (.+)$", re.MULTILINE)
 
 Schema = dict[str, dict[str, str]]
-"""Definitions by catalog of Postgres and name."""
+"""Definitions by Postgres catalog and name."""
 
 
 async def check_schema(connection: Connection, report: VerifyReport, admin_roles: Collection[str]) -> None:
-    """Reports whatever of the schema is missing, changed or not from a migration, except settings of tables for vacuum and storage.
+    """Reports objects of the schema that are missing, changed or not from a migration; ignores vacuum and storage settings of tables.
 
-    Also rights and owners by which others than `append` could write the log.
+    It also reports grants and owners that permit writing the log without `append`.
     """
     functions = await (await connection.execute(_SQL["functions"])).fetchall()
     found = {f"function {name}": tuple(rest) for name, *rest in functions}
@@ -44,20 +44,20 @@ async def check_schema(connection: Connection, report: VerifyReport, admin_roles
 
 
 async def check_migrations(connection: Connection, report: VerifyReport) -> None:
-    """The migrations that were recorded as applied are those this code carries."""
+    """Checks that the migrations recorded as applied are those of this code."""
     recorded = await (await connection.execute(named_sql("icecore.migrations", "apply.sql")["recorded"])).fetchall()
     found = {f"{number:04d}_{name}": checksum for number, name, checksum, _ in recorded}
     _compare("migrations", {str(migration): migration.checksum for migration in load_migrations()}, found, report)
 
 
 def recorded_schema() -> Schema:
-    """What the migrations make, from the file that `python -m tests.servers.record_schema` writes."""
+    """The schema that the migrations create, from the file that `python -m tests.servers.record_schema` writes."""
     schema: Schema = json.loads(files("icecore.projections").joinpath("schema.json").read_text(encoding="utf-8"))
     return schema
 
 
 async def found_schema(connection: Connection) -> Schema:
-    """What the database has."""
+    """The schema of the database."""
     schema: Schema = {}
     for catalog, name, definition in await (await connection.execute(_SQL["schema"])).fetchall():
         schema.setdefault(catalog, {})[name] = definition
@@ -65,7 +65,7 @@ async def found_schema(connection: Connection) -> Schema:
 
 
 def carried_functions() -> dict[str, tuple[object, ...]]:
-    """Of each function the newest text, whether it has its owner's rights, its settings, its language and the flags it states."""
+    """For each function: its newest body, whether it is SECURITY DEFINER, its settings, its language and its explicit flags."""
     carried: dict[str, tuple[object, ...]] = {}
     for text in (*(migration.text for migration in load_migrations()), load_functions()):
         for name, header, body in _FUNCTION.findall(text):

@@ -17,7 +17,7 @@ _COLUMNS = ("tables", "views", "namespaces", "commits", "updated_at")
 
 
 class StatisticsCheck:
-    """Is given every event of the log, and then compares."""
+    """Counts every event of the log that is added, then compares."""
 
     def __init__(self, position: int) -> None:
         self._position = position

@@ -12,10 +12,10 @@ from ..domain.read_models.rows import PARTS_CLOSED_INLINE_MAX, ClosedParts, mult
 
 
 def expected_tombstones(parts_closed: Sequence[ClosedParts], parts: Sequence[Row], found: Sequence[Row]) -> list[Row]:
-    """What the tombstones of one table must be: those that are there as the log says, and those that parts still need.
+    """The expected tombstones of one table: those found that the log confirms, and those that parts still need.
 
     parts_closed -- what the log closed (domain/read_models/rows.py).
-    parts, found -- the rows of table_parts and of part_tombstones that are there.
+    parts, found -- the rows found in table_parts and in part_tombstones.
     """
     keys = {row[:3] for row in found}
     open_parts: set[tuple[int, int]] | None = None
@@ -32,7 +32,7 @@ def expected_tombstones(parts_closed: Sequence[ClosedParts], parts: Sequence[Row
 
 
 def with_tombstones(parts: list[Row], tombstones: Sequence[Row]) -> list[Row]:
-    """Rows of table_parts with the `valid_to` that readers take them to have."""
+    """Rows of table_parts with the `valid_to` that readers see."""
     if not tombstones:
         return parts
     ranges: dict[int, list[tuple[int, int, int]]] = defaultdict(list)
@@ -49,7 +49,7 @@ def _closed_at(ranges: Sequence[tuple[int, int, int]], ordinal: int) -> int | No
 
 
 def _bounds(ordinals: str) -> list[tuple[int, int]]:
-    """The inverse of `multirange`, for whatever ranges Postgres holds in canonical form."""
+    """The inverse of `multirange`, for ranges in Postgres's canonical form."""
     found = []
     for text in filter(None, ordinals.strip("{}").split("),")):
         start, _, end = text.strip("[()").partition(",")

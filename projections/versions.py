@@ -1,6 +1,6 @@
 """Single versions of tables and views: the state before and after events, and the parts that events refer to.
 
-Rows of a version never change, and a rebuild gives equal bytes, so every read here gives the same result.
+Rows of a version never change, and a rebuild results in equal bytes, so every read has the same result.
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ _SQL = named_sql("icecore.projections", "versions.sql")
 
 
 class TabularVersion(NamedTuple):
-    """A table or view at one version. size -- the bytes of its head or document; None where they do not matter."""
+    """A table or view at one version. size -- the bytes of its head or document; None if not needed."""
 
     namespace_id: UUID
     name: str
@@ -26,7 +26,7 @@ class TabularVersion(NamedTuple):
 
 
 class TabularChange(NamedTuple):
-    """What the event at a position left, and what it found: None of a first event."""
+    """The versions after and before the event at a position; None before a first event."""
 
     position: int
     after: TabularVersion
@@ -34,7 +34,7 @@ class TabularChange(NamedTuple):
 
 
 async def read_changes(connection: Connection, noun: Literal["table", "view"], positions: Sequence[int]) -> list[TabularChange]:
-    """Of events of tables, or of views. The size before is read where an event replaced all of a table."""
+    """Reads the changes of events of tables, or of views. The size before is read if an event replaced the whole table."""
     block = "tables_of_events" if noun == "table" else "views_of_events"
     cursor = await connection.execute(_SQL[block], {"positions": positions}, binary=True)
     return [
@@ -46,7 +46,7 @@ async def read_changes(connection: Connection, noun: Literal["table", "view"], p
 async def read_bodies(
     connection: Connection, noun: Literal["table", "view"], wanted: Sequence[tuple[UUID, int]]
 ) -> list[tuple[int, bytes]]:
-    """Heads of tables, or documents of views, by id and version: each with its index in `wanted`."""
+    """Reads heads of tables, or documents of views, by id and version. Each is returned with its index in `wanted`."""
     block = "table_heads" if noun == "table" else "view_documents"
     parameters = {"ids": [object_id for object_id, _ in wanted], "versions": [version for _, version in wanted]}
     cursor = await connection.execute(_SQL[block], parameters, binary=True)
@@ -54,7 +54,7 @@ async def read_bodies(
 
 
 class FoundSnapshot(NamedTuple):
-    """A snapshot with its index in what was asked for. body -- None beyond the bytes that were asked for."""
+    """A snapshot with its index in the request. body -- None beyond the limit on bytes."""
 
     number: int
     size: int
@@ -62,9 +62,9 @@ class FoundSnapshot(NamedTuple):
 
 
 async def read_snapshots(connection: Connection, wanted: Sequence[tuple[UUID, int, int]], bytes_max: int | None) -> list[FoundSnapshot]:
-    """Snapshots by table, version and id, of which each was in the table before that version.
+    """Reads snapshots by table, version and id; each was in the table before that version.
 
-    bytes_max -- bodies of as many as have so many bytes together, and of one more.
+    bytes_max -- limit on the bodies read, plus one.
     """
     ids, versions, snapshot_ids = (list(column) for column in zip(*wanted, strict=True))
     bound = BYTES_UNBOUNDED if bytes_max is None else bytes_max
@@ -75,9 +75,9 @@ async def read_snapshots(connection: Connection, wanted: Sequence[tuple[UUID, in
 
 
 class RemovedPart(NamedTuple):
-    """A part that an event removed; `number` is the event's. Of snapshots the body is None.
+    """A part that an event removed; `number` is the event's. For snapshots, the body is None.
 
-    is_read -- False for an event that comes after those that removed the bytes that were asked for: nothing else is said of it.
+    is_read -- False for an event beyond the limit on bytes, whose parts were not read.
     """
 
     number: int
@@ -92,9 +92,9 @@ class RemovedPart(NamedTuple):
 async def read_removed_parts(
     connection: Connection, wanted: Sequence[tuple[int, UUID, str, int]], bytes_max: int | None
 ) -> list[RemovedPart]:
-    """Parts by the number of an event, their table, kind and ordinal, those included that no longer hold.
+    """Reads parts by the number of an event, their table, kind and ordinal, including parts that are closed.
 
-    bytes_max -- of as many events as removed so many bytes together, and of one more.
+    bytes_max -- limit on the bytes of the parts read, plus those of one event.
     """
     numbers, ids, kinds, ordinals = (list(column) for column in zip(*wanted, strict=True))
     parameters = {

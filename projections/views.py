@@ -16,7 +16,7 @@ _SQL = named_sql("icecore.projections", "views.sql")
 
 @dataclass(frozen=True, slots=True)
 class LoadedView:
-    """A view's metadata document as it is sent, and where its file is."""
+    """A view's metadata document as it is sent, and the location of its file."""
 
     view_id: UUID
     version: int
@@ -27,7 +27,7 @@ class LoadedView:
 async def load(
     connection: Connection, view_id: UUID, as_of: int | None = None, *, bytes_max: int = BYTES_UNBOUNDED
 ) -> LoadedView | LargeDocument | None:
-    """The view's document now, or as of a position, if it has no more than `bytes_max` bytes."""
+    """The view's document now, or as of a position; LargeDocument if it has more than `bytes_max` bytes."""
     block = "load_current" if as_of is None else "load_as_of"
     return await _loaded(connection, block, {"view_id": view_id, "as_of": as_of, "version": None, "bytes_max": bytes_max})
 
@@ -50,7 +50,7 @@ async def _loaded(connection: Connection, block: str, parameters: dict[str, obje
 
 
 async def document_bytes(connection: Connection, view_ids: Sequence[UUID]) -> int:
-    """Of the documents of these views now, together."""
+    """Total size of the current documents of these views."""
     row = await (await connection.execute(_SQL["document_bytes"], {"view_ids": list(view_ids)})).fetchone()
     assert row is not None
     size: int = row[0]
@@ -58,7 +58,7 @@ async def document_bytes(connection: Connection, view_ids: Sequence[UUID]) -> in
 
 
 async def read_state_within(connection: Connection, view_id: UUID, bytes_max: int) -> tuple[ViewState, int] | LargeDocument | None:
-    """The newest state and the read models' generation it was read from, if its document has no more than `bytes_max` bytes."""
+    """The newest state, and the generation it was read from; LargeDocument if its document has more than `bytes_max` bytes."""
     cursor = await connection.execute(_SQL["state"], {"view_id": view_id, "bytes_max": bytes_max}, binary=True)
     row = await cursor.fetchone()
     if row is None:

@@ -20,7 +20,7 @@ async def read_by_id(connection: Connection, project_id: UUID, warehouse_id: UUI
 
 
 async def read_of_any_project(connection: Connection, warehouse_id: UUID) -> WarehouseState | None:
-    """For jobs, which serve every project; a request has one."""
+    """For jobs, which work for all projects. Requests use `read_by_id`."""
     cursor = await connection.execute(_SQL["of_any_project"], {"warehouse_id": warehouse_id}, binary=True)
     row = await cursor.fetchone()
     return None if row is None else _state(row)
@@ -33,13 +33,13 @@ async def read_by_name(connection: Connection, project_id: UUID, name: str) -> W
 
 
 async def read_all(connection: Connection, project_id: UUID, *, limit: int | None = None) -> list[WarehouseState]:
-    """The oldest first; `limit` of them at most."""
+    """At most `limit` warehouses, oldest first."""
     cursor = await connection.execute(_SQL["all"], {"project_id": project_id, "limit": limit}, binary=True)
     return [_state(row) for row in await cursor.fetchall()]
 
 
 async def existed(connection: Connection, warehouse_id: UUID, as_of: int) -> bool:
-    """Whether the warehouse had been created as of a position."""
+    """Whether the warehouse existed as of a position."""
     cursor = await connection.execute(_SQL["existed"], {"warehouse_id": warehouse_id, "as_of": as_of})
     return await cursor.fetchone() is not None
 

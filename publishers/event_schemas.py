@@ -24,7 +24,7 @@ def event_schemas() -> dict[str, dict[str, Any]]:
 
 def _schema(topic: str) -> dict[str, Any]:
     made = data_type(topic).adapter().json_schema(by_alias=True, mode="serialization")
-    # Members may be added later: a consumer's validation must not break by it.
+    # Members may be added later, which must not break a consumer's validation.
     _open(made)
     return {"$schema": _DIALECT, "$id": f"{SCHEMA_PREFIX}{TYPE_PREFIX}{topic}", **made}
 
@@ -41,7 +41,7 @@ def _open(node: Any) -> None:
 
 
 def write_schemas(folder: Path) -> None:
-    """One file per type; files of types that are gone are removed."""
+    """Writes one file per type, and removes files of types that no longer exist."""
     folder.mkdir(parents=True, exist_ok=True)
     for old in folder.glob("*.json"):
         old.unlink()

@@ -35,7 +35,7 @@ from .references import KnownNames, Path
 
 OBJECT_TYPES = ("namespace", "table", "view")
 OWN_PREFIX = "x-icecore-"
-"""Begins the operation types that are not the proposal's: what follows is Icecore's type, `x-icecore-table-purged`."""
+"""The prefix of operation types that are not in the proposal, followed by Icecore's type: `x-icecore-table-purged`."""
 
 _OPERATION_TYPES = {
     "table.created": "create-table",
@@ -54,7 +54,7 @@ _OPERATION_TYPES = {
     "namespace.properties-changed": "update-namespace-properties",
     "namespace.dropped": "drop-namespace",
 }
-# A registration is described by its names alone: its state has all of a table's metadata.
+# A registration has names only, because its state contains all of a table's metadata.
 _WITHOUT_CHANGE = frozenset({"table.registered", "table.overwritten"})
 
 
@@ -69,9 +69,9 @@ class IcebergEvent:
 
 @dataclass(frozen=True, slots=True)
 class IcebergFilter:
-    """What a request asks for; empty members let everything through, and all that are not empty must match.
+    """The filter of a request. Empty members match everything; all others must match.
 
-    names -- paths below the warehouse, as they are matched: each stands for the object it names and for all below it, level by level.
+    names -- paths of name keys below the warehouse; each matches its object and everything below it.
     """
 
     operation_types: frozenset[str]
@@ -90,7 +90,7 @@ class IcebergFilter:
         *,
         exact_names: bool,
     ) -> "IcebergFilter":
-        """Raises BadRequest for types that the proposal does not have."""
+        """Raises BadRequest for types that are not in the proposal."""
         known = set(_OPERATION_TYPES.values())
         for given in operation_types:
             if given not in known and not given.startswith("x-"):
@@ -105,21 +105,21 @@ class IcebergFilter:
         return cls(frozenset(operation_types), keys, uuids_spelled, frozenset(object_types), exact_names)
 
     def may_match(self, event: RecordedEvent) -> bool:
-        """What can be told before the event's names are read."""
+        """Whether the event may match, before its names are read."""
         if self.operation_types and operation_type(event.topic) not in self.operation_types:
             return False
         noun = event.topic.partition(".")[0]
         return not self.object_types or noun in self.object_types
 
     def matches_path(self, event: RecordedEvent, path: Path | None) -> bool:
-        """What can be told before it is described, by the way to its namespace or warehouse."""
+        """Whether the event may match before it is enriched, by the path to its namespace or warehouse."""
         if not self.names or path is None or event.topic.partition(".")[2].startswith("renamed."):
             return True
         levels = tuple(name_key(level, exact=True) for level in path.names[1:]) if self.exact_names else path.keys[1:]
         return any(levels[: len(name)] == name[: len(levels)] for name in self.names)
 
     def matches(self, description: EnrichedEvent) -> bool:
-        """For an event that may match."""
+        """Whether an event that may match does match."""
         if self.uuids and _uuid(description.data) not in self.uuids:
             return False
         if not self.names:
@@ -129,7 +129,7 @@ class IcebergFilter:
 
 
 class IcebergEvents:
-    """Describes events in the shape of the proposal."""
+    """Renders events in the form of the proposal."""
 
     def __init__(self, chosen: IcebergFilter, known_names: KnownNames | None = None) -> None:
         self._chosen = chosen
@@ -138,9 +138,9 @@ class IcebergEvents:
     async def enrich(
         self, connection: Connection, wanted: Sequence[RecordedEvent], *, bytes_max: int | None
     ) -> EnrichedBatch[IcebergEvent]:
-        """Those `wanted` that the filter lets through, in their order.
+        """The `wanted` events that match the filter, in order.
 
-        bytes_max -- of what they hold beside their states, as `EventEnricher.describe` has it, and of the parts they removed.
+        bytes_max -- limit on the data besides their states, as in `EventEnricher.enrich`, and on the parts that they removed.
         """
         numbers = [number for number, event in enumerate(wanted) if self._chosen.may_match(event)]
         asked = [wanted[number] for number in numbers]
@@ -156,7 +156,7 @@ class IcebergEvents:
 
 
 def operation_type(topic: str) -> str:
-    """The proposal's, or one of our own."""
+    """The proposal's operation type, or one with our prefix."""
     bare = topic.rpartition(".")[0]
     return _OPERATION_TYPES.get(bare) or OWN_PREFIX + bare.replace(".", "-")
 
@@ -179,7 +179,7 @@ def _event(description: EnrichedEvent, fact: Event | None, count: int, removed: 
 
 
 def _operation(description: EnrichedEvent, fact: Event | None, removed: Removed) -> Json:
-    """The members of an operation, beside its type."""
+    """The members of an operation besides its type."""
     told = description.data
     match told:
         case data.TableRenamed(table=name) | data.ViewRenamed(view=name):
@@ -236,7 +236,7 @@ def _identifier(name: data.TabularName | data.PreviousName) -> Json:
 
 
 def _paths(description: EnrichedEvent) -> list[tuple[str, ...]]:
-    """What the thing was called below its warehouse, and before, where the event renamed it."""
+    """The path of the object below its warehouse, and its former path if the event renamed it."""
     paths = [description.path[1:]]
     if isinstance(description.data, data.TableRenamed | data.ViewRenamed):
         previous = description.data.previous
@@ -246,7 +246,7 @@ def _paths(description: EnrichedEvent) -> list[tuple[str, ...]]:
 
 @dataclass(frozen=True, slots=True)
 class _RemovedParts:
-    """What the first `count` of some events removed, and how many bytes that was."""
+    """The parts that the first `count` events removed, and their size in bytes."""
 
     parts: Removed
     count: int
@@ -256,7 +256,7 @@ class _RemovedParts:
 async def _removed_parts(
     connection: Connection, told: Sequence[tuple[EnrichedEvent, Event | None]], bytes_max: int | None
 ) -> _RemovedParts:
-    """What commits removed, of as many as removed `bytes_max` together, and one more; an event holds its place only."""
+    """The parts that commits removed, of at most `bytes_max`, plus those of one commit; an event has only their ordinals."""
     wanted = [
         (number, each.event.stream_id, kind, ordinal)
         for number, (each, fact) in enumerate(told)

@@ -10,7 +10,7 @@ from typing import Any
 from ..domain.documents import TABLE_KINDS, VIEW_KINDS, Delta, Json, KindDelta, Part, split
 
 Removed = Mapping[tuple[str, int], Json]
-"""What was removed, by kind and ordinal; refs as `{"ref-name": …}`, snapshots by their id alone."""
+"""Removed parts by kind and ordinal; refs as `{"ref-name": …}`, snapshots with their id only."""
 
 
 def updates_of_new_table(metadata: Json) -> list[Json]:
@@ -24,7 +24,7 @@ def updates_of_new_view(metadata: Json) -> list[Json]:
 
 
 def updates_of_table(delta: Delta, removed: Removed) -> list[Json]:
-    """What a commit changed; `removed` has every part that `delta` removes and an update can name."""
+    """The updates of a commit; `removed` has every part that `delta` removes and to which an update can refer."""
     head = delta.head_set
     changes = {kind: _Changed(delta.parts.get(kind, KindDelta()), removed, kind, key) for kind, key in _IDENTIFIED_BY.items()}
     return [
@@ -52,7 +52,7 @@ def updates_of_table(delta: Delta, removed: Removed) -> list[Json]:
 
 
 def updates_of_view(delta: Delta) -> list[Json]:
-    """What a commit changed; versions that expired by themselves have no update."""
+    """The updates of a commit; there is none for versions that the catalog expired."""
     added = {kind: [part.value for part in delta.parts.get(kind, KindDelta()).added] for kind in VIEW_KINDS}
     return [
         *_updates_of_head(delta.head_set, "upgrade-format-version", "set-location"),
@@ -63,7 +63,7 @@ def updates_of_view(delta: Delta) -> list[Json]:
     ]
 
 
-# The updates that set a member of the head: the member, and what the update calls it.
+# The updates that set a member of the head: the member, and its name in the update.
 _HEAD_UPDATES = {
     "upgrade-format-version": ("format-version", "format-version"),
     "set-location": ("location", "location"),
@@ -83,11 +83,11 @@ _IDENTIFIED_BY = {
     "encryption-keys": "key-id",
 }
 REMOVALS_NAMED = frozenset(_IDENTIFIED_BY) - {"sort-orders"}
-"""The kinds whose removals an update can name."""
+"""The kinds that have an update for removals."""
 
 
 class _Changed:
-    """What of one kind was added and what is gone; a part that only moved behind another is neither."""
+    """The parts of one kind that were added and removed; a part that only changed its place is neither."""
 
     def __init__(self, change: KindDelta, removed: Removed, kind: str, key: str) -> None:
         before = {each[key]: each for ordinal in change.removed if (each := removed.get((kind, ordinal))) is not None}
@@ -97,7 +97,7 @@ class _Changed:
 
 
 def part_value(part: Part) -> Json:
-    """A part as an update holds it: a ref with its name."""
+    """A part in the form of an update: a ref includes its name."""
     value: Json = part.value
     return value if part.key is None else {"ref-name": part.key, **value}
 

@@ -31,31 +31,31 @@ from .sink_settings import NatsSink
 _log = structlog.get_logger("icecore.sinks.nats")
 
 MESSAGES_IN_FLIGHT_MAX = 500
-"""A whole batch goes out at once; the next is made while it is answered."""
+"""A whole batch is sent at once; the next is prepared while the server acknowledges it."""
 CONNECT_SECONDS_MAX = 5
 CLOSE_SECONDS_MAX = 1.0
 _HEADERS_ROOM_BYTES = 1024
-"""For the headers that are added to those of the event."""
+"""Room for the headers that are added to those of the event."""
 CHECKPOINT_HEADER = "Icecore-Checkpoint"
 CHECKPOINT_EVENT_HEADER = "Icecore-Checkpoint-Event"
 NO_EVENT = "none"
 _NO_RESPONDERS = "503"
-# As plain text: a member of an enumeration is hashed by a call of Python's, for every header of every message.
+# As strings: hashing an enum member calls Python code for every header of every message.
 _EXPECTED_STREAM, _MSG_ID = Header.EXPECTED_STREAM.value, Header.MSG_ID.value
 _EXPECTED_LAST_SEQUENCE, _EXPECTED_LAST_MSG_ID = Header.EXPECTED_LAST_SEQUENCE.value, Header.EXPECTED_LAST_MSG_ID.value
 _WRONG_LAST = frozenset({10070, 10071})
-"""The last message's id, or its sequence, is not the one that was expected."""
+"""The id or sequence of the stream's last message is not the expected one."""
 _REFUSALS = {
     10054: "larger than the stream's limit",
     10060: "the subject belongs to another stream",
     10077: "the stream's limits are reached",
     10115: "the stream does not accept one of the headers",
 }
-"""Nothing that passes by itself."""
+"""Errors that do not resolve themselves."""
 
 
 class JetStream:
-    """A stream of its own on a NATS server or cluster."""
+    """A dedicated stream on a NATS server or cluster."""
 
     REMEMBERS: ClassVar[bool] = True
     BATCH_EVENTS_MAX: ClassVar[int] = MESSAGES_IN_FLIGHT_MAX
@@ -67,7 +67,7 @@ class JetStream:
         self._client: Client | None = None
         self._stream: JetStreamContext | None = None
         self._sequence = 0
-        # Of the batch that is on its way, by the number a message asks to be kept as.
+        # The acknowledgements of the batch in flight, by the expected sequence of each message.
         self._inbox = ""
         self._answers: dict[int, Msg] = {}
         self._answers_wanted = 0
@@ -77,7 +77,7 @@ class JetStream:
     async def open(self) -> SinkPosition:
         try:
             async with asyncio.timeout(self._settings.timeout_seconds):
-                # Ours before it is connected: one that could not connect has something to close too.
+                # Stored before it is connected, because it must be closed even if it cannot connect.
                 self._client = Client()
                 await self._client.connect(**self._connection())
                 self._stream = self._client.jetstream(timeout=self._settings.timeout_seconds)
@@ -88,17 +88,17 @@ class JetStream:
         except ImportError as error:
             raise SinkError(f"credentials files and nkeys need the package {error.name}: pip install {error.name}") from error
         except (nats.errors.Error, OSError, TimeoutError, ValueError) as error:
-            # Its text may hold the server's URL and what the server answered.
+            # Its text may contain the server's URL and response.
             raise SinkError(f"NATS is unreachable or refuses the connection: {client_error_text(error, self._addresses())}") from None
 
     async def publish(self, events: Sequence[Outgoing], live: Checkpoint | None) -> int:
-        """A failure in the middle leaves what stands before it; what comes after names a sequence that does not exist, and is refused."""
+        """If a message fails, those before it are stored, and those after it are refused, because they expect a missing sequence."""
         self._answers.clear()
         self._answers_wanted = len(events)
         self._all_answered.clear()
         unsent: Exception | None = None
         sent = 0
-        # One limit for all of them: a task and a timer for each message took as long as sending it.
+        # One timeout for all messages: a task and a timer for each take as long as sending it.
         with suppress(TimeoutError):
             async with asyncio.timeout(self._settings.timeout_seconds):
                 try:
@@ -106,7 +106,7 @@ class JetStream:
                         await self._send(event, self._sequence + sent, events[sent - 1] if sent else None, live)
                         sent += 1
                 except (nats.errors.Error, OSError) as error:
-                    # What stands before it is still answered.
+                    # The messages before it are still acknowledged.
                     unsent, self._answers_wanted = error, sent
                 if len(self._answers) < self._answers_wanted:
                     await self._all_answered.wait()
@@ -131,7 +131,7 @@ class JetStream:
             self._all_answered.set()
 
     def _check(self, event: Outgoing, sequence: int) -> None:
-        """That the event is kept as the message of that number."""
+        """Raises unless the event was stored with that sequence."""
         try:
             kept = _acknowledged(self._answers.get(sequence))
         except nats.errors.Error as error:
@@ -151,10 +151,10 @@ class JetStream:
             CHECKPOINT_EVENT_HEADER: event.id if live is None else str(live.event_id or NO_EVENT),
         }
         if last is not None:
-            # Not on the first: a server that was restarted has forgotten the id, and there the sequence is enough.
+            # Not for the first: a restarted server does not know the id any more, and the sequence is enough.
             headers[_EXPECTED_LAST_MSG_ID] = last.id
         subject = f"{self._settings.subject}.{event.warehouse_id}.{event.topic.rpartition('.')[0]}"
-        # Not by the JetStream context: its `publish` waits for each answer, its `publish_async` loses those that are refusals.
+        # Not with the JetStream context: its `publish` waits for each acknowledgement, and its `publish_async` loses refusals.
         await self._client.publish(subject, message.body, reply=f"{self._inbox}.{last_sequence + 1}", headers=headers)
 
     def _encoded(self, event: Outgoing) -> Encoded:
@@ -176,7 +176,7 @@ class JetStream:
         return error
 
     async def _tail(self) -> SinkPosition:
-        """The last message that is left; the stream is made where there is none."""
+        """The position of the last message in the stream, which is created if it does not exist."""
         assert self._stream is not None
         stream = self._settings.stream
         try:
@@ -213,7 +213,7 @@ class JetStream:
             ) from None
 
     def _connection(self) -> dict[str, Any]:
-        """What is given to the client's `connect`; a lost connection is not opened again underneath us."""
+        """The arguments of the client's `connect`; the client does not reconnect by itself."""
         settings = self._settings
         for setting in ("credentials_file", "nkey_seed_file", "tls_ca_file", "tls_certificate_file", "tls_key_file"):
             require_file(setting, getattr(settings, setting))
@@ -245,7 +245,7 @@ class JetStream:
 
 
 def _acknowledged(answer: Msg | None) -> dict[str, Any]:
-    """Where the message was kept. Raises the client's errors: for a refusal, for a subject no stream listens to, for no answer."""
+    """The acknowledgement of a message. Raises the client's errors: for a refusal, a subject without a stream, no response."""
     if answer is None:
         raise nats.errors.TimeoutError
     if answer.headers and answer.headers.get(Header.STATUS) == _NO_RESPONDERS:

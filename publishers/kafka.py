@@ -39,7 +39,7 @@ _STEP_SECONDS = 0.5
 """A call into the client returns at least this often, to see whether the sink was closed."""
 _CLOSE_SECONDS_MAX = 2.0
 _MESSAGE_ROOM_BYTES = 64 * 1024
-"""The client's limit is above ours by this: it counts what it adds."""
+"""How much the client's limit exceeds ours, since it counts what it adds."""
 _TAIL_RECORDS = 64
 _MOVED = frozenset(
     {KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_ID_MAPPING}
@@ -48,7 +48,7 @@ _REFUSED = frozenset({KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.INVALID_MSG, Kaf
 
 
 class Kafka:
-    """A topic of its own on a Kafka cluster, and its checkpoint topic."""
+    """A dedicated topic on a Kafka cluster, and its checkpoint topic."""
 
     REMEMBERS: ClassVar[bool] = True
     BATCH_EVENTS_MAX: ClassVar[int] = 500
@@ -59,9 +59,9 @@ class Kafka:
         self._base_url = base_url
         self._checkpoint_topic = settings.checkpoint_topic or f"{settings.topic}.checkpoint"
         self._configuration = _configuration(name, settings) | {"error_cb": self._note}
-        # What a client last complained of: a call that fails afterwards knows no more than that no broker answered.
+        # The last error reported by a client: a call that fails afterwards only reports that no broker responded.
         self._complaint = ""
-        # librdkafka's calls block: they have a thread to themselves.
+        # librdkafka's calls block, so they run in a thread of their own.
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"kafka-{name}")
         self._closed = threading.Event()
         self._producer: Producer | None = None
@@ -82,7 +82,7 @@ class Kafka:
         try:
             return await asyncio.get_running_loop().run_in_executor(self._thread, work)
         except KafkaException as error:
-            # Its text may hold a property's value and what a broker answered.
+            # Its text may contain the value of a property and a broker's response.
             raise self._as_sink_error(error) from None
 
     def _as_sink_error(self, failure: KafkaException) -> SinkError:
@@ -109,7 +109,7 @@ class Kafka:
         return SinkPosition(checkpoint, 0 if checkpoint is None else checkpoint.position)
 
     def _publish(self, events: Sequence[Outgoing], live: Checkpoint | None) -> int:
-        """One transaction after the other, without a turn of the loop between: it is busy making what comes next."""
+        """Runs all transactions in the thread, without waiting for the event loop, which is preparing the next batch."""
         broker_sequence = 0
         for start in range(0, len(events), EVENTS_PER_TRANSACTION):
             if self._closed.is_set():
@@ -121,7 +121,7 @@ class Kafka:
         return broker_sequence
 
     def _transaction(self, events: Sequence[Outgoing], checkpoint: Checkpoint) -> None:
-        """No event has a callback: one that is not delivered fails the commit, and a broker refuses all that came in one request."""
+        """Events need no callbacks: the commit fails if one was not delivered, and a broker refuses a whole request."""
         producer = self._producer
         assert producer is not None
         producer.begin_transaction()
@@ -152,7 +152,7 @@ class Kafka:
         return message
 
     def _abort(self, producer: Producer, error: Exception) -> None:
-        """As far as it goes: the next `init_transactions` aborts what stays open."""
+        """Tries to abort; otherwise the next `init_transactions` aborts the open transaction."""
         if isinstance(error, KafkaException) and error.args[0].fatal():
             return
         try:
@@ -161,7 +161,7 @@ class Kafka:
             _log.debug("abort_failed", sink=self._name, error=_described(failure.args[0]))
 
     def _until_done(self, call: Callable[[float], object]) -> None:
-        """Calls again what may be called again, until the answer's time is over or the sink is closed."""
+        """Repeats a call that may be repeated, until the timeout or until the sink is closed."""
         deadline = time.monotonic() + self._settings.timeout_seconds
         while True:
             try:
@@ -197,7 +197,7 @@ class Kafka:
             _log.info("topic_created", sink=self._name, topic=topic)
 
     def _read_checkpoint(self) -> Checkpoint | None:
-        """The last committed record of the checkpoint topic: near its end, since it has one key; else further back."""
+        """The last committed record of the checkpoint topic: near its end, since the topic has one key; else further back."""
         consumer = Consumer(
             {
                 "group.id": f"icecore-{self._name}",  # asked for by the client; nothing is committed to it
@@ -249,13 +249,13 @@ def _checkpoint_value(checkpoint: Checkpoint) -> bytes:
 
 
 def _described(error: KafkaError) -> str:
-    """The error's name, librdkafka's own words for it, and well-known phrases of its text; the rest is others' words."""
+    """The error's name, librdkafka's description, and known phrases of its text; the rest may come from a broker."""
     phrases = known_phrases(error.str())
     return f"{error.name()}, {KafkaError(error.code()).str()}" + (f" ({phrases})" if phrases else "")
 
 
 def _configuration(name: str, settings: KafkaSink) -> dict[str, Any]:
-    """librdkafka's properties for every client of the sink; what the operator set himself comes last.
+    """librdkafka's properties for every client of the sink; the operator's own come last.
 
     Raises SinkError for a file that cannot be read.
     """
@@ -283,7 +283,7 @@ def _configuration(name: str, settings: KafkaSink) -> dict[str, Any]:
 
 
 def _producer_properties(name: str, settings: KafkaSink) -> dict[str, Any]:
-    """What the producer has besides; the operator's own properties stand over it."""
+    """Additional properties of the producer; the operator's own override them."""
     return {
         "transactional.id": settings.transactional_id or f"icecore-{settings.topic}-{name}",
         "transaction.timeout.ms": max(1_000, int(settings.timeout_seconds * 1_000)),
@@ -293,7 +293,7 @@ def _producer_properties(name: str, settings: KafkaSink) -> dict[str, Any]:
 
 
 def _properties(text: str) -> dict[str, str]:
-    """Lines `name=value`, as Kafka's own clients read them; `#` opens a comment."""
+    """Parses lines `name=value`, as Kafka's own clients do; `#` begins a comment."""
     lines = (line.strip() for line in text.splitlines())
     pairs = (line.partition("=") for line in lines if line and not line.startswith(("#", "!")))
     return {name.strip(): value.strip() for name, _, value in pairs}

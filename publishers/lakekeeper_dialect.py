@@ -24,7 +24,7 @@ _TYPES = {
 
 
 def lakekeeper_attributes(topic: str, description: EnrichedEvent) -> dict[str, str]:
-    """Its type and extensions; events it does not have keep Icecore's type."""
+    """Lakekeeper's type and extension attributes; events that Lakekeeper does not have keep Icecore's type."""
     noun = topic.partition(".")[0]
     named = _TYPES.get(topic.rpartition(".")[0])
     attributes = {} if named is None else {"type": named}

@@ -26,18 +26,18 @@ from .references import KnownNames
 from .shared_batches import SharedBatches
 
 CONNECTIONS_MAX = 4
-"""To Postgres, of all who ask in a process: who reads the log takes none from who reads tables."""
+"""Connections to Postgres for all readers of events in a process, so that they take none from other queries."""
 BATCH_EVENTS_MAX = 200
 BATCH_BYTES_MAX = 64 * 1024
-"""Of the states of one batch, and as much of what they refer to, and one more event: what a subscriber holds, however slowly it is read."""
+"""Limit on the states of one batch, and on what they refer to, plus one event: a slow subscriber holds no more."""
 PAGE_BYTES_MAX = 8 * 1024 * 1024
-"""A page that has reached this ends with its batch."""
+"""A page that has reached this size ends with its current batch."""
 PAGE_EVENTS_READ_MAX = 10_000
-"""A page ends after so many events, whatever a filter let through."""
+"""A page ends after this many events have been read, whether or not they matched the filter."""
 PAGE_BYTES_READ_MAX = 32 * 1024 * 1024
-"""And after so many bytes of their states, and one more batch: a filter that lets nothing through would read all of a large log."""
+"""A page also ends after this many bytes of states, plus one batch, so that a filter without matches does not read a whole large log."""
 EVENT_BYTES_MAX = 1_000_000
-"""A larger event goes out with `dataref`, as to sinks."""
+"""A larger event is sent with `dataref`, as to sinks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +51,11 @@ class PulledEvent:
 
 @dataclass(frozen=True, slots=True)
 class PulledEvents:
-    """What the log tells between one position and another.
+    """The events between two positions.
 
-    position -- the last that was read: to go on from. at_end -- nothing stood behind it. recorded_at -- of the last event that was
-    read, None where there was none. bytes_read -- of the states of all that was read, whatever the filter let through, and of what was
-    described with them.
+    position -- the last that was read, from which to continue. at_end -- there was no event after it. recorded_at -- of the last event
+    that was read; None if there was none. bytes_read -- the size of the states of all events read, whether or not they matched the
+    filter, and of what they refer to.
     """
 
     events: Sequence[PulledEvent]
@@ -67,7 +67,7 @@ class PulledEvents:
 
 @dataclass(slots=True)
 class PullMetrics:
-    """Counts for the metrics."""
+    """Counters for the metrics."""
 
     subscribers: int = 0
     events_published: int = 0
@@ -76,9 +76,9 @@ class PullMetrics:
 
 @dataclass(frozen=True, slots=True)
 class Rendered:
-    """What the first `count` events of a batch came to: the others are asked for again.
+    """The rendered ones of the first `count` events of a batch; the others are requested again.
 
-    bytes_read -- of what they refer to beside their states.
+    bytes_read -- the size of what they refer to besides their states.
     """
 
     events: list[PulledEvent]
@@ -87,13 +87,13 @@ class Rendered:
 
 
 class EventRenderer(Protocol):
-    """Makes what is sent of events, in batches that follow one another in the order of the log."""
+    """Renders events for clients, in successive batches in the order of the log."""
 
     async def render(self, connection: Connection, events: Sequence[RecordedEvent]) -> Rendered: ...
 
 
 class LogEventReader:
-    """One run through the log, forwards."""
+    """One reader that moves forward through the log."""
 
     def __init__(self, connections: ConnectionPool, renderer: EventRenderer, metrics: PullMetrics) -> None:
         self._connections = connections
@@ -102,7 +102,7 @@ class LogEventReader:
         self._batch_events_max = BATCH_EVENTS_MAX
 
     async def batch(self, after: int, *, to: int | None = None, events_max: int = BATCH_EVENTS_MAX) -> PulledEvents:
-        """What comes after a position and not after `to`; BATCH_EVENTS_MAX and BATCH_BYTES_MAX at most."""
+        """The events after a position, up to `to`; at most BATCH_EVENTS_MAX and BATCH_BYTES_MAX."""
         limit = min(events_max, BATCH_EVENTS_MAX, self._batch_events_max)
         if to is not None:
             limit = min(limit, max(to - after, 0))
@@ -120,9 +120,9 @@ class LogEventReader:
         return PulledEvents(rendered.events, events[-1].position, False, events[-1].recorded_at, bytes_read)
 
     async def page(self, after: int, *, to: int | None, events_max: int, make_room: Callable[[int], None]) -> PulledEvents:
-        """Batch after batch, until there are `events_max` events or a limit of a page is reached.
+        """Reads batches until there are `events_max` events or a limit of a page is reached.
 
-        make_room -- is called with the bytes of all its events, after each batch; what it raises ends the page.
+        make_room -- called after each batch with the bytes of all events so far; if it raises, the page ends.
         """
         rendered: list[PulledEvent] = []
         position, bytes_published, bytes_read, recorded_at = after, 0, 0, None
@@ -144,12 +144,12 @@ class LogEventReader:
 
 
 def _next_batch_events_max(before: int, rendered: int, read: int) -> int:
-    """After a batch that was cut, no more than twice what was rendered of it is read: the rest is read again each time."""
+    """After a batch was cut, at most twice the number rendered is read, because the rest is read again each time."""
     return min(BATCH_EVENTS_MAX, 2 * (rendered if rendered < read else before))
 
 
 class CloudEventReader(LogEventReader):
-    """Tells CloudEvents; once it has come to the end of the log, it reads on together with all others that have."""
+    """Reads CloudEvents. Once it has reached the end of the log, it shares batches with all other such readers."""
 
     def __init__(self, connections: ConnectionPool, renderer: "_CloudEvents", metrics: PullMetrics, shared: SharedBatches) -> None:
         super().__init__(connections, renderer, metrics)
@@ -173,13 +173,13 @@ class CloudEventReader(LogEventReader):
         ]
         self._metrics.events_published += len(rendered)
         if len(shared.descriptions) >= BATCH_EVENTS_MAX:
-            # It has fallen behind: others have no use for what it reads next.
+            # It has fallen behind, so its next batch is of no use to others.
             self._caught_up = False
         return PulledEvents(rendered, events[-1].position, False, events[-1].recorded_at)
 
 
 class LogEventSource:
-    """The log as a serving process tells it to its clients.
+    """The source of events for the clients of a serving process.
 
     subscribers_max -- who may wait for events at one time. base_url -- stands before the address of an event that is too large.
     """
@@ -196,14 +196,14 @@ class LogEventSource:
         self.is_stopping = False
 
     def _forget(self) -> None:
-        """Behind a connection that broke there may be another log."""
+        """Clears the caches: after a broken connection, the database may have been restored."""
         self._shared.clear()
         self._known_names.clear()
 
     def reader(
         self, *, types: Sequence[str], warehouse_ids: Collection[UUID], namespaces: Sequence[str], dialect: Dialect
     ) -> LogEventReader:
-        """Tells CloudEvents. Raises BadRequest for a type no event has; empty filters let everything through."""
+        """A reader of CloudEvents. Raises BadRequest for a type that no event has. Empty filters match everything."""
         try:
             chosen = EventFilter.parse(tuple(types), (), tuple(namespaces))
         except FilterError as error:
@@ -221,12 +221,12 @@ class LogEventSource:
         object_types: Sequence[str],
         exact_names: bool,
     ) -> LogEventReader:
-        """Tells the events of a warehouse as Iceberg's proposal has them."""
+        """A reader of a warehouse's events in the form of Iceberg's proposal."""
         chosen = IcebergFilter.of(operation_types, object_names, object_uuids, object_types, exact_names=exact_names)
         return LogEventReader(self._connections, _IcebergEvents(warehouse_id, chosen, self._known_names), self.metrics)
 
     async def whole(self, event_id: UUID, dialect: Dialect) -> bytes | None:
-        """One event with its data, however large; None where the log has none of that id."""
+        """One event with its data, however large; None if the log has no event with that id."""
         async with self._connections.connection() as connection:
             event = await read_event(connection, event_id)
             if event is None:
@@ -241,18 +241,18 @@ class LogEventSource:
             return await log_head(connection)
 
     async def recorded_at(self, position: int) -> datetime | None:
-        """When the event at a position was recorded; None where there is none."""
+        """When the event at a position was recorded; None if there is none."""
         async with self._connections.connection() as connection:
             return await recorded_at(connection, position)
 
     async def position_before(self, at: datetime) -> int | None:
-        """The position of the last event recorded before a time, 0 where there is none; None where the time has not come yet."""
+        """The position of the last event recorded before a time; 0 if there is none; None for a future time."""
         async with self._connections.connection() as connection:
             return await position_at(connection, at - timedelta(microseconds=1))
 
     @contextmanager
     def following(self) -> Iterator[None]:
-        """A place among those who wait. Raises TooManyRequests where all are taken."""
+        """Counts a subscriber. Raises TooManyRequests if there are too many."""
         if self.metrics.subscribers >= self._subscribers_max:
             self.metrics.subscribers_refused += 1
             raise TooManyRequests(f"{self._subscribers_max} clients are waiting for events already")
@@ -263,11 +263,11 @@ class LogEventSource:
             self.metrics.subscribers -= 1
 
     async def arrived(self, after: int, seconds: float) -> bool:
-        """Whether something stands after a position; waits for it `seconds` at most, and not once the server stops."""
+        """Whether there is an event after a position. Waits at most `seconds`, and ends when the server stops."""
         return await self._listener.after(after, seconds)
 
     def stop(self) -> None:
-        """Who waits is to come to an end: the server stops."""
+        """Ends all waits, because the server is stopping."""
         self.is_stopping = True
         self._listener.stop()
 
@@ -278,7 +278,7 @@ class LogEventSource:
 
 
 class _CloudEvents:
-    """The same events as sinks are rendered."""
+    """Renders events as for sinks."""
 
     def __init__(
         self, chosen: EventFilter, warehouse_ids: frozenset[UUID], dialect: Dialect, base_url: str, known_names: KnownNames
@@ -313,7 +313,7 @@ class _CloudEvents:
 
 
 class _IcebergEvents:
-    """The events of one warehouse, in the shape of Iceberg's proposal."""
+    """Renders the events of one warehouse in the form of Iceberg's proposal."""
 
     def __init__(self, warehouse_id: UUID, chosen: IcebergFilter, known_names: KnownNames) -> None:
         self._warehouse_id = warehouse_id
@@ -327,5 +327,5 @@ class _IcebergEvents:
 
 
 def _answered(events: Sequence[RecordedEvent], wanted: Sequence[RecordedEvent], described: EnrichedBatch[Any]) -> int:
-    """How many of `events` lie before the first of `wanted` that was left; positions are dense."""
+    """How many of `events` are before the first of `wanted` that was not enriched; positions are dense."""
     return len(events) if described.count == len(wanted) else wanted[described.count].position - events[0].position

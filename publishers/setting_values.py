@@ -8,7 +8,7 @@ from pydantic import BeforeValidator, SecretStr
 
 
 def split_words(value: Any) -> Any:
-    """The environment writes a list as text with commas, or as a JSON array, where a comma may be part of a name."""
+    """Parses a list from an environment variable: separated by commas, or a JSON array if names contain commas."""
     if not isinstance(value, str):
         return value
     if value.lstrip().startswith("["):
@@ -20,7 +20,7 @@ def split_words(value: Any) -> Any:
 
 
 def parsed_object(value: Any) -> Any:
-    """The environment writes an object as JSON."""
+    """Parses an object from an environment variable, which has it as JSON."""
     return json.loads(value) if isinstance(value, str) else value
 
 

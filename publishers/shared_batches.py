@@ -16,12 +16,12 @@ from .references import KnownNames
 KEPT_MAX = 4
 """Batches kept for subscribers that are a little behind the others."""
 KEPT_SECONDS_MAX = 1.0
-"""For so long a batch is kept: a database that was restored to an earlier point meanwhile may hold other events at its positions."""
+"""How long a batch is kept. Limited, because after a restore of the database its positions may have other events."""
 
 
 @dataclass(slots=True)
 class SharedBatch:
-    """The events after one position, as many as were there and may be held; each is encoded once per dialect."""
+    """The events after one position, up to the limits; each is encoded once per dialect."""
 
     descriptions: Sequence[EnrichedEvent]
     _encoded: dict[tuple[Dialect, int], tuple[Outgoing, bytes]] = field(default_factory=dict)
@@ -36,7 +36,7 @@ class SharedBatch:
 
 
 class SharedBatches:
-    """Who asks for what stands after the same position gets the same batch; one that is being read is waited for."""
+    """Requests for events after the same position get the same batch, or wait for it if it is being read."""
 
     def __init__(self, connections: ConnectionPool, known_names: KnownNames, *, events_max: int, bytes_max: int) -> None:
         self._connections = connections
@@ -46,16 +46,16 @@ class SharedBatches:
         self._batches: OrderedDict[int, asyncio.Task[SharedBatch]] = OrderedDict()
 
     async def after(self, position: int) -> SharedBatch:
-        """Empty at the end of the log. ServiceUnavailable."""
+        """The batch after a position; empty at the end of the log. Raises ServiceUnavailable."""
         reading = self._batches.get(position)
         if reading is None:
             reading = self._batches[position] = asyncio.create_task(self._read(position), name="shared-batch")
             reading.add_done_callback(lambda done: self._finish(position, done))
-        # One subscriber that goes takes nothing from the others.
+        # If one subscriber disconnects, the others still get the batch.
         return await asyncio.shield(reading)
 
     def _finish(self, position: int, done: "asyncio.Task[SharedBatch]") -> None:
-        """What failed, or found nothing, is asked for anew; of the rest the newest are kept."""
+        """Drops a batch that failed or is empty, so that it is read again, and keeps the newest of the others."""
         if done.cancelled() or done.exception() is not None or not done.result().descriptions:
             self._drop(position, done)
         else:
@@ -68,7 +68,7 @@ class SharedBatches:
             del self._batches[position]
 
     def clear(self) -> None:
-        """Nothing that was read so far is given again."""
+        """Drops all batches."""
         self._batches.clear()
 
     async def _read(self, position: int) -> SharedBatch:

@@ -9,10 +9,10 @@ from .cloud_events import Outgoing
 
 
 class SinkError(Exception):
-    """The sink cannot be told for now; it is opened and tried again after a pause. The message is for the operator.
+    """Publishing failed; the sink is opened again after a pause. The message is for the operator.
 
-    position -- of the event that stands in the way, where it is one. acknowledged -- the position of the last event of the batch that
-    arrived for certain, for sinks that cannot say so themselves. again_after_seconds -- what the other side asks for, at least.
+    position -- of the event that is the cause, if one is. acknowledged -- the position of the last event of the batch that certainly
+    arrived, for sinks that do not store it. again_after_seconds -- the minimal pause that the other side requests.
     """
 
     position: int | None = None
@@ -21,13 +21,13 @@ class SinkError(Exception):
 
 
 class SinkMovedError(SinkError):
-    """Somebody else told the sink something meanwhile: who leads by right opens it again and sees how far it is."""
+    """Another process has published to the sink meanwhile. The leader opens it again and reads its position."""
 
 
 class SinkRefusedError(SinkError):
-    """The sink does not take this event, and will not by itself: the operator mends it, or has the event skipped.
+    """The sink refuses this event permanently: the operator must resolve the cause or skip the event.
 
-    among -- where the sink does not say which, it is one of so many, of which `event` is the first.
+    among -- if the sink does not report which event it refuses: the number of candidates, of which `event` is the first.
     """
 
     def __init__(self, event: Outgoing, reason: str, *, among: int = 1) -> None:
@@ -40,7 +40,7 @@ class SinkRefusedError(SinkError):
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """How far a sink was told: the position, and that position's event, which says of which log it is (None: of none yet)."""
+    """The last position published to a sink, and the id of its event, which identifies the log (None: nothing is published yet)."""
 
     position: int
     event_id: UUID | None
@@ -48,9 +48,9 @@ class Checkpoint:
 
 @dataclass(frozen=True, slots=True)
 class SinkPosition:
-    """What the sink itself says of how far it is; `checkpoint` None where it holds nothing that says so.
+    """The position that the sink itself stores; `checkpoint` is None if it stores none.
 
-    mark -- the sink's own number of the last thing it holds; it never falls unless the sink loses what it acknowledged.
+    broker_sequence -- the broker's sequence number of the last message; it decreases only if the broker loses acknowledged messages.
     """
 
     checkpoint: Checkpoint | None
@@ -58,23 +58,23 @@ class SinkPosition:
 
 
 class Sink(Protocol):
-    """One connection to one place; of no more use after an error.
+    """A connection to a sink, which must not be used after an error.
 
-    REMEMBERS -- it says itself how far it is, so that the row in Postgres may lag. BATCH_EVENTS_MAX -- given to `publish` at most.
+    REMEMBERS -- it stores its position itself, so that the row in Postgres may lag. BATCH_EVENTS_MAX -- limit on a call of `publish`.
     """
 
     REMEMBERS: ClassVar[bool]
     BATCH_EVENTS_MAX: ClassVar[int]
 
     async def open(self) -> SinkPosition:
-        """Connects, shuts out whoever led before, and says how far the sink is. Raises SinkError."""
+        """Connects, fences off earlier leaders, and returns the sink's position. Raises SinkError."""
 
     async def publish(self, events: Sequence[Outgoing], live: Checkpoint | None) -> int:
-        """Tells the events in order and answers the new mark, once all of them are kept.
+        """Publishes the events in order. Returns the broker's new sequence number once all of them are stored.
 
-        live -- for a replay: how far the sink is without it, which every message repeats. None: each event is its own checkpoint.
-        Raises SinkError; then any number of the first events may have been told.
+        live -- for a replay: the sink's live checkpoint, which every message repeats. None: each event is its own checkpoint.
+        Raises SinkError; then any number of the first events may have been published.
         """
 
     async def close(self) -> None:
-        """Lets go, at once, whatever state the other side is in."""
+        """Closes the connection at once, whatever the state of the other side."""

@@ -15,10 +15,10 @@ MEBIBYTE = 1024 * KIBIBYTE
 
 
 class _Sink(BaseModel):
-    """What every sink has.
+    """The settings of every sink.
 
-    start -- where a sink that was never led begins: at the first event, or after the last one.
-    event_bytes_max -- larger events go out with `dataref`; a broker's own limit binds too where it tells it.
+    start -- where a new sink begins: at the first event, or after the last one.
+    event_bytes_max -- larger events are sent with `dataref`; a broker's own limit applies too, if the broker reports it.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
@@ -41,13 +41,13 @@ class _Sink(BaseModel):
         return EventFilter.parse(self.types, self.warehouses, self.namespaces)
 
     def to_json(self) -> dict[str, Any]:
-        """Every value, secrets in the clear: for a pipe to a process of ours, never for a file or a log."""
+        """Every value, including secrets in plain text: only for a pipe to a child process, never for a file or a log."""
         plain: dict[str, Any] = revealed({name: value for name, value in self if value is not None})
         return plain
 
 
 class NatsSink(_Sink):
-    """A JetStream stream that nobody else publishes to.
+    """A JetStream stream to which no one else publishes.
 
     subject -- the prefix: events go to `<subject>.<warehouse id>.<noun>.<verb>`. create -- make the stream where there is none.
     """
@@ -77,7 +77,7 @@ class NatsSink(_Sink):
 
 
 class KafkaSink(_Sink):
-    """A Kafka topic that nobody else writes to, and beside it a compacted topic that holds how far it got.
+    """A Kafka topic to which no one else writes, and a compacted topic with the sink's position.
 
     url -- bootstrap servers. config -- librdkafka properties (`security.protocol`, `sasl.mechanism`, …); config_file -- the same
     as lines `name=value`. transactional_id -- must be this sink's alone in the cluster.
@@ -111,7 +111,7 @@ class KafkaSink(_Sink):
 
 
 class WebhookSink(WebhookSettings, _Sink):
-    """An HTTP endpoint that is sent one event per POST, in the order of the log, signed as Standard Webhooks says."""
+    """An HTTP endpoint that receives one event per POST, in the order of the log, signed according to Standard Webhooks."""
 
     type: Literal["webhook"]
 

@@ -23,15 +23,15 @@ from .sink_settings import WebhookSink
 
 CLOSE_SECONDS_MAX = 1.0
 RETRY_AFTER_SECONDS_MAX = 60.0
-"""An endpoint that asks for more is asked again after this: what operators mend is not left alone for a day."""
+"""Limit on the pause that an endpoint can request, so that publishing resumes soon after operators resolve a problem."""
 _SECRET_PREFIX = "whsec_"  # noqa: S105 -- the mark of a secret, none itself
 _DIGITS_MAX = 9
-# The endpoint has read the event and does not want it; everything else may pass by itself.
+# The endpoint has read the event and refuses it; all other statuses may be temporary.
 _REFUSALS = frozenset({400, 405, 406, 409, 410, 411, 413, 414, 415, 422, 431, 501})
 
 
 class Webhook:
-    """An HTTP endpoint. It cannot say how far it was told: the row in Postgres does."""
+    """An HTTP endpoint. Its position is stored in Postgres, because it cannot report one."""
 
     REMEMBERS: ClassVar[bool] = False
     BATCH_EVENTS_MAX: ClassVar[int] = 20
@@ -73,7 +73,7 @@ class Webhook:
             self._session = None
 
     async def _post(self, event: Outgoing) -> None:
-        """Raises SinkError unless the answer is 2xx; of any other, Retry-After alone is looked at, and no redirect followed."""
+        """Raises SinkError unless the response is 2xx. Of other responses, only Retry-After is read; redirects are not followed."""
         assert self._session is not None
         message = self._encoded(event)
         headers = {**message.headers, **signature(self._key, event.id, int(time.time()), message.body)}
@@ -81,7 +81,7 @@ class Webhook:
             async with self._session.post(self._settings.url, data=message.body, headers=headers, allow_redirects=False) as answer:
                 status, retry_after = answer.status, answer.headers.get("Retry-After")
         except (aiohttp.ClientError, OSError, TimeoutError, ValueError) as error:
-            # Its text may hold the address with its secrets, headers, and what the endpoint answered.
+            # Its text may contain the URL with secrets, headers, and the endpoint's response.
             raise SinkError(f"the endpoint does not answer: {client_error_text(error, address_of(self._settings.url))}") from None
         if status in _REFUSALS:
             raise SinkRefusedError(event, f"the endpoint answers {status}")
@@ -98,10 +98,10 @@ class Webhook:
 
 
 def retry_after_seconds(header: str | None, now: datetime) -> float:
-    """How long the endpoint asks to be left alone (RFC 9110, 10.2.3: seconds or a date), RETRY_AFTER_SECONDS_MAX at most; 0 for rubbish."""
+    """The pause that the endpoint requests (RFC 9110, 10.2.3: seconds or a date), at most RETRY_AFTER_SECONDS_MAX; 0 if invalid."""
     text = (header or "").strip()
     if text.isascii() and text.isdigit():
-        # A number of thousands of digits is a long time too.
+        # A number may have thousands of digits.
         return min(float(text[:_DIGITS_MAX]), RETRY_AFTER_SECONDS_MAX)
     try:
         until = parsedate_to_datetime(text)
@@ -113,18 +113,18 @@ def retry_after_seconds(header: str | None, now: datetime) -> float:
 
 
 def signature(key: bytes, message_id: str, timestamp: int, body: bytes) -> dict[str, str]:
-    """The headers of Standard Webhooks: HMAC-SHA256 over id, time and body, so that none can be changed or sent again later."""
+    """The headers of Standard Webhooks: HMAC-SHA256 over id, time and body, against modification and replay."""
     signed = b".".join((message_id.encode(), str(timestamp).encode(), body))
     digest = base64.b64encode(hmac.digest(key, signed, "sha256")).decode()
     return {"webhook-id": message_id, "webhook-timestamp": str(timestamp), "webhook-signature": f"v1,{digest}"}
 
 
 def signing_key(secret: SecretStr | None, secret_file: Path | None) -> bytes:
-    """What both sides sign with; one of the two is set.
+    """The key for signatures, from the setting that is set.
 
     Raises SinkError for a file that cannot be read.
 
-    A secret `whsec_<base64>` is decoded, as Standard Webhooks has it; any other is taken as it stands.
+    A secret `whsec_<base64>` is decoded, as in Standard Webhooks; any other is used unchanged.
     """
     if secret is not None:
         text = secret.get_secret_value()

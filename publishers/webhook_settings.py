@@ -9,9 +9,9 @@ from .setting_values import parsed_object
 
 
 class WebhookSettings(BaseModel):
-    """An endpoint, signed to as Standard Webhooks says.
+    """An endpoint; requests are signed according to Standard Webhooks.
 
-    secret, secret_file -- what both sides sign with.
+    secret, secret_file -- the shared key for signatures.
     """
 
     url: str = Field(pattern=r"^https?://")

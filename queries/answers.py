@@ -1,4 +1,4 @@
-"""Arguments and answers of queries."""
+"""Arguments and results of queries."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -37,7 +37,7 @@ class NamespaceAnswer:
 
 @dataclass(frozen=True, slots=True)
 class TableAnswer:
-    """A LoadTableResult ready to send; `body` is None where the client's ETag still holds (304)."""
+    """An encoded LoadTableResult; `body` is None if the client's ETag is current (304)."""
 
     etag: str
     body: Content | None

@@ -11,6 +11,6 @@ from .list_tabulars import list_below
 async def list_namespaces(
     queries: QueryExecutor, context: RequestContext, warehouse: Warehouse, parent: NamespaceIdentifier | None, page: PageRequest
 ) -> Page[str]:
-    """Their names; NoSuchNamespace where there is no parent."""
+    """Their names. Raises NoSuchNamespace if the parent does not exist."""
     listed = await list_below(queries, context, warehouse, parent, page, "namespace")
     return Page(listed.names, listed.next_key, listed.held_bytes)

@@ -19,9 +19,9 @@ async def list_proposals(
     after: UUID | None,
     size: int,
 ) -> tuple[list[ProposalState], UUID | None]:
-    """At most `size` behind `after`, fewer where they are large, the oldest first, and the last one's id where there are more.
+    """At most `size` proposals after `after`, fewer if they are large, oldest first; and the last one's id if there are more.
 
-    warehouse -- None: of all in the project; one that is read in the past lists what there was then.
+    warehouse -- None: all of the project. As of a past position, it lists the proposals of that time.
     """
     resource = Resource("project", context.project_id) if warehouse is None else Resource("warehouse", warehouse.id)
     await queries.authorize(context, resource)

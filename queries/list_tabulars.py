@@ -15,7 +15,7 @@ from .freshness import content_tag, listing_tag
 async def list_tables(
     queries: QueryExecutor, context: RequestContext, warehouse: Warehouse, namespace: NamespaceIdentifier, page: PageRequest
 ) -> Page[str]:
-    """Their names; NoSuchNamespace where there is no such namespace."""
+    """The names of tables. Raises NoSuchNamespace."""
     listed = await list_below(queries, context, warehouse, namespace, page, "table")
     return Page(listed.names, listed.next_key, listed.held_bytes)
 
@@ -23,7 +23,7 @@ async def list_tables(
 async def list_views(
     queries: QueryExecutor, context: RequestContext, warehouse: Warehouse, namespace: NamespaceIdentifier, page: PageRequest
 ) -> Page[str]:
-    """Their names; NoSuchNamespace where there is no such namespace."""
+    """The names of views. Raises NoSuchNamespace."""
     listed = await list_below(queries, context, warehouse, namespace, page, "view")
     return Page(listed.names, listed.next_key, listed.held_bytes)
 

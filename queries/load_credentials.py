@@ -10,6 +10,6 @@ from .load_table import table_exists
 
 
 async def load_credentials(queries: QueryExecutor, context: RequestContext, warehouse: Warehouse, table: TabularIdentifier) -> bytes:
-    """A LoadCredentialsResponse; NoSuchTable."""
+    """A LoadCredentialsResponse. Raises NoSuchTable."""
     await table_exists(queries, context, warehouse, table)
     return orjson.dumps({"storage-credentials": []})

@@ -15,7 +15,7 @@ from .freshness import content_tag
 async def load_namespace(
     queries: QueryExecutor, context: RequestContext, warehouse: Warehouse, namespace: NamespaceIdentifier
 ) -> NamespaceAnswer:
-    """Levels as the client spelled them; NoSuchNamespace."""
+    """The namespace, with its levels as the client spelled them. Raises NoSuchNamespace."""
 
     async def read(connection: Connection, bytes_max: int) -> Fresh[dict[str, str]] | LargeDocument:
         namespace_id = await names.find_namespace(connection, warehouse.scope, namespace)
@@ -31,5 +31,5 @@ async def load_namespace(
 
 
 async def namespace_exists(queries: QueryExecutor, context: RequestContext, warehouse: Warehouse, namespace: NamespaceIdentifier) -> None:
-    """NoSuchNamespace where it does not."""
+    """Raises NoSuchNamespace if the namespace does not exist."""
     await load_namespace(queries, context, warehouse, namespace)

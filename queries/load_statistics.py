@@ -16,7 +16,7 @@ from .executor import QueryExecutor
 class StatisticsPage:
     """Hours, the newest first.
 
-    position -- up to it at least the log is counted. next_before -- where the next page begins, if there is one.
+    position -- the log is counted at least up to it. next_before -- where the next page begins, if there is one.
     """
 
     position: int
@@ -27,7 +27,7 @@ class StatisticsPage:
 async def load_statistics(
     queries: QueryExecutor, context: RequestContext, warehouse_id: UUID, *, before: datetime | None, size: int
 ) -> StatisticsPage:
-    """At most `size` hours that begin before `before` (None: the newest); NoSuchWarehouse. They lag behind the log by a second or so."""
+    """At most `size` hours that begin before `before` (None: the newest); about a second behind the log. Raises NoSuchWarehouse."""
     async with queries.backends.connection() as connection:
         if await warehouses.read_by_id(connection, context.project_id, warehouse_id) is None:
             raise NoSuchWarehouse(f"Warehouse does not exist: {warehouse_id}")

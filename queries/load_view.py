@@ -15,7 +15,7 @@ from .freshness import content_tag, name_tag
 
 
 async def load_view(queries: QueryExecutor, context: RequestContext, warehouse: Warehouse, view: TabularIdentifier) -> bytes:
-    """A LoadViewResult; NoSuchView."""
+    """A LoadViewResult. Raises NoSuchView."""
 
     async def read(connection: Connection, bytes_max: int) -> Fresh[bytes] | LargeDocument:
         view_id = await names.find_view(connection, warehouse.scope, view)
@@ -32,7 +32,7 @@ async def load_view(queries: QueryExecutor, context: RequestContext, warehouse: 
 
 
 async def view_exists(queries: QueryExecutor, context: RequestContext, warehouse: Warehouse, view: TabularIdentifier) -> None:
-    """NoSuchView where it does not."""
+    """Raises NoSuchView if the view does not exist."""
 
     async def read(connection: Connection) -> Fresh[UUID]:
         view_id = await names.find_view(connection, warehouse.scope, view)

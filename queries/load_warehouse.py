@@ -15,25 +15,25 @@ from .executor import QueryExecutor
 
 
 async def load_warehouse(queries: QueryExecutor, context: RequestContext, warehouse_id: UUID) -> Json:
-    """One as a GetWarehouseResponse; NoSuchWarehouse."""
+    """A GetWarehouseResponse. Raises NoSuchWarehouse."""
     async with queries.backends.connection() as connection:
         state = await warehouses.read_by_id(connection, context.project_id, warehouse_id)
     if state is None:
         raise NoSuchWarehouse(f"Warehouse does not exist: {warehouse_id}")
     await queries.authorize(context, Resource("warehouse", warehouse_id))
-    return await _told(queries.backends, state)
+    return await _response(queries.backends, state)
 
 
 async def list_warehouses(queries: QueryExecutor, context: RequestContext) -> list[Json]:
-    """All of the project, the oldest first."""
+    """All warehouses of the project, oldest first."""
     await queries.authorize(context, Resource("project", context.project_id))
     async with queries.backends.connection() as connection:
         states = await warehouses.read_all(connection, context.project_id)
-    return [await _told(queries.backends, state) for state in states]
+    return [await _response(queries.backends, state) for state in states]
 
 
-async def _told(backends: Backends, state: WarehouseState) -> Json:
-    """Without the kind of its credential where that cannot be read: the rest is true all the same."""
+async def _response(backends: Backends, state: WarehouseState) -> Json:
+    """The response; without the kind of the credential if that cannot be read."""
     if state.secret_ref is None:
         return warehouse_result(state, None)
     try:

@@ -15,7 +15,7 @@ from .executor import QueryExecutor
 
 @dataclass(frozen=True, slots=True)
 class SnapshotAncestry:
-    """Where a table stands, at a position of the log; `reached`: the snapshot is or was the current one, or leads to such a one."""
+    """The result at a position of the log; `reached`: the snapshot is or was current, or is an ancestor of such a snapshot."""
 
     table_id: UUID
     version: int
@@ -32,15 +32,15 @@ async def load_snapshot_ancestry(
     snapshot_id: int,
     before: SnapshotAncestry | None = None,
 ) -> SnapshotAncestry:
-    """Whether the table has come to the snapshot; NoSuchTable, also where it was dropped since `before`.
+    """Whether the table has reached the snapshot. Raises NoSuchTable, also if it was dropped since `before`.
 
-    before -- an earlier answer to the same question: the table is the one it was about, whatever it is called by now, and is looked at
-    again only if it changed. A past does not go on: BadRequest.
+    before -- an earlier result: the table is the same object, even if it was renamed since, and is read again only if it has changed.
+    Raises BadRequest for a past state, which does not change.
     """
     if warehouse.as_of is not None:
         raise BadRequest("Invalid parameter 'warehouse': a past state does not change; name the warehouse without a position or time")
     async with queries.backends.connection() as connection:
-        # Read first: the answer holds at this position, or at a later one.
+        # Read first: the result is valid at this position, or at a later one.
         position = await log_head(connection)
         table_id = await names.find_table(connection, warehouse.scope, table) if before is None else before.table_id
         standing = await snapshot_ancestry.read_snapshot_state(connection, table_id)

@@ -13,12 +13,12 @@ from ..projections.tables import TABLES_LOADED_AT_ONCE_MAX, LoadedTable, TableLo
 from ..storage.large_documents import LARGE_BYTES_MIN as COUNTED_BYTES_MIN
 from ..storage.large_documents import LargeDocuments
 
-# Of a process, for tables of any size and once more for large ones.
+# For one process: this many for tables of any size, and as many again for large ones.
 STATEMENTS_AT_ONCE_MAX = 4
-# Tables found this large are loaded by statements of their own from then on: others would wait for their bytes.
+# Tables that are found to be this large get separate statements from then on, since others would wait for their bytes.
 LARGE_BYTES_MIN = 256 * 1024
 LARGE_KNOWN_MAX = 1_000
-# Of one table in a statement for several; a larger one is answered by its size, and loaded when there is room for it.
+# For one table in a statement for several. For a larger table only its size is returned; it is loaded once there is memory for it.
 TOGETHER_BYTES_MAX = 512 * 1024
 
 _Connect = Callable[[], AbstractAsyncContextManager[Connection]]
@@ -26,11 +26,11 @@ _Answer = asyncio.Future[LoadedTable | LargeDocument | None]
 
 
 class FailedTogetherError(Exception):
-    """A statement for several tables failed, perhaps for the sake of one of them."""
+    """A statement for several tables failed, perhaps because of one of them."""
 
 
 class TableLoads:
-    """Loads tables as they are now. No answer is older than the call it is given to."""
+    """Loads tables in their current state. No result is older than the call."""
 
     def __init__(self, connection: _Connect, connection_once: _Connect, large_documents: LargeDocuments) -> None:
         self._together = _Statements(connection, TABLES_LOADED_AT_ONCE_MAX, TOGETHER_BYTES_MAX)
@@ -40,7 +40,7 @@ class TableLoads:
         self._large: LRUCache[TableLookup, int] = LRUCache(LARGE_KNOWN_MAX)
 
     async def load(self, sought: TableLookup) -> LoadedTable | None:
-        """The table, None where there is none; ServiceUnavailable where Postgres is away."""
+        """The table; None if it does not exist. Raises ServiceUnavailable if Postgres is unreachable."""
         loaded = await self._load(sought)
         if loaded is not None and len(loaded.metadata) >= LARGE_BYTES_MIN:
             self._large[sought] = len(loaded.metadata)
@@ -57,7 +57,7 @@ class TableLoads:
                     return found
                 size = found.size
             except FailedTogetherError:
-                # By itself it fails by its own fault, if at all.
+                # Loaded alone, it fails only because of itself.
                 pass
         if size < COUNTED_BYTES_MIN:
             found = await self._alone.load(sought)
@@ -72,25 +72,25 @@ class TableLoads:
 
 
 class _Statements:
-    """Statements for at most so many tables each, one behind the other on each of STATEMENTS_AT_ONCE_MAX ways."""
+    """Runs statements for at most `tables_max` tables each, in STATEMENTS_AT_ONCE_MAX tasks at most."""
 
     def __init__(self, connection: _Connect, tables_max: int, bytes_max: int) -> None:
         self._connection = connection
         self._tables_max, self._bytes_max = tables_max, bytes_max
         self._waiting: dict[TableLookup, list[_Answer]] = {}
         self._ways: set[asyncio.Task[None]] = set()
-        # Ways that will soon take what waits: they have been begun, or wait for a connection.
+        # Tasks that will soon take waiting tables: they were started, or wait for a connection.
         self._about_to_take = 0
         self._one_by_itself = False
 
     async def load(self, sought: TableLookup) -> LoadedTable | LargeDocument | None:
         if not self._ways and not self._one_by_itself:
             return await self._load_by_itself(sought)
-        # Not by a name: this frame would hold an error of the answer, which holds the frame.
+        # Not a local variable: its error would refer to this frame, a reference cycle.
         return await self._join(sought)
 
     def _join(self, sought: TableLookup) -> _Answer:
-        """What the next statement with room for it will find."""
+        """A future for the result of the next statement that has room for the table."""
         answer: _Answer = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(sought, []).append(answer)
         if len(self._waiting) > self._about_to_take * self._tables_max and len(self._ways) < STATEMENTS_AT_ONCE_MAX:
@@ -99,7 +99,7 @@ class _Statements:
         return answer
 
     async def _load_by_itself(self, sought: TableLookup) -> LoadedTable | LargeDocument | None:
-        """For whoever comes while nobody else loads: without the turns of the loop that a way takes."""
+        """Loads directly while no other load is running, which saves the time of starting a task."""
         self._one_by_itself = True
         try:
             async with self._connection() as connection:
@@ -109,12 +109,12 @@ class _Statements:
         return loaded
 
     async def _load_on(self) -> None:
-        """Loads what waits, and again what came meanwhile."""
+        """Loads waiting tables, and then those that arrived meanwhile."""
         await self._load_some()
         while self._waiting:
             self._about_to_take += 1
             await self._load_some()
-        # At once, not when the loop comes to say that the task is done: who comes before that would wait for nobody.
+        # Immediately, not in a callback of the task: a load that arrived before that callback would wait for a task that has ended.
         way = asyncio.current_task()
         assert way is not None
         self._ways.remove(way)
@@ -123,12 +123,12 @@ class _Statements:
         taken: dict[TableLookup, list[_Answer]] | None = None
         try:
             async with self._connection() as connection:
-                # Not before the connection is there: whoever comes while it is waited for still joins.
+                # After the connection is acquired, so that loads that arrive meanwhile can join.
                 taken = self._take(self._tables_max)
                 loaded = await tables.load_current(connection, [*taken], self._bytes_max) if taken else []
         except Exception as error:
             if taken is None:
-                # Where there is no connection, the next attempt would only take as long to say so.
+                # Without a connection, all waiting loads fail: a second attempt would take just as long to fail.
                 taken = self._take(len(self._waiting))
                 _fail(taken, error)
             else:
@@ -140,7 +140,7 @@ class _Statements:
                         answer.set_result(table)
 
     def _take(self, tables_max: int) -> dict[TableLookup, list[_Answer]]:
-        """The tables that have waited longest and that somebody still waits for."""
+        """The tables that have waited longest, without those whose requests have ended."""
         self._about_to_take -= 1
         taken: dict[TableLookup, list[_Answer]] = {}
         while self._waiting and len(taken) < tables_max:
@@ -152,7 +152,7 @@ class _Statements:
 
 
 def _fail(taken: dict[TableLookup, list[_Answer]], error: Exception) -> None:
-    """Empties `taken`: the error's trace holds who has it, and would else be held by it."""
+    """Fails the futures and empties `taken`, which would otherwise form a reference cycle with the error's traceback."""
     while taken:
         _, answers = taken.popitem()
         while answers:

@@ -1,4 +1,4 @@
-"""Removes credentials of the process's environment, which must not open a warehouse."""
+"""Removes credentials from the process's environment, because they must not be used for warehouses."""
 
 import os
 
@@ -6,10 +6,10 @@ _AMBIENT_PREFIXES = ("AWS_", "GOOGLE_", "AZURE_", "MSI_", "IDENTITY_")
 
 
 def forget_ambient_credentials() -> None:
-    """Take the clouds' variables out of this process's environment; for the start of the program, before any thread.
+    """Removes the clouds' variables from this process's environment. Call it at the start of the program, before any thread.
 
-    obstore reads them for whatever a store is not told. What opens a store says everything that can be said (S3: all of it),
-    but for some Azure settings there is no way to say "none".
+    obstore reads them for every option that is not given. Stores are opened with all options given (for S3, without exception), but some
+    Azure options cannot be set to "none".
     """
     for name in [name for name in os.environ if name.startswith(_AMBIENT_PREFIXES)]:
         del os.environ[name]

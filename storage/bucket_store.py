@@ -37,10 +37,10 @@ LIST_PAGE_OBJECTS = 1_000
 HASHED_ON_LOOP_BYTES_MAX = 256 * 1024
 READ_PIECE_BYTES = 1024 * 1024
 _NOWHERE = "http://127.0.0.1:0"
-"""No socket can listen on port 0: a connection is refused by the kernel."""
+"""No socket can listen on port 0, so the kernel refuses every connection."""
 
 _CREDENTIAL_TYPES = {"s3": "s3", "gcs": "gcs", "adls": "az"}
-"""Profile type to the credential type that opens it."""
+"""The type of credential for each type of profile."""
 
 _BucketStore = S3Store | GCSStore | AzureStore
 _RETRY: RetryConfig = {
@@ -51,7 +51,7 @@ _RETRY: RetryConfig = {
 
 
 class BucketStore:
-    """`ObjectStore` over the bucket of a profile, and the buckets its allowed locations name."""
+    """`ObjectStore` over the bucket of a profile, and the buckets of its allowed locations."""
 
     def __init__(self, profile: StorageProfile, open_bucket: Callable[[str], _BucketStore]) -> None:
         self._profile = profile
@@ -65,7 +65,7 @@ class BucketStore:
                 raise file_too_large(location, bytes_max)
             pieces: list[bytes] = []
             left = bytes_max
-            # The size is what the head of the answer says; a body in chunks may go on beyond it.
+            # The size comes from the response's headers; a chunked body may be longer.
             async for piece in answer.stream(min_chunk_size=READ_PIECE_BYTES):
                 left -= len(piece)
                 if left < 0:
@@ -84,9 +84,9 @@ class BucketStore:
                 await self._check_kept(location, data, put["e_tag"])
 
     async def _check_kept(self, location: StorageLocation, data: bytes, etag: str | None) -> None:
-        """The client follows a redirect within the store's host, of a PUT by a GET, and takes that answer for the PUT's.
+        """Checks a PUT, because the client may have followed a redirect within the store's host with a GET, and used that response.
 
-        An ETag that is the MD5 of what was put is the store's own; where it is not (encryption by a key service), the size tells.
+        The PUT is confirmed if the ETag is the MD5 of the data; otherwise (encryption with a key service), the size is compared.
         """
         md5 = await asyncio.to_thread(_md5, data) if len(data) > HASHED_ON_LOOP_BYTES_MAX else _md5(data)
         if etag is not None and etag.strip('"').lower() == md5:
@@ -133,12 +133,12 @@ class BucketStore:
             try:
                 await obstore.delete_async(bucket, [_path(location) for location in batch])
             except FileNotFoundError:
-                # A store without bulk delete stops at the first one missing: the rest one by one.
+                # Without bulk delete, deleting stops at the first missing file. The rest are deleted one by one.
                 for location in batch:
                     await _delete_one(bucket, location)
 
     def _bucket(self, location: StorageLocation) -> _BucketStore:
-        """The bucket's client; a place outside the warehouse is refused here as well, whatever was checked before."""
+        """The bucket's client. Locations outside the warehouse are refused here again, even if they were checked before."""
         if location != self._profile.base and self._profile.root_of(location) is None:
             raise refuse_location("location", "lies outside the warehouse", location.spelled)
         bucket = self._buckets.get(location.authority)
@@ -148,9 +148,9 @@ class BucketStore:
 
 
 def open_bucket_store(profile: StorageProfile, credential: StorageCredential | None) -> BucketStore:
-    """The store of a cloud profile, opened with `credential` alone: the machine's own identity is never used.
+    """The store of a cloud profile, opened with `credential` only: the machine's identity is never used.
 
-    An S3 profile may have none, and is then asked anonymously; GCS and ADLS need theirs.
+    Without a credential, an S3 store is accessed anonymously; GCS and ADLS require one.
     """
     if credential is not None and credential.type != _CREDENTIAL_TYPES[profile.type]:
         raise BadRequest(f"Invalid storage-credential: type {credential.type} cannot be used with a {profile.type} profile")
@@ -165,7 +165,7 @@ def open_bucket_store(profile: StorageProfile, credential: StorageCredential | N
 
 
 def _client(endpoint: str, *more_hosts: str) -> ClientConfig:
-    """How the store at `endpoint` is reached; `more_hosts`: others its client asks, for tokens."""
+    """The client configuration for the store at `endpoint`; `more_hosts`: other hosts that the client uses, for tokens."""
     config: ClientConfig = {
         "connect_timeout": timedelta(seconds=CONNECT_SECONDS_MAX),
         "timeout": timedelta(seconds=REQUEST_SECONDS_MAX),
@@ -173,13 +173,13 @@ def _client(endpoint: str, *more_hosts: str) -> ClientConfig:
     }
     host = urlsplit(endpoint).hostname or ""
     if not _goes_by_proxy(urlsplit(endpoint).scheme, host):
-        # The client follows redirects and has no setting for it: whatever leads to another host is led to where nobody listens.
+        # The client follows redirects, which no option disables. Requests to other hosts go to a proxy address that refuses connections.
         config["proxy_url"], config["proxy_excludes"] = _NOWHERE, ",".join((host, *more_hosts))
     return config
 
 
 def _goes_by_proxy(scheme: str, host: str) -> bool:
-    """Whether the environment names a proxy for the host, as the client reads it; where the client may go is then the proxy's to say."""
+    """Whether the environment sets a proxy for the host, as the client reads it; then the proxy decides which hosts are reachable."""
     proxies = getproxies()
     return ("all" in proxies or scheme in proxies) and not proxy_bypass(host)
 
@@ -190,7 +190,7 @@ def _open_s3(profile: S3Profile, credential: StorageCredential | None, bucket: s
     if virtual_host:
         scheme, _, rest = host.partition("://")
         host = f"{scheme}://{bucket}.{rest}"
-    # obstore fills what is left out here from the environment's AWS_ variables: so nothing is left out that changes a request.
+    # obstore reads missing options from AWS_ environment variables, so every option that changes a request is set here.
     config: S3Config = {
         "endpoint": host,
         "aws_endpoint_url_s3": host,
@@ -211,7 +211,7 @@ def _open_s3(profile: S3Profile, credential: StorageCredential | None, bucket: s
         return S3Store(bucket, config=config, client_options=client, retry_config=_RETRY)
     fields = credential.fields
 
-    # A provider, not two settings: to settings a session token of the environment would be added.
+    # A provider, not two options: with options, a session token from the environment would be added.
     def provide() -> S3Credential:
         return {
             "access_key_id": fields["aws-access-key-id"],
@@ -226,7 +226,7 @@ def _open_s3(profile: S3Profile, credential: StorageCredential | None, bucket: s
 def _open_gcs(credential: StorageCredential, bucket: str) -> GCSStore:
     key = credential.fields["key"]
     config: GCSConfig = {"service_account_key": orjson.dumps(key).decode(), "skip_signature": False}
-    # A key may name another server than Google's (`gcs_base_url`, as emulators have it).
+    # A key may contain the URL of another server than Google's (`gcs_base_url`, for emulators).
     client = _client(key.get("gcs_base_url") or "https://storage.googleapis.com", "googleapis.com", "accounts.google.com")
     return GCSStore(bucket, config=config, client_options=client, retry_config=_RETRY)
 
@@ -273,7 +273,7 @@ async def _delete_one(bucket: _BucketStore, location: StorageLocation) -> None:
 
 @asynccontextmanager
 async def _errors(location: StorageLocation) -> AsyncIterator[None]:
-    # `from None`: what obstore says may repeat addresses with signatures.
+    # `from None`: obstore's error text may contain signed URLs.
     try:
         yield
     except CatalogError:

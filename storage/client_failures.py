@@ -1,4 +1,4 @@
-"""Why a request to a bucket failed, in plain words, from what the store's client (obstore) says."""
+"""Explains why a request to a bucket failed, from the error of the store's client (obstore)."""
 
 import re
 
@@ -22,13 +22,13 @@ _KINDS = {
 
 
 def why_failed(error: Exception) -> str:
-    """One of the sentences here or a status: never the client's own text, which repeats addresses, headers and the store's answer."""
+    """One of the sentences here, or a status; never the client's own text, which has URLs, headers and the store's response."""
     if type(error).__name__ == "RustPanic":
         return "its client cannot use the storage profile or credential: is the endpoint, the region or the key mistyped?"
     if isinstance(error, TimeoutError):
         return _KINDS["Timeout"]
     text = str(error)
-    # What stands before it names the file, whose path may hold any word.
+    # The text before it contains the file's path, which may contain any word.
     cause = text.partition("inner: ")[2]
     for mark, reason in _REASONS:
         if mark in cause:
@@ -40,5 +40,5 @@ def why_failed(error: Exception) -> str:
 
 
 def is_missing_bucket(error: FileNotFoundError) -> bool:
-    """Whether the bucket itself is not there; a HEAD has no body to say so."""
+    """Whether the bucket itself does not exist. This is unknown after a HEAD, whose response has no body."""
     return "<Code>NoSuchBucket</Code>" in str(error)

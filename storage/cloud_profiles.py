@@ -49,15 +49,15 @@ def _check_url(text: str) -> str:
 
 
 _Url = Annotated[Text, AfterValidator(_check_url)]
-"""An http(s) address without user, query or fragment, no trailing slash."""
+"""An http(s) URL without user, query, fragment or trailing slash."""
 _ValiditySeconds = Annotated[int, Field(ge=TOKEN_VALIDITY_SECONDS_MIN, le=TOKEN_VALIDITY_SECONDS_MAX)]
 
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Where a store is, in one spelling: an address that is spelled otherwise and asks the same server for the same is equal.
+    """The normalized URL of a store: two spellings of the same URL are equal.
 
-    host -- in lower case, without a dot at its end; an IP address as numbers are usually written, IPv6 in brackets. path -- its segments.
+    host -- in lower case, without a final dot; IP addresses in their usual form, IPv6 in brackets. path -- its segments.
     """
 
     host: str
@@ -81,7 +81,7 @@ class Endpoint:
 
 
 def _host(text: str) -> str:
-    """A client takes `127.1`, `0x7f.0.0.1` and `2130706433` for the address 127.0.0.1."""
+    """Normalizes a host: clients read `127.1`, `0x7f.0.0.1` and `2130706433` as 127.0.0.1."""
     if _NUMBERS.fullmatch(text):
         with suppress(OSError):
             text = inet_ntoa(inet_aton(text))
@@ -95,7 +95,7 @@ def _host(text: str) -> str:
 
 
 def _is_address(endpoint: str | None) -> bool:
-    """Whether it has no name that a bucket's could be put before."""
+    """Whether the endpoint's host is an IP address, to which no bucket name can be prefixed."""
     host = "" if endpoint is None else Endpoint.parse(endpoint).host
     if host == "localhost" or host.startswith("["):
         return True
@@ -106,7 +106,7 @@ def _is_address(endpoint: str | None) -> bool:
 
 
 class CloudProfile(StorageProfile):
-    """What the cloud stores share: one scheme for all, its aliases only where the profile says so."""
+    """The base of cloud profiles: one scheme, and its aliases only if the profile permits them."""
 
     key_prefix: Text | None = None
     storage_layout: dict[str, str] = Field(default={"type": "default"})
@@ -121,14 +121,14 @@ class CloudProfile(StorageProfile):
     @field_validator("storage_layout")
     @classmethod
     def _check_layout(cls, layout: dict[str, str]) -> dict[str, str]:
-        """Paths are built from ids alone here, so of Lakekeeper's layouts only the default can be asked for."""
+        """Only the default of Lakekeeper's layouts is accepted, because paths are built from ids only."""
         if layout not in ({}, {"type": "default"}):
             raise ValueError('must be {"type": "default"}: locations are built from ids, never from names')
         return {"type": "default"}
 
     @property
     def authority(self) -> str:
-        """Of the base: the bucket, or the filesystem with its host."""
+        """The authority of the base: the bucket, or the filesystem with its host."""
         raise NotImplementedError
 
     @cached_property
@@ -142,7 +142,7 @@ class CloudProfile(StorageProfile):
 
 
 class S3Profile(CloudProfile):
-    """AWS S3 or a store that speaks its protocol."""
+    """Amazon S3 or an S3-compatible store."""
 
     type: Literal["s3"]
     bucket: Annotated[str, _matching(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]", "must be 3 to 63 of a-z, 0-9, '.' and '-'")]
@@ -177,12 +177,12 @@ class S3Profile(CloudProfile):
 
     @cached_property
     def server(self) -> Endpoint | None:
-        """What the endpoint stands for; None where the profile names none: AWS's own."""
+        """The normalized endpoint; None if the profile has none and uses that of AWS."""
         return None if self.endpoint is None else Endpoint.parse(self.endpoint)
 
     @cached_property
     def storage_identity(self) -> str:
-        # Buckets are one space of names over all of AWS, whichever of its hosts is named.
+        # Bucket names are unique in all of AWS, whichever of its hosts is used.
         if self.server is None or _AWS_HOST.fullmatch(self.server.host):
             return AWS_IDENTITY
         return f"s3@{self.server}"
@@ -216,7 +216,7 @@ class GcsProfile(CloudProfile):
 
 
 class AdlsProfile(CloudProfile):
-    """Azure Data Lake Storage Gen2, hierarchical namespace on."""
+    """Azure Data Lake Storage Gen2, with hierarchical namespace."""
 
     type: Annotated[Literal["adls", "azdls"], AfterValidator(lambda _: "adls")]
     account_name: Annotated[str, _matching(r"[a-z0-9]{3,24}", "must be 3 to 24 of a-z and 0-9")]

@@ -13,8 +13,8 @@ from .json_fields import JsonFields, Text, parsed
 class StorageCredential:
     """One credential.
 
-    type, credential_type -- which store it opens, and how: Lakekeeper's words.
-    document -- the JSON it came as, canonical; the only place its secrets are.
+    type, credential_type -- the store and the kind of credential, as in Lakekeeper.
+    document -- its canonical JSON, the only attribute with secrets.
     """
 
     type: str
@@ -26,22 +26,22 @@ class StorageCredential:
 
     @property
     def kind(self) -> dict[str, str]:
-        """What may be told of it: Lakekeeper's StorageCredentialType."""
+        """What may be shown of it: Lakekeeper's StorageCredentialType."""
         return {"type": self.type, "credential-type": self.credential_type}
 
     @property
     def fields(self) -> dict[str, Any]:
-        """Its fields in the clear: for the code that opens a store or mints credentials, for nothing else."""
+        """Its fields in plain text, only for code that opens a store or vends credentials."""
         fields: dict[str, Any] = orjson.loads(self.document)
         return fields
 
     def to_bytes(self) -> bytes:
-        """The form the secret store encrypts."""
+        """The form that the secret store encrypts."""
         return self.document
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
-        """The credential `to_bytes` wrote."""
+        """The inverse of `to_bytes`."""
         fields = orjson.loads(data)
         return cls(fields["type"], fields["credential-type"], data)
 
@@ -49,7 +49,7 @@ class StorageCredential:
 class _S3AccessKey(JsonFields):
     type: Literal["s3"]
     credential_type: Literal["access-key"]
-    # Lakekeeper's names, and its older ones, by which they are kept.
+    # Lakekeeper's names, and its older names, under which they are stored.
     aws_access_key_id: Text = Field(validation_alias=AliasChoices("aws-access-key-id", "access-key-id"))
     aws_secret_access_key: Text = Field(validation_alias=AliasChoices("aws-secret-access-key", "secret-access-key"))
     external_id: Text | None = None
@@ -97,7 +97,7 @@ _RULE = "type and credential-type must be one of s3/access-key, gcs/service-acco
 
 
 def parse_storage_credential(json: object) -> StorageCredential:
-    """The credential that `json` describes; BadRequest names the field and never its value."""
+    """Parses a credential. Raises BadRequest, which names the field and never its value."""
     fields = parsed(_KINDS, json, "storage-credential", _RULE).to_json()
     document = orjson.dumps(fields, option=orjson.OPT_SORT_KEYS)
     return StorageCredential(fields["type"], fields["credential-type"], document)

@@ -11,45 +11,45 @@ from ..domain.errors import BadRequest
 
 FIELD_NAME_LENGTH_MAX = 200
 JSON_BYTES_MAX = 64 * 1024
-"""Of one object as JSON."""
+"""Limit on one object as JSON."""
 
 Text = Annotated[str, Field(min_length=1)]
 Value = TypeVar("Value")
 
 
 class JsonFields(BaseModel):
-    """One JSON object, whose names are in kebab case; what is unknown is refused."""
+    """A JSON object whose names are in kebab case; unknown fields are refused."""
 
     model_config = ConfigDict(
         alias_generator=lambda name: name.replace("_", "-"), extra="forbid", frozen=True, hide_input_in_errors=True, strict=True
     )
 
     def to_json(self) -> dict[str, Any]:
-        """Every field that has a value, defaults filled in."""
+        """Every field that has a value, including defaults."""
         return self.model_dump(mode="json", by_alias=True, exclude_none=True)
 
 
 def refuse_long(json: dict[str, Any], what: str) -> None:
-    """BadRequest over JSON_BYTES_MAX."""
+    """Raises BadRequest over JSON_BYTES_MAX."""
     if len(orjson.dumps(json)) > JSON_BYTES_MAX:
         raise BadRequest(f"Invalid {what}: longer than {JSON_BYTES_MAX} bytes")
 
 
 def parsed(kinds: TypeAdapter[Value], json: object, what: str, rule: str) -> Value:
-    """`json` as one of the models that `kinds` tells apart; null stands for a field that is not there.
+    """Parses `json` as one of the models of `kinds`; null counts as an absent field.
 
-    BadRequest names one wrong field of `what`; `rule` is said where it is of no kind.
+    Raises BadRequest, which names one invalid field of `what`, or has `rule` if it is none of the models.
     """
     if not isinstance(json, dict):
         raise BadRequest(f"Invalid {what}: must be an object")
-    # Before any field is looked at: a wrong value, or a pattern that goes through a long text, may take a thousand times its bytes.
+    # Before any field is checked: an error, or a pattern applied to a long text, may take a thousand times its bytes.
     refuse_long(json, what)
     try:
         return kinds.validate_python({name: value for name, value in json.items() if value is not None})
     except ValidationError as refused:
-        # Neither its text nor its input goes on: they may hold a secret.
+        # Without the error's text and input, which may contain a secret.
         errors = refused.errors(include_url=False, include_input=False)
-    # A field that is not known first: it may be the misspelt one of another that lacks.
+    # An unknown field first: it may be a misspelling of one that is missing.
     error = next((each for each in errors if each["type"] == "extra_forbidden"), errors[0])
     if error["type"].startswith("union_tag"):
         raise BadRequest(f"Invalid {what}: {rule}")
@@ -60,7 +60,7 @@ def parsed(kinds: TypeAdapter[Value], json: object, what: str, rule: str) -> Val
 
 
 def _nearest(kinds: TypeAdapter[Value], place: tuple[int | str, ...]) -> str:
-    """The known field that an unknown one resembles; nothing where none does, or where it lies in a field that is an object."""
+    """The known field that an unknown one resembles; nothing if none does, or if it is inside a nested object."""
     kind, *within = place
     if len(within) != 1:
         return ""

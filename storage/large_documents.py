@@ -26,7 +26,7 @@ BYTES_AT_ONCE_MAX = 32 * 1024 * 1024
 _TRIM_AFTER_SECONDS = 0.5
 
 
-class SteppedBack(Exception):
+class ShareWaitEnded(Exception):
     """The wait for a share was ended, because a request ahead of it waits for the queue that the waiting one holds."""
 
 
@@ -112,24 +112,24 @@ class DocumentShare:
         self.size = 0
 
     async def take(self, size: int) -> None:
-        """Reserves once for all documents of the request: waiting twice could deadlock. Raises TooManyRequests, SteppedBack."""
+        """Reserves once for all documents of the request: waiting twice could deadlock. Raises TooManyRequests, ShareWaitEnded."""
         if self.size:
             return
         self._turn = self._documents.take(size)
         if self._turn is not None:
             if not self._may_wait():
-                self.step_back()
+                self.end_wait()
             try:
                 await self._documents.wait(size, self._turn)
             finally:
                 self._turn = None
         self.size = size
 
-    def step_back(self) -> bool:
-        """Ends the wait by raising SteppedBack in the waiting task. Returns whether there was a wait."""
+    def end_wait(self) -> bool:
+        """Ends the wait by raising ShareWaitEnded in the waiting task. Returns whether there was a wait."""
         if self._turn is None or self._turn.done():
             return False
-        self._turn.set_exception(SteppedBack())
+        self._turn.set_exception(ShareWaitEnded())
         return True
 
     @property

@@ -1,7 +1,7 @@
 """The process that reads Avro manifests: `python -m icecore.storage.manifest_process`, started by storage/manifest_reader.py.
 
-Manifests come from clients and may be anything: a few kilobytes that unpack to gigabytes, a count of records that never ends. Here they
-cost this process at most: its memory and its time are limited, and what it cannot read within them it says.
+Manifests come from clients and may contain anything: a few kilobytes that expand to gigabytes, or a wrong number of records. The worst
+they can do is to end this process: its memory and its time are limited, and it reports files that it cannot read within these limits.
 
 A request is a line of JSON, `{"open": KIND, "bytes": N}` and N bytes of a file, `{"next": KIND}`, or `{"forget": true}` behind the last
 file of a table. An answer is its length (4 bytes, big endian) and JSON: `{"names": [...]}`, a page of the names of files in it, the empty
@@ -28,11 +28,11 @@ from pyiceberg.types import NestedField
 from .manifest_protocol import ANSWER_LENGTH, MANIFEST, MANIFEST_LIST
 
 MEMORY_BYTES_MAX = 512 * 1024 * 1024
-"""Of address space, for one table: beside what the process begins it with."""
+"""Limit on address space for one table, in addition to what the process has at the table's start."""
 GROWN_BYTES_MAX = 64 * 1024 * 1024
-"""Of address space that tables may leave behind: with more the process is not used again."""
+"""Limit on address space that remains after tables: with more, the process is not used again."""
 CPU_SECONDS_MAX = 20
-"""For one page of names."""
+"""Processor time for one page of names."""
 NAMES_REMEMBERED_MAX = 1_000_000
 NAMES_PER_PAGE = 1_000
 NAME_CHARACTERS_MAX = 4_096
@@ -43,7 +43,7 @@ _STATUS, _DATA_FILE, _FILE_PATH, _MANIFEST_PATH = 0, 2, 100, 500
 
 
 class _File(InputFile):
-    """A file that is in memory already."""
+    """A file in memory."""
 
     def __init__(self, data: bytes) -> None:
         super().__init__("")
@@ -72,7 +72,7 @@ def _page(names: Iterator[str], seen: set[int]) -> dict[int, str | None]:
 
 
 def _remember(page: dict[int, str | None], seen: set[int]) -> None:
-    """Once they are answered: another file may name what was not."""
+    """Remembers names once they are returned; those that were not returned may come again in another file."""
     if len(seen) + len(page) > NAMES_REMEMBERED_MAX:
         seen.clear()
     seen.update(page)
@@ -86,7 +86,7 @@ def _manifests(data: bytes) -> Iterator[str]:
 
 
 def _files(data: bytes) -> Iterator[str]:
-    """Those that are the snapshot's: what a manifest says was deleted from the table is none (Java: ManifestFiles.readPaths)."""
+    """The files of the snapshot, without entries that are marked as deleted (Java: ManifestFiles.readPaths)."""
     with AvroFile[Any](_File(data)) as records:
         columns = records.schema.fields
         status, data_file = _column(columns, _STATUS), _column(columns, _DATA_FILE)
@@ -101,7 +101,7 @@ def _column(columns: Sequence[NestedField], field_id: int) -> int:
 
 
 def _limit_memory() -> int:
-    """Allows MEMORY_BYTES_MAX more than there is, which is answered."""
+    """Limits address space to MEMORY_BYTES_MAX more than is in use. Returns what is in use."""
     with open("/proc/self/statm") as file:  # noqa: PTH123 - a moment
         begun = int(file.read().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (begun + MEMORY_BYTES_MAX, resource.RLIM_INFINITY))
@@ -124,7 +124,7 @@ def _send(taken: BinaryIO, answer: bytes) -> None:
 
 def main() -> None:
     begun = None
-    # Only Linux has the first, and limits address space: elsewhere the file's size alone is bounded.
+    # Only Linux supports this and limits address space; on other systems, only the file's size is limited.
     with contextlib.suppress(OSError, ValueError):
         begun = _limit_memory()
     signal.signal(signal.SIGXCPU, _out_of_time)

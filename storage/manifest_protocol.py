@@ -1,6 +1,6 @@
-"""What the process that reads manifests (storage/manifest_process.py) and those who ask it (storage/manifest_reader.py) both know.
+"""Constants that the manifest process (storage/manifest_process.py) and its client (storage/manifest_reader.py) share.
 
-By itself, so that the process is started without importing what the asking side needs.
+A separate module, so that the process does not import what only the client needs.
 """
 
 from typing import Literal

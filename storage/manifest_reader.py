@@ -1,4 +1,4 @@
-"""Names of the files in Avro manifest lists and manifests, read in a process beside this one (storage/manifest_process.py)."""
+"""Reads the names of files in Avro manifest lists and manifests, in a separate process (storage/manifest_process.py)."""
 
 import asyncio
 import struct
@@ -14,29 +14,29 @@ from ..domain.errors import ServiceUnavailable
 from .manifest_protocol import ANSWER_LENGTH, Kind
 
 MANIFEST_BYTES_MAX = 32 * 1024 * 1024
-"""Of a manifest or manifest list, as it is stored: writers aim at 8 MB (commit.manifest.target-size-bytes)."""
+"""Limit on a stored manifest or manifest list. Writers aim at 8 MB (commit.manifest.target-size-bytes)."""
 ANSWER_SECONDS_MAX = 120.0
 ANSWER_BYTES_MAX = 32 * 1024 * 1024
 
 STDERR_BYTES_MAX = 4_096
-"""Of what the process writes to its standard error: its last words go into the log."""
+"""How much of the end of the process's standard error is logged."""
 
 _log = structlog.get_logger("icecore.purge")
 
 
 class UnreadableManifest(Exception):
-    """The file is no manifest, or takes more memory or time than is given to one."""
+    """The file is not a manifest, or needs more memory or time than permitted."""
 
 
 class ManifestReaders:
-    """Processes that are kept from table to table, because starting one costs more than reading a small table's manifests."""
+    """A pool of processes, because starting one takes longer than reading a small table's manifests."""
 
     def __init__(self) -> None:
         self._idle: list[ManifestReader] = []
 
     @asynccontextmanager
     async def one(self) -> AsyncIterator["ManifestReader"]:
-        """For one table. A process that failed at anything, or keeps memory, is used for no other."""
+        """A reader for one table. A process that failed, or that keeps too much memory, is not reused."""
         reader = self._idle.pop() if self._idle else ManifestReader()
         keeps = False
         try:
@@ -49,13 +49,13 @@ class ManifestReaders:
                 await reader.end()
 
     async def close(self) -> None:
-        """Ends what is kept; a reader that is asked for later is a new one."""
+        """Ends the pooled processes. Later readers get new ones."""
         while self._idle:
             await self._idle.pop().end()
 
 
 class ManifestReader:
-    """One process, started when first asked; it can hold a list and a manifest open, one of each."""
+    """One process, started on first use. It can have one manifest list and one manifest open."""
 
     def __init__(self) -> None:
         self._process: asyncio.subprocess.Process | None = None
@@ -63,9 +63,9 @@ class ManifestReader:
         self._failed = False
 
     async def pages(self, kind: Kind, data: bytes) -> AsyncIterator[list[str | None]]:
-        """The names in the file, each once for as long as the process remembers it; None for one that is too long to be a name.
+        """The names in the file, each once as long as the process remembers it; None for one that is too long.
 
-        Raises UnreadableManifest, and ServiceUnavailable where the process was ended by somebody or does not answer.
+        Raises UnreadableManifest, and ServiceUnavailable if the process was killed or does not respond.
         """
         names = await self._ask({"open": kind, "bytes": len(data)}, data)
         while names:
@@ -73,7 +73,7 @@ class ManifestReader:
             names = await self._ask({"next": kind})
 
     async def forget(self) -> bool:
-        """Behind a table: whether the process is for the next one as it was for this one."""
+        """Ends a table. Returns whether the process can be reused for the next one, with all of its memory."""
         if self._process is None:
             return True
         try:
@@ -93,7 +93,7 @@ class ManifestReader:
         try:
             async with asyncio.timeout(ANSWER_SECONDS_MAX):
                 return await self._exchange(orjson.dumps(request) + b"\n", data)
-        # uvloop raises RuntimeError at a write to a process that has ended.
+        # uvloop raises RuntimeError on a write to a process that has ended.
         except (TimeoutError, OSError, RuntimeError, EOFError):
             await self.end()
             raise ServiceUnavailable("The process that reads manifests ended or did not answer") from None
@@ -101,7 +101,7 @@ class ManifestReader:
     async def _exchange(self, request: bytes, data: bytes) -> dict[str, Any]:
         if self._process is None:
             self._process = await asyncio.create_subprocess_exec(
-                # -P: no module is taken from the working directory.
+                # -P: no module is imported from the working directory.
                 sys.executable, "-P", "-m", "icecore.storage.manifest_process",
                 stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
                 # Ctrl-C at a terminal reaches its whole group: this process ends when its standard input does.
@@ -133,7 +133,7 @@ class ManifestReader:
 
 
 async def _log_errors(errors: asyncio.StreamReader) -> None:
-    """Reads all of it, so that the process never waits for a reader; the end of it is logged."""
+    """Reads all of standard error, so that the process never blocks on writing, and logs the end of it."""
     kept = b""
     while read := await errors.read(STDERR_BYTES_MAX):
         kept = (kept + read)[-STDERR_BYTES_MAX:]

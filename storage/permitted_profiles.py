@@ -1,4 +1,4 @@
-"""Which storage profiles a server takes from clients that nobody has authenticated: those its operator permits."""
+"""Which storage profiles a server accepts from unauthenticated clients: those that its operator permits."""
 
 import os
 import re
@@ -14,18 +14,18 @@ from .profiles import LocalProfile, StorageProfile
 from .same_folder import in_thread
 
 _REGION = re.compile(r"[a-z0-9-]+")
-"""It is part of the host's name, where no endpoint is given."""
+"""The region is part of the host name if no endpoint is given."""
 _ADLS_HOSTS = (".dfs.core.windows.net", ".blob.core.windows.net")
 _ASK_OPERATOR = "an operator can create this warehouse with `icecore warehouse create`, or"
 
 
 @dataclass(frozen=True, slots=True)
 class PermittedProfiles:
-    """The operator's word on them. Without any, only the clouds' own stores with a credential are left.
+    """The operator's rules. By default, only the clouds' own stores with a credential are permitted.
 
-    local_roots -- absolute directories; local warehouses may lie below them. endpoints -- of stores other than the clouds' own: the
-    server sends requests there, and it may reach what its clients do not. without_credential -- a store may be asked anonymously, so that
-    where the server stands may be what opens it.
+    local_roots -- absolute directories below which local warehouses are permitted. endpoints -- of stores other than the clouds' own. The
+    server sends requests there, and may reach hosts that its clients cannot. without_credential -- whether stores may be accessed
+    anonymously, which may succeed only because of the server's network.
     """
 
     local_roots: tuple[Path, ...] = ()
@@ -33,7 +33,7 @@ class PermittedProfiles:
     without_credential: bool = False
 
     async def check(self, profile: StorageProfile, credential: StorageCredential | None) -> None:
-        """Forbidden, or ServiceUnavailable where the file system does not answer."""
+        """Raises Forbidden, or ServiceUnavailable if the file system does not respond."""
         if isinstance(profile, LocalProfile):
             await self._check_local(profile)
             return
@@ -66,7 +66,7 @@ class PermittedProfiles:
 
 
 def _outside(profile: LocalProfile, roots: tuple[Path, ...]) -> StorageLocation | None:
-    """A folder of the profile that lies below none of the roots, as it is spelled or where links lead; None if there is none."""
+    """A folder of the profile that is below none of the roots, as spelled or after resolving links; None if there is none."""
     for folder in profile.roots:
         spelled = Path("/", *folder.segments)
         real = Path(os.path.realpath(spelled))
@@ -76,7 +76,7 @@ def _outside(profile: LocalProfile, roots: tuple[Path, ...]) -> StorageLocation 
 
 
 def _addresses(profile: StorageProfile, credential: StorageCredential | None) -> Iterator[tuple[str, object]]:
-    """Where the server would send requests beside the clouds' own hosts, by the field that says so."""
+    """The addresses to which the server would send requests besides the clouds' own hosts, each with its field."""
     if isinstance(profile, S3Profile):
         for name, address in (("endpoint", profile.endpoint), ("sts-endpoint", profile.sts_endpoint)):
             if address is not None:
@@ -87,7 +87,7 @@ def _addresses(profile: StorageProfile, credential: StorageCredential | None) ->
             yield "storage-credential's key.gcs_base_url", key["gcs_base_url"]
     else:
         assert isinstance(profile, AdlsProfile), "every profile has its rule"
-        # An allowed location names its host itself.
+        # An allowed location contains its own host.
         for host in {root.authority.partition("@")[2] for root in profile.roots}:
             if not host.endswith(_ADLS_HOSTS):
                 yield f"host {host} of the storage-profile", f"https://{host}"

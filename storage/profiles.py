@@ -1,4 +1,4 @@
-"""Every kind of storage profile behind one parser."""
+"""Parses storage profiles of every kind."""
 
 from typing import Annotated
 
@@ -16,5 +16,5 @@ _KINDS: TypeAdapter[StorageProfile] = TypeAdapter(
 
 
 def parse_storage_profile(json: object) -> StorageProfile:
-    """The profile that `json` describes: `local`, or `s3`, `gcs`, `adls` with Lakekeeper's fields; BadRequest names the field."""
+    """Parses a profile: `local`, or `s3`, `gcs`, `adls` with Lakekeeper's fields. Raises BadRequest, which names the field."""
     return parsed(_KINDS, json, "storage-profile", "type must be one of local, s3, gcs, adls")

@@ -1,4 +1,4 @@
-"""Places in S3-compatible stores that are one although their profiles differ: by another endpoint, or a bucket named in the endpoint."""
+"""Finds S3 locations that are the same although their profiles differ: by another endpoint, or a bucket in the endpoint's host."""
 
 from contextlib import suppress
 from ipaddress import ip_address
@@ -8,16 +8,16 @@ from .cloud_profiles import AWS_IDENTITY, S3Profile
 from .locations import StorageLocation
 
 _Place = tuple[str, int | None, tuple[str, ...]]
-"""Host, port (None: the default of http or https), and what stands in the path of a request."""
+"""Host, port (None: the default of http or https), and path of a request."""
 
 
 def refuse_bucket_in_endpoint(profile: S3Profile) -> None:
-    """The endpoint is the store's, and the bucket a field of its own: a store takes either for the bucket."""
+    """Raises BadRequest if the endpoint contains the bucket, which is a separate field: stores accept both forms."""
     endpoint = profile.server
     if endpoint is None:
         return
     label = endpoint.host.partition(".")[0]
-    # Those of AWS begin with the service; a VPC endpoint has `bucket` or an access point before its own name.
+    # Hosts of AWS begin with the service; a VPC endpoint has `bucket` or an access point before its own name.
     of_aws = profile.storage_identity == AWS_IDENTITY and not label.startswith("s3") and ".vpce" not in endpoint.host
     for bucket in {root.authority for root in profile.roots}:
         if of_aws or endpoint.host.startswith(f"{bucket}.") or bucket in endpoint.path:
@@ -25,7 +25,7 @@ def refuse_bucket_in_endpoint(profile: S3Profile) -> None:
 
 
 def shared_buckets(one: S3Profile, other: S3Profile) -> tuple[StorageLocation, StorageLocation] | None:
-    """A place of each such that one is or holds the other, which their claims do not tell; None if there are none."""
+    """Locations of both profiles that overlap although their claims do not; None if there are none."""
     if one.storage_identity == other.storage_identity:
         return None
     for mine in one.roots:
@@ -36,7 +36,7 @@ def shared_buckets(one: S3Profile, other: S3Profile) -> tuple[StorageLocation, S
 
 
 def _places(profile: S3Profile, root: StorageLocation) -> list[_Place]:
-    """As a request names it in path style, and as virtual host: a store may serve both, whichever the profile uses."""
+    """The location in path style and in virtual-host style: a store may serve both, whichever the profile uses."""
     endpoint = profile.server
     if endpoint is None:
         return []
@@ -49,7 +49,7 @@ def _places(profile: S3Profile, root: StorageLocation) -> list[_Place]:
 
 
 def _host(host: str) -> str:
-    """This machine has many names: any of 127.0.0.0/8, ::1, localhost and names below it, and 0.0.0.0 and ::, which lead there too."""
+    """Normalizes the names of this machine: 127.0.0.0/8, ::1, localhost and names below it, and 0.0.0.0 and ::."""
     before, _, last = host.rpartition(".")
     if last == "localhost":
         return f"{before}.localhost".removeprefix(".")

@@ -1,4 +1,4 @@
-"""Folders that are one although their paths differ: by a symbolic link, or mounted in two places."""
+"""Finds folders that are the same although their paths differ: by a symbolic link, or mounted in two places."""
 
 import asyncio
 import os
@@ -16,9 +16,9 @@ from .locations import StorageLocation
 from .storage_profile import LocalProfile
 
 COMPARING_SECONDS_MAX = 5.0
-"""For all folders together. A mount whose server is away answers nothing."""
+"""For all folders together. A mount whose server is unreachable does not respond."""
 COMPARED_AT_ONCE_MAX = 8
-"""Comparisons of one process, those that wait for such a mount included."""
+"""Comparisons of one process, including those that wait for such a mount."""
 
 _ROOM_LOOK_SECONDS = 0.01
 
@@ -30,7 +30,7 @@ _COMPARING = threading.Semaphore(COMPARED_AT_ONCE_MAX)
 async def shared_folders(
     profile: LocalProfile, others: Sequence[LocalProfile]
 ) -> tuple[LocalProfile, StorageLocation, StorageLocation] | None:
-    """Another profile, and a folder of each such that one is or holds the other, which their paths do not tell; None if there are none.
+    """Another profile, and folders of both that overlap although their paths do not; None if there are none.
 
     Where one lies in the other just as their paths say, it is no matter here: what lies there is claimed by its path, whichever warehouse
     it belongs to. What is mounted in a folder is part of it; links in it are not, because no store follows them. Raises TimeoutError
@@ -41,7 +41,7 @@ async def shared_folders(
 
 @dataclass(frozen=True, slots=True)
 class _Folder:
-    """A folder that belongs to a profile: its path as it is spelled, where links lead, and where mounts put it on its device."""
+    """A folder of a profile: its path as spelled, its path after resolving links, and its path on its device."""
 
     root: StorageLocation
     spelled: _Path
@@ -49,14 +49,14 @@ class _Folder:
     on_device: _Path
 
     def identities(self) -> Iterator[tuple[object, bool]]:
-        """What it is, and each folder above it, whether it is there yet or not; and whether that is the folder itself."""
+        """The identities of the folder and of each parent, which need not exist yet; and whether it is the folder itself."""
         for length in range(len(self.real), -1, -1):
             yield _identity(Path("/", *self.real[:length])), length == len(self.real)
         for length in range(len(self.on_device), 0, -1):
             yield self.on_device[:length], length == len(self.on_device)
 
     def is_spelled_as_it_lies(self, other: "_Folder") -> bool:
-        """Whether one lies in the other just as their paths say."""
+        """Whether the overlap is visible from the paths as spelled."""
         spelled = _difference(self.spelled, other.spelled)
         lies = (_difference(self.real, other.real), _difference(self.on_device, other.on_device))
         return spelled is not None and all(each in (None, spelled) for each in lies)
@@ -81,7 +81,7 @@ def _shared(profile: LocalProfile, others: Sequence[LocalProfile]) -> tuple[Loca
 
 
 class _Mounts:
-    """What is mounted where; nothing where the system does not say (it is Linux that does)."""
+    """The mount points of the system; empty if the system does not list them (Linux does)."""
 
     def __init__(self) -> None:
         self._sources: dict[_Path, _Path] = {}
@@ -96,7 +96,7 @@ class _Mounts:
                 self._below[path[:length]].append(path)
 
     def folders(self, profile: LocalProfile) -> Iterator[_Folder]:
-        """The roots of a profile, and what is mounted in them."""
+        """The roots of a profile, and folders that are mounted in them."""
         for root in profile.roots:
             real = _segments(os.path.realpath("/" + "/".join(root.segments)))
             yield _Folder(root, root.segments, real, self._on_device(real))
@@ -115,18 +115,18 @@ def _segments(path: str) -> _Path:
 
 
 def _unescaped(path: bytes) -> str:
-    """White space and backslashes stand there as octal numbers."""
+    """White space and backslashes are octal escapes in this file."""
     return os.fsdecode(re.sub(rb"\\([0-7]{3})", lambda octal: bytes([int(octal[1], 8)]), path))
 
 
 def _difference(one: _Path, other: _Path) -> tuple[_Path, _Path] | None:
-    """What each has more than the other, where one begins with the other."""
+    """The rest of each path after the other, if one begins with the other."""
     shorter = min(len(one), len(other))
     return (one[shorter:], other[shorter:]) if one[:shorter] == other[:shorter] else None
 
 
 def _identity(folder: Path) -> object:
-    """Its inode; the path of one that is not there yet."""
+    """The folder's inode; its path if it does not exist yet."""
     try:
         status = folder.stat()
     except OSError:
@@ -135,7 +135,7 @@ def _identity(folder: Path) -> object:
 
 
 async def in_thread(compare: Callable[[], _T]) -> _T:
-    """What `compare` finds; TimeoutError where the file system does not answer in COMPARING_SECONDS_MAX.
+    """Runs `compare` in a thread. Raises TimeoutError if the file system does not respond in COMPARING_SECONDS_MAX.
 
     Not in a thread of the pool, which would be lost to everybody else meanwhile.
     """
@@ -161,7 +161,7 @@ async def _compared(compare: Callable[[], _T]) -> _T:
             outcome = partial(compared.set_exception, error)
         finally:
             _COMPARING.release()
-        # A loop that was closed meanwhile waits for nothing.
+        # The event loop may have been closed meanwhile.
         with suppress(RuntimeError):
             loop.call_soon_threadsafe(give, outcome)
 

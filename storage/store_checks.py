@@ -1,4 +1,4 @@
-"""What engines will do below a warehouse's base, tried before the warehouse is created: write, read, list and delete one object."""
+"""Checks that the store of a new warehouse permits what engines do below its base: write, read, list and delete one object."""
 
 import asyncio
 import time
@@ -13,14 +13,14 @@ from .object_store import ObjectStore
 from .storage_profile import LocalProfile, StorageProfile
 
 CHECK_SECONDS_MAX = 5.0
-"""Of one check; the store's own retries end with it."""
+"""Limit on one check, including the store client's retries."""
 
 _OBJECT_BYTES = 64
 
 
 @dataclass(frozen=True, slots=True)
 class StoreCheck:
-    """One check that was made; `failure` says why it failed, None where it passed."""
+    """The result of one check; `failure` is None if it passed."""
 
     name: str
     seconds: float
@@ -28,7 +28,7 @@ class StoreCheck:
 
 
 async def check_store(store: ObjectStore, profile: StorageProfile, on_check: Callable[[StoreCheck], None]) -> None:
-    """Calls `on_check` with each check in turn, up to the first that fails: StoreCheckFailed. The object is deleted in any case."""
+    """Calls `on_check` with each check. Raises StoreCheckFailed after the first that fails. The object is deleted in any case."""
     location = _unused_location(profile)
     data = token_bytes(_OBJECT_BYTES)
 
@@ -55,7 +55,7 @@ async def check_store(store: ObjectStore, profile: StorageProfile, on_check: Cal
         deleted = True
     finally:
         if not deleted:
-            # A write that failed may have been kept.
+            # The object may exist although the write failed.
             with suppress(CatalogError, TimeoutError):
                 async with asyncio.timeout(CHECK_SECONDS_MAX):
                     await store.delete([location])
@@ -63,7 +63,7 @@ async def check_store(store: ObjectStore, profile: StorageProfile, on_check: Cal
 
 def _unused_location(profile: StorageProfile) -> StorageLocation:
     name = f"icecore-check-{token_hex(16)}"
-    # In a bucket a prefix of its own, so that its listing is short; a local folder would stay when the file is deleted.
+    # In a bucket, a prefix of its own, so that its listing is short. Not locally, where the folder would remain.
     return profile.base.child(name) if isinstance(profile, LocalProfile) else profile.base.child(name, "object")
 
 

@@ -4,11 +4,11 @@ from ..domain.errors import AlreadyExists, NotFound, PayloadTooLarge, ServiceUna
 from .locations import StorageLocation
 
 METADATA_BYTES_MAX = 32 * 1024 * 1024
-"""Bytes of a metadata file, stored and unpacked: the largest the server opens."""
+"""Limit on a metadata file, both stored and decompressed."""
 
 
 def file_not_found(location: StorageLocation) -> NotFound:
-    """The sentence of the Java reference (RESTCatalogAdapter over a file that is gone): clients and the kit compare it."""
+    """Has the message of the Java reference (RESTCatalogAdapter with a missing file), which clients and its test kit compare."""
     return NotFound(f"Failed to open input stream for file: {location.spelled}")
 
 
@@ -25,6 +25,6 @@ RETRY_AFTER_SECONDS = 1
 
 
 def store_away(location: StorageLocation, reason: str) -> ServiceUnavailable:
-    """`reason` is ours: a store's own words may repeat headers and keys."""
+    """`reason` must be our own text: a store's error text may contain headers and keys."""
     message = f"The object store could not be used ({reason}): {location.spelled}"
     return ServiceUnavailable(message, retry_after_seconds=RETRY_AFTER_SECONDS)

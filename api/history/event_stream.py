@@ -12,7 +12,7 @@ from ..api_request import ApiRequest
 from ..byte_budget import UNCOUNTED_BYTES_MAX, BudgetUsedUp, HeldBytes, HeldContent
 from ..origins import ORIGIN_RULES
 from ..piece_payload import PIECE_BYTES, cut
-from ..request_ids import REQUEST_ID, name_answer
+from ..request_ids import REQUEST_ID, set_response_headers
 from .event_source import EventReader, EventSource, PublishedEvent, PublishedEvents
 from .large_events import LargeEvents
 
@@ -39,7 +39,7 @@ async def stream_events(call: ApiRequest, source: EventSource, reader: EventRead
     request = call.request
     with source.following():
         response = web.StreamResponse(headers=_HEADERS)
-        name_answer(response, request[REQUEST_ID])
+        set_response_headers(response, request[REQUEST_ID])
         call.app[ORIGIN_RULES].permit_reading(request, response)
         batches = _Batches(reader, call.app[LARGE_EVENTS])
         stream = _Stream(request, response, source, batches)

@@ -88,7 +88,7 @@ class Committer:
         self._tasks: list[asyncio.Task[None]] = []
         self._watch = ConnectionWatchdog(dsn, self._refuse_waiting)
         self._outage = OutageLog("icecore.committer", "append_in_doubt", "append_recovered")
-        self.on_away: Callable[[], None] = lambda: None
+        self.on_unreachable: Callable[[], None] = lambda: None
         """Called when Postgres is unreachable, so that others can refuse waiting commands that were never sent."""
 
     def start(self) -> None:
@@ -278,7 +278,7 @@ class Committer:
         self._waiting.clear()
         self._queued = 0
         _refuse(waiting, ServiceUnavailable(f"The log {reason}", retry_after_seconds=1))
-        self.on_away()
+        self.on_unreachable()
 
     async def _connect(self) -> Connection:
         async with asyncio.timeout(CONNECT_SECONDS_MAX):

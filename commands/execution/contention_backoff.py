@@ -41,7 +41,7 @@ class ContentionBackoff:
         self._recent: deque[float] = deque(maxlen=CROWD_REFUSALS)
         self._turn_ends = 0.0
         self._interval = BACKOFF_SECONDS_MIN
-        self._came_through_at = 0.0
+        self._succeeded_at = 0.0
         self._timer: asyncio.TimerHandle | None = None
         self._quantum_ends = 0.0
         self._successes = 0
@@ -68,11 +68,11 @@ class ContentionBackoff:
         self._called = 0
         self._schedule(now)
 
-    def came_through(self) -> None:
+    def commit_succeeded(self) -> None:
         """Records a successful commit, and sends the next refusal unless the winner may still go on."""
         now = time.monotonic()
-        self._interval += _NEWEST_WEIGHT * (min(now - self._came_through_at, BACKOFF_SECONDS_MAX) - self._interval)
-        self._came_through_at = now
+        self._interval += _NEWEST_WEIGHT * (min(now - self._succeeded_at, BACKOFF_SECONDS_MAX) - self._interval)
+        self._succeeded_at = now
         self._successes += 1
         self._called = 0
         self._winners_return = self._winners_return or self._waits_for_winner

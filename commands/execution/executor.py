@@ -67,7 +67,7 @@ class CommandExecutor:
         self.queues = StreamQueues(self.appender, backends.large_documents)
         self.large_documents = backends.large_documents
         self._replays = Replays(backends)
-        committer.on_away = self.queues.refuse_waiting
+        committer.on_unreachable = self.queues.refuse_waiting
         self.skip_storage_validation = skip_storage_validation
         self.creating_warehouse = asyncio.Lock()
         self._decide_seconds_max = decide_seconds_max

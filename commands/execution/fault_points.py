@@ -4,12 +4,12 @@
 
 is a list of `point:action@probability`. Actions: `kill` (SIGKILL to this process), `raise` (FaultError), `hang=SECONDS`. Points:
 
-    commit.after_metadata_put   the metadata files of a command stand, nothing is appended yet
+    commit.after_metadata_put   the metadata files of a command are written, nothing is appended yet
     commit.before_append        a batch is about to be sent to Postgres
-    commit.after_append         Postgres has committed the batch, nobody has been told
+    commit.after_append         Postgres has committed the batch, no client has the answer yet
 
-A caller asks `if fault_points.SWITCHED_ON` first, so that an ordinary process pays for one look at a name.
-ICECORE_TEST_FAULT_SEED (an integer) makes a process's throws of the dice repeatable.
+Callers check `if fault_points.SWITCHED_ON` first, so that an ordinary process only pays for a lookup of a name.
+ICECORE_TEST_FAULT_SEED (an integer) makes the random choices of a process repeatable.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ _SEED_VARIABLE = "ICECORE_TEST_FAULT_SEED"
 
 
 class FaultError(Exception):
-    """What a fault point raises: nothing in the code expects it."""
+    """The exception of a fault point, which no code expects."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class _Fault:
 
 
 def parse_faults(text: str) -> dict[str, list[_Fault]]:
-    """The faults of each point. Raises ValueError for a point or an action nobody knows: a fault that never comes proves nothing."""
+    """The faults by point. Raises ValueError for an unknown point or action, because a fault that never occurs would prove nothing."""
     faults: dict[str, list[_Fault]] = {}
     for part in filter(None, text.split(",")):
         point, _, rest = part.partition(":")
@@ -54,7 +54,7 @@ SWITCHED_ON = bool(_faults)
 
 
 async def reach(point: str) -> None:
-    """Does what is asked for at this point, if the dice say so; a line on standard error says it first."""
+    """Performs the faults of this point with their probabilities, after writing a line to standard error."""
     for fault in _faults.get(point, ()):
         if _dice.random() >= fault.probability:
             continue

@@ -17,9 +17,9 @@ _SQL = named_sql("icecore.commands.execution", "committer.sql")
 
 @dataclass(frozen=True, slots=True)
 class Remembered:
-    """A request that used the key first.
+    """The stored result of the first request with a key.
 
-    replicated -- commits wait for standbys, and nobody knows whether this one was waited for: its session may have ended before.
+    replicated -- commits wait for standbys. Whether this one did is unknown, because its session may have ended before.
     """
 
     record: IdempotencyRecord
@@ -29,7 +29,7 @@ class Remembered:
 
 
 async def find(connection: Connection, context: RequestContext) -> Remembered | None:
-    """What the context's key was used for, if it was; UnprocessableEntity where that was another request."""
+    """The first request with the context's key, if there is one. Raises UnprocessableEntity if it was a different request."""
     cursor = await connection.execute(
         _SQL["find_key"], {"project_id": context.project_id, "actor": context.principal.id, "key": context.idempotency_key}, binary=True
     )
@@ -47,7 +47,7 @@ def key_reused() -> UnprocessableEntity:
 
 
 async def answer_again(connection: Connection, warehouse: Warehouse, remembered: Remembered) -> Answer:
-    """The first answer, byte for byte: from the row it was about, as of the version it was about."""
+    """The first answer, byte for byte, built from the row of the object's version at that time."""
     record = remembered.record
     if record.object_id is None or record.version is None or record.body is not None:
         return Answer(record.status, record.body, remembered.position)
@@ -67,11 +67,11 @@ async def answer_again(connection: Connection, warehouse: Warehouse, remembered:
 
 _OF_VIEWS = frozenset({"createView", "registerView", "replaceView"})
 _WITH_CONFIG = frozenset({"createTable", "registerTable"})
-# Nothing is left to be loaded.
+# Afterwards there is no table to load.
 _WITHOUT_ETAG = frozenset({"unregisterTable"})
 
 
 async def forget(connection: Connection, lifetime: timedelta) -> int:
-    """Deletes the keys that are older than `lifetime`; how many."""
+    """Deletes the keys that are older than `lifetime`. Returns their number."""
     cursor = await connection.execute(_SQL["forget_keys"], {"lifetime": lifetime})
     return cursor.rowcount

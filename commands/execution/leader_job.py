@@ -19,7 +19,7 @@ _log = structlog.get_logger("icecore.jobs")
 
 POLL_SECONDS = 1.0
 FENCE_SECONDS_MAX = 10.0
-"""How long Postgres may take to say that this process still leads, before something is deleted."""
+"""How long Postgres may take to confirm that this process is still the leader, before something is deleted."""
 
 
 class LeadershipLost(ServiceUnavailable, status=503, type="ServiceUnavailableException"):
@@ -27,7 +27,7 @@ class LeadershipLost(ServiceUnavailable, status=503, type="ServiceUnavailableExc
 
 
 class LeaderJob(ABC):
-    """Runs until it is stopped; of several processes one leads, by an advisory lock, which is the job's alone."""
+    """Runs until it is stopped. One of several processes is the leader, which holds the job's advisory lock."""
 
     NAME: str
     LEADER_LOCK: AdvisoryLock
@@ -39,7 +39,7 @@ class LeaderJob(ABC):
 
     @abstractmethod
     async def run_once(self) -> int:
-        """Does what waits, by `lead`; how much it was."""
+        """Does the pending work, through `lead`. Returns the number of items done."""
 
     def start(self) -> None:
         self._task = asyncio.create_task(self._run(), name=self.NAME)
@@ -50,8 +50,8 @@ class LeaderJob(ABC):
             await asyncio.gather(self._task, return_exceptions=True)
 
     async def lead(self, work: Callable[[Connection], Awaitable[int]]) -> int:
-        """What `work` comes to on the leading connection; 0 where another process leads."""
-        # It is held for as long as the work takes; a statement on it is cut only where Postgres answers nobody.
+        """Returns the result of `work` on the leading connection; 0 if another process is the leader."""
+        # The connection is held for the whole work. A statement on it is cut off only if Postgres does not respond to any connection.
         async with self._executor.backends.connections.connection(math.inf) as leading:
             if not await try_lock(leading, self.LEADER_LOCK):
                 return 0
@@ -65,7 +65,7 @@ class LeaderJob(ABC):
         return await holds(leading, self.LEADER_LOCK)
 
     async def _stop_leading(self, leading: Connection) -> None:
-        # A session that has ended leads no more; its error must not take the place of what ended the work, a cancellation above all.
+        # A session that has ended does not hold the lock. Its error must not replace the one that ended the work, such as a cancellation.
         with suppress(psycopg.OperationalError):
             if not await unlock(leading, self.LEADER_LOCK):
                 _log.warning("leader_lock_not_held", job=self.NAME)
@@ -78,6 +78,6 @@ class LeaderJob(ABC):
             except CatalogError as error:
                 self._outage.failed(error=error.message)
             except Exception as error:
-                # A fault of ours in one round must not end all that follow.
+                # An unexpected exception in one round must not end the job.
                 self._outage.failed(type(error), began="job_failed", exc_info=error)
             await asyncio.sleep(POLL_SECONDS)

@@ -10,31 +10,31 @@ from ...database.connections import Connection
 from ...projections import preloaded_parts
 from .submission import Submission
 
-# A submission with more parts than these is worth the statements beforehand.
+# Parts are written beforehand only for a submission with more parts than this.
 PARTS_APPENDED_MAX = 1_000
-# Written by one statement: some milliseconds of Postgres and of this process.
+# For each statement, which takes a few milliseconds of Postgres and of this process.
 _PARTS_PER_STATEMENT = 500
 _PARTS_REMOVED_PER_STATEMENT = 5_000
 
-# One is taken for each statement: others wait for connections too, and no use of one is long.
+# Each statement takes its own connection, so that other requests can use it in between.
 Connections = Callable[[], AbstractAsyncContextManager[Connection]]
 
 
 class PreloadedPartsLost(Exception):
-    """Parts that were staged are gone before the append: lost in a crash of Postgres, given up, or of a generation that was removed."""
+    """Staged parts are missing before the append: lost in a crash of Postgres, abandoned, or part of a removed generation."""
 
 
 async def preload_parts(connections: Connections, submission: Submission, table_id: UUID) -> None:
-    """Writes the parts of a submission that begins the table `table_id`, if they are many: the append then only takes them over.
+    """Writes the parts of a submission that creates the table `table_id`, if they are many, so that the append only adopts them.
 
-    The parts belong to the generation that is served now; if another generation is served by then, append answers `generation`.
+    The parts belong to the generation that is served now; if that has changed by the time of the append, it returns `generation`.
     When this returns, the parts are durable. Raises PreloadedPartsLost if a crash of Postgres lost some of them before that. If the
     append is refused, `remove_preloaded_parts` removes them; after a crash the job in commands/tables/close_removed_parts.py does.
     """
     parts = submission.rows.table_parts
     if len(parts) <= PARTS_APPENDED_MAX:
         return
-    # By identity: comparing ids takes the event loop some milliseconds.
+    # By identity, because comparing the ids takes a few milliseconds.
     assert all(part.table_id is table_id for part in parts), "nobody reads the parts of a table without a head"
     async with connections() as connection:
         generation = await preloaded_parts.register(connection, table_id)
@@ -43,14 +43,14 @@ async def preload_parts(connections: Connections, submission: Submission, table_
         began = time.monotonic()
         async with connections() as connection:
             await preloaded_parts.write(connection, table_id, generation, some)
-        # Half of the time is others'.
+        # Leaves half of the time to other requests.
         await asyncio.sleep(time.monotonic() - began)
     await _complete(connections, table_id, generation, len(parts))
     submission.take_preloaded(table_id, generation, len(parts))
 
 
 async def _complete(connections: Connections, table_id: UUID, generation: int, parts: int) -> None:
-    """Makes the staged parts durable and records how many they are. Raises PreloadedPartsLost where some are gone."""
+    """Makes the staged parts durable and records their number. Raises PreloadedPartsLost if some are missing."""
     async with connections() as connection:
         are_complete = await preloaded_parts.complete(connection, table_id, generation, parts)
     if not are_complete:
@@ -59,7 +59,7 @@ async def _complete(connections: Connections, table_id: UUID, generation: int, p
 
 
 async def remove_preloaded_parts(connections: Connections, table_id: UUID) -> None:
-    """Takes staged parts away, if they still are: from here on no append can come to effect on them."""
+    """Removes staged parts, if they still exist. No append can adopt them any more."""
     async with connections() as connection:
         generation = await preloaded_parts.give_up(connection, table_id)
     if generation is not None:
@@ -67,7 +67,7 @@ async def remove_preloaded_parts(connections: Connections, table_id: UUID) -> No
 
 
 async def remove_left_over(connections: Connections, seconds: float) -> int:
-    """Removes what was staged longer than `seconds` ago, and what somebody gave up and did not finish; of how many tables."""
+    """Removes parts that were staged longer than `seconds` ago, or whose removal was not finished. Returns the number of tables."""
     async with connections() as connection:
         left = await preloaded_parts.give_up_old(connection, seconds)
     for table_id, generation in left:

@@ -70,7 +70,7 @@ class Barrier:
             self.reached.set()
 
 
-def away() -> ServiceUnavailable:
+def log_unreachable() -> ServiceUnavailable:
     """The error for a command that was not begun because Postgres is unreachable."""
     return ServiceUnavailable("The log cannot be reached", retry_after_seconds=1)
 

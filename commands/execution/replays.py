@@ -14,18 +14,18 @@ from .answer import Answer
 from .idempotency import Remembered
 
 _Replayed = tuple[UUID, int, str, int]
-"""The object, its version, the operation and the status: what the bytes of an answer follow from."""
+"""The object, its version, the operation and the status, which determine the bytes of an answer."""
 
 
 class Replays:
-    """Of one process."""
+    """The replays of one process."""
 
     def __init__(self, backends: Backends) -> None:
         self._backends = backends
         self._reading: dict[_Replayed, asyncio.Task[Answer]] = {}
 
     async def answer(self, context: RequestContext, warehouse: Warehouse, remembered: Remembered) -> Answer:
-        """The first answer again. TooManyRequests, also by `context.make_room`, where there is no room for it: a replay changes nothing."""
+        """The first answer again. Raises TooManyRequests (also through `context.make_room`) if there is no memory for it."""
         record = remembered.record
         if record.object_id is None or record.version is None or record.body is not None:
             return Answer(record.status, record.body, remembered.position, replayed=True)
@@ -34,13 +34,13 @@ class Replays:
         if reading is None:
             reading = self._reading[key] = asyncio.create_task(self._read(context, warehouse, remembered), name="replay")
             reading.add_done_callback(lambda done: self._finish(key, done))
-        # One client that goes takes nothing from the others.
+        # If one client disconnects, the others still get the answer.
         return replace(await asyncio.shield(reading), position=remembered.position)
 
     def _finish(self, key: _Replayed, done: asyncio.Task[Answer]) -> None:
         del self._reading[key]
         if not done.cancelled():
-            # Seen, even where nobody waits any more.
+            # Marks the exception as retrieved, even if no request waits any more.
             done.exception()
 
     async def _read(self, context: RequestContext, warehouse: Warehouse, remembered: Remembered) -> Answer:

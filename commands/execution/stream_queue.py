@@ -16,7 +16,7 @@ import structlog
 
 from ...domain.errors import ApprovalUnavailable, CatalogError, CommitFailed, CommitStateUnknown, TooManyRequests
 from ...domain.namespace import NamespaceState
-from ...storage.large_documents import LARGE_BYTES_MIN, DocumentShare, LargeDocuments, SteppedBack
+from ...storage.large_documents import LARGE_BYTES_MIN, DocumentShare, LargeDocuments, ShareWaitEnded
 from .appender import Appender
 from .contention_backoff import ContentionBackoff
 from .deciding import document_bytes
@@ -83,7 +83,7 @@ class StreamQueue(Generic[S]):
     def put(self, entry: "Job[S] | Barrier") -> None:
         self.entries.append(entry)
         if isinstance(entry, Barrier) and self._share is not None:
-            self._share.step_back()
+            self._share.end_wait()
         if self._task is None:
             self._task = asyncio.create_task(self._run())
 
@@ -132,7 +132,7 @@ class StreamQueue(Generic[S]):
         try:
             if self._state is None:
                 await self._read(share)
-        except SteppedBack:
+        except ShareWaitEnded:
             self._barrier_first()
             return
         except Exception as error:
@@ -157,7 +157,7 @@ class StreamQueue(Generic[S]):
         if not batch:
             try:
                 again = await self._finish_refused(refused, share)
-            except SteppedBack:
+            except ShareWaitEnded:
                 self._requeue([*(entry.job for entry in refused), *unreviewed])
                 self._barrier_first()
             else:
@@ -249,7 +249,7 @@ class StreamQueue(Generic[S]):
     async def _finish_refused(self, refused: "list[_Refused[S]]", share: DocumentShare) -> "list[Job[S]]":
         """Returns refusals to their clients, without a batch, if the state was proved after their requests arrived.
 
-        Otherwise reads the state and returns the jobs to decide again. Raises SteppedBack if the wait for memory was ended.
+        Otherwise reads the state and returns the jobs to decide again. Raises ShareWaitEnded if the wait for memory was ended.
         """
         if any(entry.job.arrived > self._proved_at and not entry.is_fault for entry in refused):
             began, state = time.monotonic(), self._state
@@ -257,7 +257,7 @@ class StreamQueue(Generic[S]):
                 if state is None or await self._stream.last_event_id() != state.event_id:
                     await self._read(share)
                     return [entry.job for entry in refused]
-            except SteppedBack:
+            except ShareWaitEnded:
                 raise
             except Exception as error:
                 self.forget()
@@ -322,7 +322,7 @@ class StreamQueue(Generic[S]):
         broken_at, lost = len(batch), []
         if results[0].outcome in _EFFECTIVE:
             # Before the winner's answer: otherwise the winner would often be back first, and win again.
-            self._backoff.came_through()
+            self._backoff.commit_succeeded()
         for index, ((job, decision), result) in enumerate(zip(batch, results, strict=True)):
             if result.outcome not in _EFFECTIVE:
                 broken_at = min(broken_at, index)

@@ -12,7 +12,7 @@ from ...domain.streams import State
 from ...storage.large_documents import LargeDocuments
 from .appender import Appender
 from .handler import CommandOutcome, S, StreamCommandHandler
-from .queue_entries import Barrier, Job, away, fail
+from .queue_entries import Barrier, Job, fail, log_unreachable
 from .resolver import ResolvedStream
 from .stream_queue import QueueMetrics, StreamQueue
 
@@ -77,7 +77,7 @@ class StreamQueues:
             except TimeoutError:
                 raise _waited_too_long() from None
             if barrier.refused:
-                raise away()
+                raise log_unreachable()
             try:
                 yield
             finally:
@@ -104,7 +104,7 @@ class StreamQueues:
                 if isinstance(entry, Barrier):
                     entry.refuse()
                 else:
-                    fail(entry, away())
+                    fail(entry, log_unreachable())
 
     @property
     def queued(self) -> int:

@@ -17,14 +17,14 @@ from ...domain.recorded import RecordedEvent
 
 GATHERED_EVENTS_MAX = 500
 GATHERED_BYTES_MAX = 1024 * 1024
-"""Of the gathered events' states; and one event more."""
+"""Limit on the states of the events that are collected, plus one event."""
 
 
 class AsynchronousView(PostgresTrackingRecorder, ABC):
-    """The rows of a read model, and in the same transaction the position up to which the log is in them.
+    """The rows of a read model, and its position in the log, which is updated in the same transaction.
 
-    Events are gathered until `flush`, which another thread may call, or until there are many: one transaction per event would cost
-    commits what they share with it, Postgres's time.
+    Events are collected until `flush`, which another thread may call, or until there are many: a transaction for each event would take
+    too much of Postgres's time from commits.
     """
 
     def __init__(self, datastore: PostgresDatastore, **more: Any) -> None:
@@ -44,12 +44,12 @@ class AsynchronousView(PostgresTrackingRecorder, ABC):
         """Migrations own the schema."""
 
     def max_tracking_id(self, application_name: str) -> int | None:
-        """The library's, tried once: whoever runs the projection tries again."""
+        """As in the library, but without retries: the runner of the projection retries."""
         with self.datastore.get_connection() as connection, connection.cursor() as cursor:
             return self._max_tracking_id(application_name, cursor)
 
     def gather(self, event: RecordedEvent, tracking: Tracking) -> None:
-        """Keeps the event for the next flush. Raises what `flush` does."""
+        """Collects the event for the next flush. Raises as `flush`."""
         with self._lock:
             self._events.append(event)
             self._bytes += len(event.state)
@@ -58,7 +58,7 @@ class AsynchronousView(PostgresTrackingRecorder, ABC):
                 self._flush()
 
     def flush(self) -> None:
-        """Writes what is gathered. Raises IntegrityError where the rows are not as of the event before: this view is of no use then."""
+        """Writes the collected events. Raises IntegrityError if the rows are not at the position before them; discard the view then."""
         with self._lock:
             if self._events:
                 self._flush()
@@ -70,7 +70,7 @@ class AsynchronousView(PostgresTrackingRecorder, ABC):
         self._events, self._bytes = [], 0
 
     def _insert_tracking(self, curs: Cursor[DictRow], tracking: Tracking) -> None:
-        """By compare and set, positions being dense: the library's takes any later position, also after the rows were removed."""
+        """Moves the position by compare-and-set. The library would accept any later position, even after the rows were removed."""
         before = self._events[0].position - 1
         values = {"application_name": tracking.application_name, "position": tracking.notification_id, "before": before}
         if curs.execute(self._move, values, prepare=True).rowcount != 1:
@@ -78,7 +78,7 @@ class AsynchronousView(PostgresTrackingRecorder, ABC):
 
 
 class AsynchronousProjection(Projection[AsynchronousView]):
-    """name -- of the model, and of its table `<name>_tracking`. LEADER_LOCK -- of the process that runs it, for as long as it does."""
+    """name -- of the read model, and of its table `<name>_tracking`. LEADER_LOCK -- held by the process that runs the projection."""
 
     VIEW: ClassVar[type[AsynchronousView]]
     LEADER_LOCK: ClassVar[AdvisoryLock]

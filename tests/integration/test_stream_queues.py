@@ -156,8 +156,8 @@ async def test_a_batch_that_breaks_at_a_key_used_before_lost_to_nobody(
     twin = partial(context, "updateTable", key=uuid7(), request_hash=b"x" * 32)
     async with asyncio.timeout(10), write.queues.held([table]):
         queue = write.queues._queues[table.id]
-        came_through, winners = queue._backoff.came_through, []
-        monkeypatch.setattr(queue._backoff, "came_through", lambda: winners.append(came_through()))
+        commit_succeeded, winners = queue._backoff.commit_succeeded, []
+        monkeypatch.setattr(queue._backoff, "commit_succeeded", lambda: winners.append(commit_succeeded()))
         for asked in (twin(), twin(), context("updateTable"), context("updateTable")):
             command = setting("t", {f"k{len(sent)}": "v"})
             sent.append(asyncio.create_task(commit_table(write, asked, one.warehouse, command)))

@@ -272,7 +272,7 @@ async def test_who_waits_behind_a_commit_in_doubt_hears_that_the_log_is_away(tab
     await asyncio.sleep(0.2)
     waiting = [asyncio.create_task(table.commit([setting("b", "1")])), asyncio.create_task(table.transaction([setting("c", "1")]))]
     await asyncio.sleep(0.2)
-    committer.on_away()
+    committer.on_unreachable()
     async with asyncio.timeout(2):
         heard = await asyncio.gather(*waiting, return_exceptions=True)
     assert ["ServiceUnavailable", "ServiceUnavailable"] == [type(one).__name__ for one in heard]

@@ -41,7 +41,7 @@ async def test_each_commit_calls_the_next(long_turns: None) -> None:
     at_once = len(crowd.heard)
     assert at_once < CROWD_REFUSALS
     for more in range(1, 5):
-        crowd.backoff.came_through()
+        crowd.backoff.commit_succeeded()
         assert [*range(at_once + more)] == crowd.heard
     assert 10 - at_once - 4 == crowd.backoff.held
 
@@ -119,13 +119,13 @@ async def test_winners_that_come_back_go_on_for_a_while(
     monkeypatch.setattr(contention_backoff, "_LOOK_AGAIN_AFTER", 1)
     crowd = Crowd()
     crowd.refuse(*range(40))
-    crowd.backoff.came_through()
+    crowd.backoff.commit_succeeded()
     called = len(crowd.heard)
     for _ in range(5):
-        crowd.backoff.came_through()
+        crowd.backoff.commit_succeeded()
         assert called == len(crowd.heard)
     await asyncio.sleep(0.7)
-    crowd.backoff.came_through()
+    crowd.backoff.commit_succeeded()
     assert called + 1 == len(crowd.heard), "their time is over"
 
 
@@ -137,14 +137,14 @@ async def test_winners_that_go_home_are_not_waited_for_again(monkeypatch: pytest
     crowd = Crowd()
     crowd.refuse(*range(20))
     for _ in range(4):
-        crowd.backoff.came_through()
+        crowd.backoff.commit_succeeded()
     before = len(crowd.heard)
     async with asyncio.timeout(5):
         while len(crowd.heard) == before:
             await asyncio.sleep(0.005)
     for more in range(1, 4):
         called = len(crowd.heard)
-        crowd.backoff.came_through()
+        crowd.backoff.commit_succeeded()
         assert called + 1 == len(crowd.heard), f"success {more} after nobody came back"
 
 
@@ -173,7 +173,7 @@ async def test_a_turn_is_as_long_as_commits_are_apart(monkeypatch: pytest.Monkey
 
     def turn_after(interval: float) -> float:
         now[0] += interval
-        measured.came_through()
+        measured.commit_succeeded()
         return measured._turn_ends - now[0]
 
     for _ in range(200):

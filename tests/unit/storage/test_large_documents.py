@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from icecore.domain.errors import TooManyRequests
-from icecore.storage.large_documents import BYTES_AT_ONCE_MAX, LargeDocuments, SteppedBack
+from icecore.storage.large_documents import BYTES_AT_ONCE_MAX, LargeDocuments, ShareWaitEnded
 
 HALF = BYTES_AT_ONCE_MAX // 2
 
@@ -78,23 +78,23 @@ async def test_who_may_not_wait_steps_back() -> None:
     async with documents.share() as share:
         await share.take(BYTES_AT_ONCE_MAX)
         async with documents.share(lambda: False) as other:
-            with pytest.raises(SteppedBack):
+            with pytest.raises(ShareWaitEnded):
                 await other.take(HALF)
         async with documents.share() as other:
             waiting = asyncio.create_task(other.take(HALF))
             await asyncio.sleep(0)
-            assert other.step_back()
-            with pytest.raises(SteppedBack):
+            assert other.end_wait()
+            with pytest.raises(ShareWaitEnded):
                 await waiting
-            assert not other.step_back()
+            assert not other.end_wait()
     async with documents.share() as other:
         async with documents.share() as share:
             await share.take(BYTES_AT_ONCE_MAX)
             waiting = asyncio.create_task(other.take(HALF))
             await asyncio.sleep(0)
             # Just before there is room.
-            assert other.step_back()
-        with pytest.raises(SteppedBack):
+            assert other.end_wait()
+        with pytest.raises(ShareWaitEnded):
             await waiting
     assert documents._held == 0
     async with documents.share(lambda: False) as other:

@@ -49,8 +49,8 @@ class BadRequest(CatalogError, status=400, type="BadRequestException"):
     """The request is invalid: a field is missing, has the wrong type or is out of bounds."""
 
 
-class StoreCheckFailed(CatalogError, status=400, type="BadRequestException", deterministic=False):
-    """The store of a warehouse to be cannot be used as engines will use it; it may be mended."""
+class StoreCheckFailed(CatalogError, status=400, type="StoreCheckFailedException", deterministic=False):
+    """Engines could not use the store of the new warehouse. The same request may succeed once the store is repaired."""
 
 
 class IllegalArgument(CatalogError, status=400, type="IllegalArgumentException"):

@@ -59,7 +59,7 @@ def test_a_store_that_refuses_is_refused(shared_catalog: SharedCatalog, odd_s3_s
     odd_s3_server.status = status
     with pytest.raises(StoreCheckFailed, match="failed the check 'write'") as refusal:
         _create(shared_catalog, odd_s3_profile(odd_s3_server.endpoint), S3_CREDENTIAL, made, key=uuid7())
-    assert (400, "BadRequestException", False) == (refusal.value.status, refusal.value.type, refusal.value.deterministic)
+    assert (400, "StoreCheckFailedException", False) == (refusal.value.status, refusal.value.type, refusal.value.deterministic)
     reason = {403: "refuses the warehouse's credential", 404: "no such bucket", 503: "answered with status 503"}[status]
     assert reason in refusal.value.message
     assert "secret-access-key" not in refusal.value.message
@@ -127,7 +127,7 @@ def test_over_http_the_same_key_succeeds_once_the_store_is_back(
         client, key = Management(served.url), uuid7()
         store_proxy.is_away = True
         refused = client.create("lake", profile, S3_CREDENTIAL, key=key)
-        assert (400, "BadRequestException") == refused.error
+        assert (400, "StoreCheckFailedException") == refused.error
         assert "the connection was closed before an answer" in refused.message
         store_proxy.is_away = False
         created = client.create("lake", profile, S3_CREDENTIAL, key=key)

@@ -3,7 +3,7 @@
 import pytest
 
 from icecore.domain import errors
-from icecore.domain.errors import CatalogError, Forbidden
+from icecore.domain.errors import CatalogError, Forbidden, StoreCheckFailed
 
 # Java: RESTCatalogAdapter.EXCEPTION_ERROR_CODES and the types ErrorHandlers looks for; the rest are the spec's own response examples,
 # and what approval says, which no client knows by its type.
@@ -32,6 +32,7 @@ STATUSES = {
     "ChangeHeldException": 409,
     "ProposalClosedException": 409,
     "PayloadTooLargeException": 413,
+    "StoreCheckFailedException": 400,
     "UnprocessableEntityException": 422,
     "TooManyRequestsException": 429,
     "InternalServerError": 500,
@@ -51,8 +52,8 @@ def test_every_refusal_has_the_status_of_the_reference() -> None:
 
 @pytest.mark.parametrize("refusal", REFUSALS, ids=lambda refusal: refusal.__name__)
 def test_only_what_would_be_refused_again_is_deterministic(refusal: type[CatalogError]) -> None:
-    """What the caller may not do yet, a full queue and whatever broke on our side are not kept under an Idempotency-Key."""
-    assert refusal.deterministic is (refusal.status not in (401, 429, 500, 503) and refusal is not Forbidden)
+    """What the caller may not do yet, a full queue, a store that fails and what broke on our side are not kept under an Idempotency-Key."""
+    assert refusal.deterministic is (refusal.status not in (401, 429, 500, 503) and refusal not in (Forbidden, StoreCheckFailed))
 
 
 @pytest.mark.parametrize("refusal", REFUSALS, ids=lambda refusal: refusal.__name__)

@@ -48,8 +48,8 @@ def test_hooks_are_read_from_the_file_and_the_environment(tmp_path: Path, monkey
 @pytest.mark.parametrize(
     ("hook", "told"),
     [
-        ({"TYPE": "plugin"}, "ICECORE_HOOKS__X__PLUGIN: Field required"),
-        ({"TYPE": "script"}, "does not match any of the expected tags"),
+        ({"TYPE": "plugin"}, "ICECORE_HOOKS__X__PLUGIN: is required"),
+        ({"TYPE": "script"}, "ICECORE_HOOKS__X__TYPE: must be one of plugin, webhook"),
         ({"TYPE": "webhook", "URL": "https://x"}, "set secret or secret_file, not both"),
         ({"TYPE": "webhook", "URL": "ftp://x", "SECRET": "hidden"}, "ICECORE_HOOKS__X__URL"),
         ({"TYPE": "plugin", "PLUGIN": "a", "ON_FAILURE": "ignore"}, "ICECORE_HOOKS__X__ON_FAILURE"),

@@ -175,7 +175,7 @@ def server(recorder: Recorder, database: str, tmp_path: Path) -> Iterator[Served
 
 def test_every_operation_is_listed_here() -> None:
     """A new operation says what it is permitted on, or that it is open to everybody."""
-    assert {"getHealth", "listEventSchemas", "loadEventSchema"} == OPEN
+    assert {"getHealth", "getLiveness", "getReadiness", "listEventSchemas", "loadEventSchema"} == OPEN
     assert {operation.name for operation in OPERATIONS} - OPEN == set(REQUESTS)
 
 

@@ -18,6 +18,12 @@ from icecore.child_process import ChildProcess
 PROGRAM = "tests.fixtures.child_program"
 
 
+@pytest.fixture(autouse=True)
+def checkout_on_the_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Children import nothing from the current folder, and the tests are not installed."""
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
+
+
 def stopped_after(child: ChildProcess, *, deaths: int = 0, ready: bool = False) -> list[int]:
     """The exit codes of those that died, of a child that is stopped after so many deaths, or once it is ready."""
 

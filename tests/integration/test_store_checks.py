@@ -2,6 +2,7 @@
 
 import base64
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -50,6 +51,22 @@ def test_each_check_is_told_and_nothing_is_left(shared_catalog: SharedCatalog, s
         assert all(0 <= check.seconds < 5 for check in made)
     assert set() == files_below(s3_store, StorageLocation.parse(f"s3://{s3_store.profile.base.authority}/ware house"))
     assert [] == list((tmp_path / "lake" / "house").iterdir())
+
+
+def test_the_folders_of_a_new_warehouse_are_on_the_disk(
+    shared_catalog: SharedCatalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its tables' files lie in them, and only the folders below are synced with a file."""
+    fsync, synced = os.fsync, set[int]()
+
+    def recorded(descriptor: int) -> None:
+        fsync(descriptor)
+        synced.add(os.fstat(descriptor).st_ino)
+
+    monkeypatch.setattr(os, "fsync", recorded)
+    base = tmp_path / "lake" / "house"
+    assert 201 == _create(shared_catalog, {"type": "local", "directory": str(base)}, None, []).status
+    assert {folder.stat().st_ino for folder in (base, base.parent, tmp_path)} <= synced
 
 
 @pytest.mark.parametrize("status", [403, 404, 503])

